@@ -27,7 +27,8 @@ struct Freshet: AsyncParsableCommand {
         subcommands: [
             RunCommand.self, HealthCommand.self, MigrateCommand.self, KindsCommand.self, PublishCommand.self,
             WidgetsCommand.self,
-            TimelinesCommand.self, ExplainCommand.self, ForecastCommand.self, PlaceholdersCommand.self,
+            TimelinesCommand.self, RelevanceCommand.self, ExplainCommand.self, ForecastCommand.self,
+            PlaceholdersCommand.self,
             UsersCommand.self, DeadLettersCommand.self, IngestCommand.self, PositionsCommand.self, WorkCommand.self,
             ConfigCommand.self,
             KafkaCommand.self, TopicsCommand.self, DoctorCommand.self, ProviderCommand.self, TokensCommand.self,

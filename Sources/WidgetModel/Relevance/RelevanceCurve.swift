@@ -1,0 +1,119 @@
+/// Relevance of a timeline as a step function of time (`widget-rules.md` E).
+///
+/// Scores compare only within one widget: their scale is the provider's own.
+package struct RelevanceCurve: Hashable, Sendable {
+    /// Relevance that an entry carries.
+    package struct Point: Hashable, Sendable {
+        package var date: Timestamp
+        /// 0 and below: not relevant.
+        package var score: Double
+        /// Zero: until the next point.
+        package var duration: Duration
+
+        package init(date: Timestamp, score: Double, duration: Duration = .zero) {
+            self.date = date
+            self.score = score
+            self.duration = duration
+        }
+    }
+
+    /// A score that holds from a date until the next step.
+    package struct Step: Hashable, Sendable {
+        package var from: Timestamp
+        package var score: Double
+    }
+
+    /// Steps in the order of time; neighbours have different scores.
+    package let steps: [Step]
+
+    /// - Parameter points: those entries that carry relevance, in the order of their dates. An entry without relevance
+    ///   changes nothing. Of several with one date the last one counts.
+    package init(_ points: [Point]) {
+        var steps: [Step] = []
+        func add(_ score: Double, from date: Timestamp) {
+            if steps.last?.score != score { steps.append(Step(from: date, score: score)) }
+        }
+        for (index, point) in points.enumerated() {
+            let next = index + 1 < points.count ? points[index + 1].date : .distantFuture
+            guard point.date < next else { continue }
+            add(point.score, from: point.date)
+            let end = point.date + point.duration
+            if point.duration > .zero, end < next { add(0, from: end) }
+        }
+        self.steps = steps
+    }
+
+    /// - Parameter json: a stored timeline: an object with `entries` in the order of their dates.
+    package init(timeline json: [UInt8]) throws(JSONError) {
+        var reader = JSONReader(json)
+        var points: [Point] = []
+        var root = try reader.beginObject()
+        while let key = try reader.nextKey(&root) {
+            guard reader.matches(key, "entries") else {
+                try reader.skip()
+                continue
+            }
+            var entries = try reader.beginArray()
+            while try reader.nextElement(&entries) {
+                if let point = try Point(from: &reader) { points.append(point) }
+            }
+        }
+        self.init(points)
+    }
+
+    /// Score at a time; nil before the first entry that carries relevance, when the timeline says nothing.
+    package func score(at time: Timestamp) -> Double? { steps.last { $0.from <= time }?.score }
+
+    /// Time of the next change of the score; nil: none.
+    package func nextChange(after time: Timestamp) -> Timestamp? { steps.first { $0.from > time }?.from }
+
+    /// The steps that hold within a range of time, the first one from its beginning.
+    package func steps(in range: Range<Timestamp>) -> [Step] {
+        var within = steps.filter { range.contains($0.from) }
+        if within.first?.from != range.lowerBound, let score = score(at: range.lowerBound) {
+            within.insert(Step(from: range.lowerBound, score: score), at: 0)
+        }
+        return within
+    }
+}
+
+extension RelevanceCurve.Point {
+    /// Reads an entry; nil if it carries no relevance.
+    fileprivate init?(from reader: inout JSONReader) throws(JSONError) {
+        var date: Timestamp?
+        var relevance: (score: Double, duration: Duration)?
+        var entry = try reader.beginObject()
+        while let key = try reader.nextKey(&entry) {
+            if reader.matches(key, "date") {
+                date = try reader.timestamp()
+            } else if reader.matches(key, "relevance") {
+                guard try !reader.takeNull() else { continue }
+                relevance = try Self.relevance(from: &reader)
+            } else {
+                try reader.skip()
+            }
+        }
+        guard let date, let relevance else { return nil }
+        self.init(date: date, score: relevance.score, duration: relevance.duration)
+    }
+
+    private static func relevance(
+        from reader: inout JSONReader
+    ) throws(JSONError) -> (score: Double, duration: Duration) {
+        var score = 0.0
+        var seconds = 0.0
+        var object = try reader.beginObject()
+        while let key = try reader.nextKey(&object) {
+            if reader.matches(key, "score") {
+                score = try reader.number().double
+            } else if reader.matches(key, "duration") {
+                guard try !reader.takeNull() else { continue }
+                seconds = try reader.seconds().value
+            } else {
+                try reader.skip()
+            }
+        }
+        // Longer than any timeline, and within the range of a duration.
+        return (score, .seconds(min(seconds, 1e9)))
+    }
+}

@@ -1,0 +1,73 @@
+import ArgumentParser
+import Foundation
+import FreshetService
+import WidgetModel
+import WidgetStore
+
+struct RelevanceCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "relevance", abstract: "Shows how relevant widgets are when.", subcommands: [Show.self])
+
+    struct Show: StoreCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Draws a widget's relevance during a day, from its stored timeline.",
+            discussion: """
+                Scores compare only within one widget. At 0 and below it is never rotated to.
+
+                Examples:
+                  freshet relevance show --app com.example.bank --widget w1
+                  freshet relevance show --app com.example.bank --widget w1 --day 2026-06-22 --svg day.svg
+                """)
+
+        @Option(help: "The app's bundle identifier.")
+        var app: String
+
+        @Option(help: "The widget's id.")
+        var widget: String
+
+        @Option(help: "Day such as 2026-06-22 in the widget's time zone; today by default.")
+        var day: String?
+
+        @Option(help: "Write the chart to this file as SVG.")
+        var svg: String?
+
+        @OptionGroup var output: OutputOptions
+
+        func validate() throws {
+            if let day, !LocalDay.isValid(day) {
+                throw ValidationError("--day \(Text.quoted(day)): expected a date such as 2026-06-22")
+            }
+        }
+
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            let found = try await WidgetLookup.widget(widget, of: app, in: store)
+            guard let detail = try await store.query(.readWidgetTimeline(app: app, widget: widget)).first else {
+                throw CommandFailure(.failure, "the widget \(Text.quoted(widget)) was removed")
+            }
+            guard let content = detail.content else {
+                throw CommandFailure(.failure, "the widget \(Text.quoted(widget)) has no timeline yet")
+            }
+            let curve: RelevanceCurve
+            do throws(JSONError) {
+                curve = try RelevanceCurve(timeline: content)
+            } catch {
+                throw CommandFailure(.failure, "the stored timeline \(detail.id) is not JSON: \(error)")
+            }
+            let zone = found.environment.timeZone
+            guard let local = LocalDay(day, timeZone: zone, now: detail.readAt) else {
+                throw CommandFailure(.failure, "the time zone \(Text.quoted(zone)) is not known here")
+            }
+            let chart = RelevanceChart(title: "\(detail.kind) \(widget)", day: local, curve: curve)
+            if let svg { try write(chart.svg, to: svg) }
+            if output.json { Terminal.print(chart.json) } else { Terminal.print(chart.text) }
+        }
+
+        private func write(_ text: String, to path: String) throws {
+            do {
+                try Data(text.utf8).write(to: URL(filePath: path))
+            } catch {
+                throw CommandFailure(.failure, "\(path): \(error.localizedDescription)")
+            }
+        }
+    }
+}
