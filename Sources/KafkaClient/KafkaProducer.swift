@@ -151,7 +151,7 @@ struct ProducerRenewal {
     /// Asked whenever the client is found to have failed.
     mutating func isDue(now: ContinuousClock.Instant) -> Bool {
         guard let dueAt else {
-            // One that has worked for a while does not count with those before it.
+            // A client that worked for a while starts the back-off anew.
             if madeAt.duration(to: now) >= Self.cap { failures = 0 }
             failed(now: now)
             return false

@@ -27,7 +27,7 @@ package struct FuzzFinding: Error, CustomStringConvertible {
     }
 }
 
-/// What became of an input.
+/// Outcome of an input.
 package struct FuzzOutcome: Sendable {
     package let isAccepted: Bool
     /// What was said of it: `accepted`, or the sort of error.

@@ -19,7 +19,7 @@ final class StoreSampler: Service, CustomStringConvertible {
     private static let countedRows = 50_000
     /// Most that are counted of one sort of waiting work.
     private static let waitingRows = 10_000
-    /// Rows of which the ages are sampled.
+    /// Number of rows whose ages are sampled.
     private static let sampledRows = 20_000
 
     private let settings: MetricsSettings

@@ -83,7 +83,7 @@ package struct XcodeIntents {
                 .filter { !$0.isEmpty && $0.allSatisfy(names.contains) },
             localizations: LocalizedTexts(localizations))
         intents.append(Intent(name: name, definition: definition))
-        // What Xcode allows and a manifest does not.
+        // Xcode allows more than a manifest.
         let kind = KindDefinition(name: name, providerURL: "https://localhost", placeholder: [:], intent: definition)
         if case .failure(let errors) = KindDefinition.validate(kind.json()) {
             notices += errors.errors.map { "\(name): \($0)" }

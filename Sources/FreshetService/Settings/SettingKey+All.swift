@@ -192,10 +192,10 @@ extension SettingKey {
             "api.keys", \.api.keys, expectation: "the path of a JWKS file",
             "Keys that tokens are verified with, read again when the file changes; without it, /v1 is not served."),
         .optionalText(
-            "api.issuer", \.api.issuer, expectation: "1 or more bytes of text", "What iss of tokens must be."),
+            "api.issuer", \.api.issuer, expectation: "1 or more bytes of text", "Required iss of tokens."),
         .optionalText(
             "api.audience", \.api.audience, expectation: "1 or more bytes of text",
-            "What aud of tokens must hold; without it, tokens must have no aud."),
+            "Audience that tokens must name in aud; without it, tokens must have no aud."),
         .integer(
             "api.rateLimit", \.api.rateLimit, 0...1_000_000, "Requests a second of one token; 0 does not limit them."),
         .integer("api.rateBurst", \.api.rateBurst, 1...1_000_000, "Requests of one token at once."),

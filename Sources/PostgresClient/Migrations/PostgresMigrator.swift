@@ -25,7 +25,7 @@ package struct PostgresMigrator: Sendable {
     /// start at once, one applies and the other finds it done. Statements run without a time limit.
     /// - Returns: The applied migrations.
     /// - Throws: `.migration` when the database has what this binary cannot use, or an applied migration differs; the error
-    ///   of a migration that failed, of which nothing stays.
+    ///   of a migration that failed and was rolled back.
     package func apply(on pool: PostgresPool) async throws(PostgresError) -> [PostgresMigration] {
         try await pool.lending { connection throws(PostgresError) in
             // Closing the connection gives back the lock and the settings.

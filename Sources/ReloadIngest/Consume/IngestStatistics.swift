@@ -10,7 +10,7 @@ package final class IngestStatistics: Sendable {
         package var deadLetters = 0
         /// Events of diverted apps, kept for replay.
         package var diverted = 0
-        /// Events of diverted apps of which no more were kept.
+        /// Events of diverted apps that were not kept.
         package var dropped = 0
         /// Timeline rows written for requests, views and placements.
         package var marked = 0

@@ -44,7 +44,7 @@ final class IngestFlow: Sendable {
     /// Names of the diverted apps.
     var divertedNames: [String] { state.withLock { $0.diverted.values.map(\.app).sorted() } }
 
-    /// Ids of the diverted apps of which no more events are kept.
+    /// Ids of diverted apps whose events are no longer kept.
     var fullApps: Set<Int32> {
         state.withLock { state in Set(state.diverted.values.lazy.filter { $0.fullAt != nil }.map(\.appID)) }
     }
@@ -145,8 +145,7 @@ final class IngestFlow: Sendable {
         }
     }
 
-    /// Diverts apps, has events dropped, and halts topics of which more events wait than may, so that the database does not
-    /// fill.
+    /// Enforces the quotas of waiting events: diverts apps, drops events and halts topics, so that the database does not fill.
     func enforceQuotas() async throws {
         state.withLock { $0.hasNewLetters = false }
         do {

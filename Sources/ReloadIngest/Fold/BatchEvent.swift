@@ -54,7 +54,7 @@ extension RejectedEvent {
             message: "the app is diverted: its events wait until `freshet dead-letters resume --app \(app)`")
     }
 
-    /// An event of a diverted app of which no more events are kept.
+    /// An event of a diverted app whose events are no longer kept.
     static func dropped(_ record: Int, app: String) -> RejectedEvent {
         RejectedEvent(
             record: record, app: app, code: EventOutcome.dropped,

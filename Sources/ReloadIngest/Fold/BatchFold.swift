@@ -35,7 +35,7 @@ struct BatchFold: Sendable {
     private(set) var rejected: [RejectedEvent] = []
     /// Events of diverted apps, which are only kept in the database.
     private(set) var diverted: [RejectedEvent] = []
-    /// Events of diverted apps of which no more are kept.
+    /// Events of diverted apps that are no longer kept.
     private(set) var dropped: [RejectedEvent] = []
     /// Records of events whose outcome is kept, whatever it is.
     private(set) var kept: [Int] = []

@@ -24,7 +24,7 @@ package struct ProviderFailure: Error, Hashable, Sendable {
     }
 
     package var reason: Reason
-    /// What, where, expected; without secrets and without content.
+    /// Description of the failure, its place and the expectation; without secrets and without content.
     package var message: String
     /// From the request to its failure.
     package var fetchTime: Duration?

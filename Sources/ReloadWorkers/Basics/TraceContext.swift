@@ -57,7 +57,7 @@ struct TraceHeaders: Extractor, Injector {
         return context
     }
 
-    /// What is to be sent with a request, or a message, that belongs to the context.
+    /// Headers for a request or message that belongs to the context.
     static func headers(of context: ServiceContext) -> [String: String] {
         var headers: [String: String] = [:]
         InstrumentationSystem.instrument.inject(context, into: &headers, using: TraceHeaders())

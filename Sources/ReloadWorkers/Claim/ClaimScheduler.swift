@@ -10,8 +10,7 @@ struct ClaimCapacity: Sendable {
     var requests: Int
     /// Requests that may be under way at a time, over all providers.
     var concurrency: Int
-    /// Requests that a provider takes at a time of which nothing else is known; beyond them it gets only as many as
-    /// stay free for others.
+    /// Concurrent requests to a provider without a known limit. Beyond them it gets only slots that the others leave free.
     var requestsPerProvider: Int
     var inFlight: [ProviderKey: HeldSlots]
     /// Of the providers that have been asked before.

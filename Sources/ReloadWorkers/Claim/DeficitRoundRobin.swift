@@ -1,7 +1,7 @@
-/// Whose turn it is among those that have work, by deficit round-robin: each visit is worth a quantum, what is taken
-/// beyond it is paid back at the next.
+/// Order of turns among keys that have work, by deficit round-robin: each visit is worth a quantum, and work taken beyond
+/// it counts against the next visit.
 ///
-/// So everyone gets the same over time, however much work each has and however coarsely it comes.
+/// Over time every key gets the same amount, however much work it has and however coarse the pieces are.
 struct DeficitRoundRobin<Key: Hashable & Comparable>: Sendable where Key: Sendable {
     private var deficits: [Key: Int] = [:]
     private var current: Key?

@@ -32,7 +32,7 @@ package final class DecisionLog: DecisionPublishing, Service {
     private struct State {
         var waiting: [(decision: TimelineDecidedEvent, time: Timestamp)] = []
         var counts = Counts()
-        /// What was last logged, and when.
+        /// Counts in the latest log message, and its time.
         var logged = Counts()
         var loggedAt: Duration?
     }

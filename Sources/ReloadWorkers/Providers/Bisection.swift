@@ -29,7 +29,7 @@ struct Bisection: Sendable {
     private struct Settled: Sendable {
         let range: Range<Int>
         let failure: ProviderFailure
-        /// What it failed with may be its content's fault.
+        /// Whether the content may have caused the failure.
         let isBlamed: Bool
     }
 
@@ -93,11 +93,11 @@ struct Bisection: Sendable {
                 largest = max(1, part.count / 2)
                 pending.insert(contentsOf: halves(part), at: 0)
             } else {
-                // What is left is asked breadth first, so that both halves are known before either is split.
+                // The rest is asked breadth first, so that both halves are known before either is split.
                 pending += halves(part)
             }
         } else {
-            // What is too large says so itself.
+            // An answer or batch that is too large has its own reason.
             let isBlamed = failure.reason != .tooLarge && RequestVerdict(failure) != .tooLarge
             settled.append(Settled(range: part, failure: failure, isBlamed: isBlamed))
         }
@@ -138,8 +138,8 @@ struct Bisection: Sendable {
             0...0, with: [Part(range: sample), Part(range: sample.upperBound..<first.upperBound)])
     }
 
-    /// What may be a single timeline's fault is asked for with the smaller half first: only the halves that fail cost the
-    /// retry budget, and of the larger one it may be known by then.
+    /// Splits a range that failed. If a single timeline may be the cause, the smaller half goes first: only halves that fail
+    /// use the retry budget, and the larger one may be settled by then.
     private func halves(_ range: Range<Int>) -> [Part] {
         guard range.count > 1 else { return [Part(range: range)] }
         let middle = range.lowerBound + (range.count + (cause == .size ? 1 : 0)) / 2

@@ -2,9 +2,9 @@ package import WidgetModel
 
 /// How a worker treats providers that are slow, overloaded, or broken. The defaults suit any installation.
 package struct ProtectionRules: Hashable, Sendable {
-    /// Requests at a time to a provider of which nothing is known yet.
+    /// Concurrent requests to a provider that was not asked before.
     package var initialConcurrency = 8
-    /// Requests at a time to a provider that takes them all.
+    /// Most concurrent requests to a provider.
     package var maximumConcurrency = 32
     /// An answer that takes more than this part of its timeout shrinks the limit, as if it had not come.
     package var slowShare = 0.5

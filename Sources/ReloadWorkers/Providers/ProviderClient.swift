@@ -139,7 +139,7 @@ package final class ProviderClient: ProviderFetching {
         .deadlineExceeded, .connectTimeout, .readTimeout, .tlsHandshakeTimeout, .getConnectionFromPoolTimeout,
     ]
 
-    /// What an error of the HTTP client means for the batch; its text says nothing of headers or bodies.
+    /// Failure of a batch for an error of the HTTP client. Its message contains no headers or bodies.
     private static func failure(of error: any Error) -> ProviderFailure {
         switch error {
         case let error as EgressGuard.Refusal:

@@ -14,10 +14,9 @@ struct RequestTicket: Hashable, Sendable {
     let wasUsed: Bool
 }
 
-/// What a worker process knows of one provider: how many requests it takes, whether it is to be left alone, how much may
-/// be tried again, and how large its batches may be.
+/// State that a worker process keeps of one provider: its concurrency, breaker, retry budget and batch size.
 ///
-/// Pure: no clock, no lock, and chance is handed in.
+/// Pure: time and random numbers are parameters.
 struct ProviderHealth: Hashable, Sendable {
     /// Something that an operator may want to know.
     enum Change: Hashable, Sendable {
@@ -94,7 +93,7 @@ struct ProviderHealth: Hashable, Sendable {
         return changes
     }
 
-    /// What blamed the content was not the content: it fails for all of a batch.
+    /// Records that a failure blamed on the content was the provider's own: it fails for the whole batch.
     mutating func failedEverywhere(_ ticket: RequestTicket, jitter: Double, at time: Duration) -> [Change] {
         guard !ticket.isProbe else { return [] }
         var changes: [Change] = []

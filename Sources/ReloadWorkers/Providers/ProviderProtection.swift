@@ -38,7 +38,7 @@ final class ProviderProtection: Sendable {
     /// The kinds that may be claimed, with batches no larger than their providers take; those whose providers rest are
     /// left out. Kinds that ask nobody, being retired, stay as they are.
     ///
-    /// - Parameter allowances: set for the providers of `due` of which something is known.
+    /// - Parameter allowances: set for the known providers of `due`.
     func permitted(
         _ targets: [Int32: ClaimTarget], due: some Sequence<Int32>,
         _ allowances: inout [ProviderKey: ProviderAllowance],
@@ -114,7 +114,7 @@ final class ProviderProtection: Sendable {
         tell(changes, ticket, failure, at: time)
     }
 
-    /// What a provider blamed on the content was not the content.
+    /// Records that a failure blamed on the content was the provider's own.
     func failedEverywhere(_ ticket: RequestTicket, _ failure: ProviderFailure, at time: Duration) {
         let changes = update(ticket.provider, at: time) {
             $0.failedEverywhere(ticket, jitter: Double.random(in: 0...1), at: time)

@@ -1,6 +1,6 @@
 import WidgetModel
 
-/// What came of a whole request, as far as its provider's health goes. Errors of single timelines are part of an answer.
+/// Result of a whole request for its provider's health. Errors of single timelines are part of an answer.
 enum RequestVerdict: Hashable, Sendable {
     /// - Parameter slowly: it took more than its share of the timeout.
     case answered(slowly: Bool)

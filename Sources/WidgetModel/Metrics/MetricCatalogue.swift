@@ -116,7 +116,7 @@ package struct MetricDefinitions: Sendable {
         "freshet_workers_claimed_timelines_total", .counter, "Timelines that were claimed.")
     package let decisions = MetricDefinition(
         "freshet_workers_decisions_total", .counter, labels: ["app", "kind", "decision"],
-        "What became of claimed timelines: reloaded, unchanged, failed, deferred, slept, released.")
+        "Claimed timelines by outcome: reloaded, unchanged, failed, deferred, slept, released.")
     package let deferrals = MetricDefinition(
         "freshet_workers_deferrals_total", .counter, labels: ["rule"],
         "Reloads that wait, by the rule: budget, spacing, or dormant.")

@@ -93,8 +93,8 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Appends lists of the timelines with these identities, of which something may be published that is not stored: they count as
-    /// leased before, so that whoever claims them compares all of them. Answers the identities that exist.
+    /// Appends lists of timelines whose last published message may not be the stored content. The lists count as leased before,
+    /// so the next holder compares all their timelines. Returns the identities that exist.
     package static func appendSuspects(_ ids: [TimelineID]) -> PostgresQuery<TimelineID> {
         PostgresQuery(appendSuspectsSQL, PostgresArray(ids)) { row in try row.value("identity") }
     }

@@ -6,7 +6,7 @@ import Darwin
 import Glibc
 #endif
 
-/// What a process has used so far, as `/proc` tells it; nothing is known on systems without it.
+/// Resources used by a process so far, read from `/proc`; zero on systems without it.
 struct ProcessUsage: Sendable, Equatable {
     /// On processors, of all its threads: in user mode and in the kernel.
     var cpuSeconds = 0.0

@@ -45,7 +45,7 @@ final class UsageSampler: Sendable {
         }
     }
 
-    /// What was used between two moments: from the last sample before the first to the first one after the second.
+    /// Resources used between two moments: from the last sample before the first to the first one after the second.
     func usage(from start: ContinuousClock.Instant, to end: ContinuousClock.Instant) -> Sample? {
         samples.withLock { samples in
             guard let first = samples.last(where: { $0.time <= start }) ?? samples.first,

@@ -1,6 +1,6 @@
 import FreshetService
 
-/// What is done of a backlog over time, for the chart and the line that shows how far it is.
+/// Progress through a backlog over time, for the chart and the progress line.
 struct DrainRecorder: Sendable {
     /// Events applied when it is over.
     let goal: Int

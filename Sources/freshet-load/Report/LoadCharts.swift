@@ -2,9 +2,9 @@ import Foundation
 import FreshetService
 import WidgetModel
 
-/// What a scenario was like at one moment, or since the sample before.
+/// Measurements of a scenario at one moment, or since the sample before.
 struct LoadSample: Sendable, Equatable {
-    /// What is sampled; the names are those of the JSON members.
+    /// Sampled quantities, named as the JSON members.
     enum Key: String, Sendable, CaseIterable {
         /// Since the sample before.
         case eventsPerSecond, timelinesPerSecond
@@ -38,7 +38,7 @@ struct LoadSample: Sendable, Equatable {
     }
 }
 
-/// What a report draws, besides its figures.
+/// Charts of a report.
 struct LoadCharts: Sendable, Equatable {
     /// Something that went on for a while, shown behind the lines.
     struct Span: Sendable, Equatable {

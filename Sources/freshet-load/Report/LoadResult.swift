@@ -1,7 +1,7 @@
 import FreshetService
 import WidgetModel
 
-/// What a load scenario found out: the members that all scenarios have (`schemas/`), and some of its own.
+/// Result of a load scenario: the members that all scenarios have (`schemas/`), and its own.
 struct LoadResult: Sendable, Equatable {
     var scenario: String
     /// Events that were published.
@@ -24,7 +24,7 @@ struct LoadResult: Sendable, Equatable {
     var peakResidentBytes: Int?
     /// Nil where none was measured.
     var latency: LatencySummary?
-    /// What was asked for and not done; anything but 0 makes the command fail.
+    /// Requested reloads that were not done; anything but 0 makes the command fail.
     var lost = 0
     /// Timelines that are behind a generation at the end.
     var stale = 0

@@ -28,7 +28,7 @@ struct LoadEventsCommand: ParsableCommand {
     @Option(help: "How many events.")
     var count = 1_000
 
-    @Option(help: "What the stream follows from.")
+    @Option(help: "Seed of the stream.")
     var seed: UInt64 = 1
 
     @Option(help: "Mean rate of the events' times, a second.")

@@ -31,10 +31,10 @@ struct LoadSoakCommand: AsyncParsableCommand {
     @Option(help: "Events a second; more than a service drains pile up.")
     var rate = 1_000.0
 
-    @Option(help: "How long: seconds, or a duration such as 30m.")
+    @Option(help: "Duration: seconds, or a duration such as 30m.")
     var duration = LoadDuration(.seconds(1_800))
 
-    @Option(help: "How long a transaction is held open in the middle; 0 for none.")
+    @Option(help: "Time for which a transaction is held open in the middle; 0 for none.")
     var holdXmin = LoadDuration(.zero)
 
     @OptionGroup var world: LoadWorldOptions
@@ -197,8 +197,8 @@ final class SoakLag: Sendable {
     private let limit: Int
     private let unapplied = Atomic(0)
 
-    /// - Parameter partitions: of the topic of the events. The broker keeps the last 5 MiB of each: some 15,000 events, of which
-    ///   half may wait.
+    /// - Parameter partitions: of the topic of the events. The broker keeps the last 5 MiB of each, some 15,000 events; half of
+    ///   them may wait.
     init(partitions: Int) {
         limit = partitions * 7_500
     }

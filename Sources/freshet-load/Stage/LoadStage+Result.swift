@@ -24,7 +24,7 @@ extension LoadStage {
         return beginning
     }
 
-    /// What the scenario came to, once everything has settled: checked in PostgreSQL, by the provider's counts, and on the
+    /// Result of the scenario, once everything has settled: checked in PostgreSQL, by the provider's counts, and on the
     /// output topic.
     ///
     /// - Parameters:

@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import WidgetModel
 
-/// What a synthetic stream is made of, on the command line.
+/// Options that shape a synthetic stream.
 struct StreamOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -10,13 +10,13 @@ struct StreamOptions: ParsableArguments {
             valueName: "form"))
     var distribution = "uniform"
 
-    @Option(help: "Whom events are for, with weights: user, device, widget, everyone.")
+    @Option(help: "Audiences of events, with weights: user, device, widget, everyone.")
     var audiences = "user=90,device=8,widget=2"
 
-    @Option(help: "What events are, with weights: push, foreground, background.")
+    @Option(help: "Types of events, with weights: push, foreground, background.")
     var types = "push"
 
-    @Option(help: "What a day of the diurnal rate is compressed to, such as 60s.")
+    @Option(help: "Length of a day of the diurnal rate, such as 60s.")
     var day = "60s"
 
     func validate() throws {

@@ -55,12 +55,12 @@ struct StreamDistribution: Sendable, Equatable {
     }
 }
 
-/// Whom an event of a stream is for.
+/// Audience of an event of a stream.
 enum StreamAudience: String, Sendable, CaseIterable {
     case user, device, widget, everyone
 }
 
-/// What an event of a stream is.
+/// Type of an event of a stream.
 enum StreamEventSort: String, Sendable, CaseIterable {
     case push, foreground, background
 }

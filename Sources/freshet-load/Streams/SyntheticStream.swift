@@ -15,7 +15,7 @@ struct StreamEvent: Sendable, Equatable {
     var widget: Int
 }
 
-/// What a stream is made of.
+/// Parameters of a stream.
 struct StreamPlan: Sendable, Equatable {
     var world: LoadWorld
     var distribution = StreamDistribution.uniform
@@ -67,7 +67,7 @@ struct SyntheticStream: Sendable, Sequence, IteratorProtocol {
 }
 
 extension StreamEvent {
-    /// What a service of the app would publish.
+    /// The event as a service of the app publishes it.
     func event(in world: LoadWorld) -> FreshetEvent {
         let person = world.person(of: widget)
         let target: Audience =

@@ -28,7 +28,7 @@ private struct Progress: PostgresStatement {
     }
 }
 
-/// What became of each widget.
+/// Outcome of each widget.
 private struct WidgetOutcomes: PostgresStatement {
     struct Row: Sendable, Hashable {
         let widget: String

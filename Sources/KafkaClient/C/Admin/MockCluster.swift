@@ -37,7 +37,7 @@ final class MockCluster: Sendable {
         }
     }
 
-    /// Its client connects nowhere, of which librdkafka would warn (level 5).
+    /// Settings of its client, which connects nowhere; librdkafka would warn about that (level 5).
     private static let defaults = ["client.id": "freshet-embedded", "log_level": "4"]
 
     init(brokers: Int, logger: Logger) throws(KafkaError) {
