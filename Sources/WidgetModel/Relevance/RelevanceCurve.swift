@@ -23,6 +23,8 @@ package struct RelevanceCurve: Hashable, Sendable {
         package var score: Double
     }
 
+    /// Points that take effect, in the order of their dates, which differ.
+    package let points: [Point]
     /// Steps in the order of time; neighbours have different scores.
     package let steps: [Step]
 
@@ -30,16 +32,19 @@ package struct RelevanceCurve: Hashable, Sendable {
     ///   changes nothing. Of several with one date the last one counts.
     package init(_ points: [Point]) {
         var steps: [Step] = []
+        var effective: [Point] = []
         func add(_ score: Double, from date: Timestamp) {
             if steps.last?.score != score { steps.append(Step(from: date, score: score)) }
         }
         for (index, point) in points.enumerated() {
             let next = index + 1 < points.count ? points[index + 1].date : .distantFuture
             guard point.date < next else { continue }
+            effective.append(point)
             add(point.score, from: point.date)
             let end = point.date + point.duration
             if point.duration > .zero, end < next { add(0, from: end) }
         }
+        self.points = effective
         self.steps = steps
     }
 
@@ -63,6 +68,9 @@ package struct RelevanceCurve: Hashable, Sendable {
 
     /// Score at a time; nil before the first entry that carries relevance, when the timeline says nothing.
     package func score(at time: Timestamp) -> Double? { steps.last { $0.from <= time }?.score }
+
+    /// The last point whose date is not after a time.
+    package func point(at time: Timestamp) -> Point? { points.last { $0.date <= time } }
 
     /// Time of the next change of the score; nil: none.
     package func nextChange(after time: Timestamp) -> Timestamp? { steps.first { $0.from > time }?.from }

@@ -1,0 +1,125 @@
+/// Content of a widget without its place: two widgets with the same content show the same.
+package struct WidgetContent: Hashable, Comparable, Sendable {
+    package var app: String
+    package var kind: String
+    package var configuration: WidgetConfiguration
+
+    package init(app: String, kind: String, configuration: WidgetConfiguration = .empty) {
+        self.app = app
+        self.kind = kind
+        self.configuration = configuration
+    }
+
+    package static func == (left: WidgetContent, right: WidgetContent) -> Bool {
+        Text.equal(left.app, right.app) && Text.equal(left.kind, right.kind)
+            && left.configuration == right.configuration
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        Text.hash(app, into: &hasher)
+        Text.hash(kind, into: &hasher)
+        hasher.combine(configuration)
+    }
+
+    /// Byte order of app, kind and configuration.
+    package static func < (left: WidgetContent, right: WidgetContent) -> Bool {
+        if !Text.equal(left.app, right.app) { return Text.precedes(left.app, right.app) }
+        if !Text.equal(left.kind, right.kind) { return Text.precedes(left.kind, right.kind) }
+        return Text.precedes(left.configuration.canonical, right.configuration.canonical)
+    }
+}
+
+/// Widgets on top of each other, as the person arranged them.
+package struct Stack: Hashable, Sendable {
+    /// A widget of the stack.
+    package struct Item: Hashable, Sendable {
+        package var widget: String
+        package var content: WidgetContent
+
+        package init(widget: String, content: WidgetContent) {
+            self.widget = widget
+            self.content = content
+        }
+    }
+
+    /// A turn of the stack by hand.
+    package struct Turn: Hashable, Sendable {
+        /// The widget that the person brought to the top.
+        package var widget: String
+        package var at: Timestamp
+
+        package init(widget: String, at: Timestamp) {
+            self.widget = widget
+            self.at = at
+        }
+    }
+
+    package var name: String
+    package var items: [Item]
+    /// Whether widgets rotate to the top by themselves; otherwise only the person turns the stack.
+    package var smartRotate: Bool
+    /// Whether widgets may be suggested.
+    package var suggestions: Bool
+    /// Last turn by hand.
+    package var chosen: Turn?
+
+    package init(
+        name: String, items: [Item], smartRotate: Bool = true, suggestions: Bool = true, chosen: Turn? = nil
+    ) {
+        self.name = name
+        self.items = items
+        self.smartRotate = smartRotate
+        self.suggestions = suggestions
+        self.chosen = chosen
+    }
+}
+
+/// Shortcut that an app declares relevant for a widget.
+package struct RelevantShortcut: Hashable, Sendable {
+    package var content: WidgetContent
+    package var role: String
+    /// Times at which it is relevant; empty: when the person usually looks.
+    package var ranges: [Range<Timestamp>]
+
+    package init(content: WidgetContent, role: String = "", ranges: [Range<Timestamp>] = []) {
+        self.content = content
+        self.role = role
+        self.ranges = ranges
+    }
+
+    package func holds(at time: Timestamp) -> Bool { ranges.contains { $0.contains(time) } }
+}
+
+/// Probability, from a time on, that the person looks at a widget; until that of the next.
+package struct WidgetPrediction: Hashable, Sendable {
+    package var from: Timestamp
+    package var probability: Double
+    /// Reason in words.
+    package var explanation: String
+
+    package init(from: Timestamp, probability: Double, explanation: String = "") {
+        self.from = from
+        self.probability = probability
+        self.explanation = explanation
+    }
+}
+
+/// Limits of automatic rotations and suggestions.
+package struct RotationPolicy: Hashable, Sendable {
+    /// Least time between an automatic rotation and the next, so that a stack does not flicker.
+    package var minimumStay: Duration = .seconds(900)
+    /// Time for which a turn by hand is respected.
+    package var respectForTurn: Duration = .seconds(7_200)
+    /// Least probability at which a widget rotates to the top.
+    package var minimumPrediction = 0.2
+    /// Least probability at which a widget is suggested.
+    package var minimumSuggestion = 0.3
+    /// Value of a widget, comparable to ranks and probabilities, while its shortcut holds.
+    package var shortcutValue = 0.75
+    /// Time after which a suggestion gives way to one of an app with fewer suggestions.
+    package var suggestionTurn: Duration = .seconds(3_600)
+    /// Suggestions of an app in a day on a device.
+    package var maximumSuggestionsPerDay = 6
+
+    package init() {}
+}

@@ -1,0 +1,271 @@
+/// Plans which widget of a stack is on top during the next day, and which widgets are suggested (`widget-rules.md` E and F).
+///
+/// A widget's value is the greatest of its relevance's rank, the probability that the person looks at it, and the value of
+/// a shortcut that holds. A widget whose score is 0 or below has none. The stack turns to the greatest value; equal values
+/// keep the present widget, and so do a recent rotation and a recent turn by hand.
+package struct StackPlanner: Sendable {
+    /// What is known about a widget of the stack.
+    package struct Evidence: Sendable {
+        package var curve: RelevanceCurve
+        package var ranks: RelevanceRanks
+        /// In the order of their times.
+        package var predictions: [WidgetPrediction]
+
+        package init(
+            curve: RelevanceCurve = RelevanceCurve([]), history: RelevanceHistory = RelevanceHistory(),
+            predictions: [WidgetPrediction] = []
+        ) {
+            self.curve = curve
+            self.ranks = RelevanceRanks(history, with: curve)
+            self.predictions = predictions
+        }
+    }
+
+    /// A shortcut that may be suggested.
+    package struct Candidate: Sendable {
+        package var shortcut: RelevantShortcut
+        /// Of its content, for a shortcut without ranges; in the order of their times.
+        package var predictions: [WidgetPrediction]
+
+        package init(_ shortcut: RelevantShortcut, predictions: [WidgetPrediction] = []) {
+            self.shortcut = shortcut
+            self.predictions = predictions
+        }
+    }
+
+    package static let horizon: Duration = .seconds(86_400)
+
+    package var stack: Stack
+    package var policy = RotationPolicy()
+    /// By widget; a widget without evidence has no value.
+    package var evidence: [String: Evidence]
+    package var candidates: [Candidate]
+    /// Contents of the device's widgets, inside and outside of stacks: they are not suggested.
+    package var shown: Set<WidgetContent>
+    /// Suggestions during the last 24 h on the device, by app.
+    package var suggested: [String: Int]
+
+    package init(
+        _ stack: Stack, evidence: [String: Evidence] = [:], candidates: [Candidate] = [],
+        shown: Set<WidgetContent> = [], suggested: [String: Int] = [:]
+    ) {
+        self.stack = stack
+        self.evidence = evidence
+        self.candidates = candidates
+        self.shown = shown.union(stack.items.map(\.content))
+        self.suggested = suggested
+    }
+
+    /// Plans from `now` to the ``horizon``.
+    ///
+    /// - Parameter previous: schedule whose rotations have been carried out until now.
+    package func schedule(at now: Timestamp, after previous: StackSchedule = StackSchedule()) -> StackSchedule {
+        guard !stack.items.isEmpty else { return StackSchedule() }
+        var run = Run(planner: self, now: now, previous: previous)
+        let end = now + Self.horizon
+        let changes = changes(from: now, to: end)
+        var next = changes.startIndex
+        var time = now
+        while time < end {
+            let again = run.step(at: time)
+            while next < changes.endIndex, changes[next] <= time { next += 1 }
+            time = min(next < changes.endIndex ? changes[next] : end, again ?? end)
+        }
+        return run.schedule
+    }
+
+    /// Times at which a value or a candidate may change, in ascending order.
+    private func changes(from now: Timestamp, to end: Timestamp) -> [Timestamp] {
+        var times: Set<Timestamp> = []
+        for item in stack.items {
+            guard let evidence = evidence[item.widget] else { continue }
+            times.formUnion(evidence.curve.steps.map(\.from))
+            times.formUnion(evidence.predictions.map(\.from))
+        }
+        for candidate in candidates {
+            times.formUnion(candidate.shortcut.ranges.flatMap { [$0.lowerBound, $0.upperBound] })
+            times.formUnion(candidate.predictions.map(\.from))
+        }
+        return times.filter { now < $0 && $0 < end }.sorted()
+    }
+
+    // MARK: Values
+
+    /// Value of a widget and the reason for it; nil if nothing speaks for it.
+    private func value(of item: Stack.Item, at time: Timestamp) -> (value: Double, reason: StackSchedule.Reason)? {
+        let evidence = evidence[item.widget]
+        let score = evidence?.curve.score(at: time)
+        if let score, score <= 0 { return nil }
+        var values: [(value: Double, reason: StackSchedule.Reason)] = []
+        if let score, let rank = evidence?.ranks.rank(of: score) {
+            values.append((rank, .relevance(score: score, rank: rank)))
+        }
+        if let prediction = evidence?.predictions.last(where: { $0.from <= time }),
+            prediction.probability >= policy.minimumPrediction
+        {
+            values.append((prediction.probability, prediction.reason))
+        }
+        let holding = candidates.first { $0.shortcut.content == item.content && $0.shortcut.holds(at: time) }
+        if let holding { values.append((policy.shortcutValue, .shortcut(role: holding.shortcut.role))) }
+        return values.max { $0.value < $1.value }
+    }
+
+    /// The reason to suggest a candidate at a time; nil if there is none.
+    private func reason(for candidate: Candidate, at time: Timestamp) -> StackSchedule.Reason? {
+        guard stack.suggestions, !shown.contains(candidate.shortcut.content) else { return nil }
+        guard candidate.shortcut.ranges.isEmpty else {
+            return candidate.shortcut.holds(at: time) ? .shortcut(role: candidate.shortcut.role) : nil
+        }
+        guard let prediction = candidate.predictions.last(where: { $0.from <= time }),
+            prediction.probability >= policy.minimumSuggestion
+        else { return nil }
+        return prediction.reason
+    }
+}
+
+extension WidgetPrediction {
+    fileprivate var reason: StackSchedule.Reason { .prediction(probability: probability, explanation: explanation) }
+}
+
+extension StackPlanner {
+    /// The course of a plan.
+    private struct Run {
+        let planner: StackPlanner
+        private(set) var schedule = StackSchedule()
+        /// The widget on top, under a suggested one.
+        private var widget: String
+        /// Earliest time of the next automatic rotation of the stack's own widgets.
+        private var rests: Timestamp
+        /// End of the time for which the last turn by hand is respected.
+        private let respected: Timestamp
+        private var suggested: [String: Int]
+
+        init(planner: StackPlanner, now: Timestamp, previous: StackSchedule) {
+            let stack = planner.stack
+            self.planner = planner
+            suggested = planner.suggested
+            var top = StackSchedule.Rotation(from: now, item: .widget(stack.items[0].widget), reason: .start)
+            rests = .distantPast
+            let last = previous.rotations.last { $0.from <= now && stack.has($0.item) }
+            if let last {
+                top = last
+                if last.reason.isAutomatic { rests = last.from + planner.policy.minimumStay }
+            }
+            var isNew = false
+            if let turn = stack.chosen, turn.at <= now, stack.has(.widget(turn.widget)) {
+                respected = turn.at + planner.policy.respectForTurn
+                if last.map({ $0.from <= turn.at }) ?? true {
+                    top = StackSchedule.Rotation(from: turn.at, item: .widget(turn.widget), reason: .personsChoice)
+                    isNew = previous.top(at: now).map { $0.from < turn.at } ?? true
+                }
+            } else {
+                respected = .distantPast
+            }
+            widget = top.item.widget ?? stack.items[0].widget
+            schedule.rotations = [top]
+            guard let insertion = previous.insertion(at: now) else { return }
+            schedule.insertions = [insertion]
+            schedule.insertions[0].until = nil
+            // A suggestion that the person has turned away from stays in the stack, not on top.
+            let isOnTop = previous.top(at: now)?.item == .suggestion(insertion.content)
+            if isOnTop, !isNew, let rotation = previous.top(at: now) { schedule.rotations.append(rotation) }
+        }
+
+        private var insertion: StackSchedule.Insertion? { schedule.insertions.last { $0.until == nil } }
+
+        private var isSuggestionOnTop: Bool {
+            schedule.rotations.last.map { $0.item.widget == nil } ?? false
+        }
+
+        /// Decides at a time.
+        ///
+        /// - Returns: when to decide again if nothing changes before.
+        mutating func step(at time: Timestamp) -> Timestamp? {
+            let swaps = suggest(at: time)
+            let rotates = rotate(at: time)
+            let respected = respected > time ? respected : nil
+            return [swaps, rotates, respected].compactMap { $0 }.min()
+        }
+
+        // MARK: Suggestions
+
+        private mutating func suggest(at time: Timestamp) -> Timestamp? {
+            let fitting = planner.candidates.compactMap { candidate in
+                planner.reason(for: candidate, at: time).map { (content: candidate.shortcut.content, reason: $0) }
+            }
+            let wasOnTop = isSuggestionOnTop
+            if let present = insertion {
+                let ends = present.from + planner.policy.suggestionTurn
+                let holds = fitting.contains { $0.content == present.content }
+                let waits = fitting.contains { other in
+                    count(other.content.app) < count(present.content.app) && mayBegin(other.content, time)
+                }
+                if holds, time < ends || !waits { return ends > time ? ends : nil }
+                schedule.insertions[schedule.insertions.count - 1].until = time
+            }
+            let best = fitting.filter { mayBegin($0.content, time) }
+                .min { (count($0.content.app), $0.content) < (count($1.content.app), $1.content) }
+            guard let best else {
+                if wasOnTop { restore(at: time) }
+                return nil
+            }
+            suggested[best.content.app, default: 0] += 1
+            schedule.insertions.append(
+                StackSchedule.Insertion(from: time, until: nil, content: best.content, reason: best.reason))
+            show(.suggestion(best.content), best.reason, at: time)
+            return time + planner.policy.suggestionTurn
+        }
+
+        /// Turns back to the widget that was on top before the suggestion.
+        private mutating func restore(at time: Timestamp) {
+            show(.widget(widget), .suggestionEnded, at: time)
+            rests = time + planner.policy.minimumStay
+        }
+
+        private func count(_ app: String) -> Int { suggested[app] ?? 0 }
+
+        private func mayBegin(_ content: WidgetContent, _ time: Timestamp) -> Bool {
+            time >= respected && count(content.app) < planner.policy.maximumSuggestionsPerDay
+        }
+
+        // MARK: Rotations
+
+        private mutating func rotate(at time: Timestamp) -> Timestamp? {
+            guard planner.stack.smartRotate, time >= respected, !isSuggestionOnTop else { return nil }
+            var best = (widget: widget, value: 0.0, reason: StackSchedule.Reason.start)
+            for item in planner.stack.items {
+                guard let found = planner.value(of: item, at: time) else { continue }
+                let isBetter = found.value > best.value || (found.value == best.value && item.widget == widget)
+                if isBetter { best = (item.widget, found.value, found.reason) }
+            }
+            guard best.widget != widget else { return nil }
+            guard time >= rests else { return rests }
+            widget = best.widget
+            rests = time + planner.policy.minimumStay
+            show(.widget(widget), best.reason, at: time)
+            return nil
+        }
+
+        private mutating func show(_ item: StackSchedule.Item, _ reason: StackSchedule.Reason, at time: Timestamp) {
+            guard schedule.rotations.last?.item != item else { return }
+            schedule.rotations.append(StackSchedule.Rotation(from: time, item: item, reason: reason))
+        }
+    }
+}
+
+extension Stack {
+    fileprivate func has(_ item: StackSchedule.Item) -> Bool {
+        guard let id = item.widget else { return false }
+        return items.contains { Text.equal($0.widget, id) }
+    }
+}
+
+extension StackSchedule.Reason {
+    /// Whether Freshet turned the stack for this reason.
+    fileprivate var isAutomatic: Bool {
+        switch self {
+        case .start, .personsChoice: false
+        case .relevance, .prediction, .shortcut, .suggestionEnded: true
+        }
+    }
+}

@@ -1,0 +1,337 @@
+import Randomness
+import TestSupport
+import Testing
+
+@testable import WidgetModel
+
+/// `widget-rules.md` E and F: which widget is on top, and which one is suggested.
+@Suite("Plans of stacks", .timeLimit(.patience))
+struct StackPlannerTests {
+    static let day = "2026-06-22"
+
+    static func time(_ text: String) -> Timestamp {
+        guard let time = Timestamp(rfc3339: "\(day)T\(text):00Z") else { preconditionFailure(text) }
+        return time
+    }
+
+    static func content(_ kind: String, app: String = "com.example.a") -> WidgetContent {
+        WidgetContent(app: app, kind: kind)
+    }
+
+    /// A stack whose widgets are named as their kinds.
+    static func stack(_ widgets: String...) -> Stack {
+        Stack(name: "home", items: widgets.map { Stack.Item(widget: $0, content: content($0)) })
+    }
+
+    static func curve(_ points: [(String, Double)], minutes: Int = 0) -> RelevanceCurve {
+        RelevanceCurve(points.map { .init(date: time($0.0), score: $0.1, duration: .seconds(minutes * 60)) })
+    }
+
+    static func candidate(
+        _ kind: String, app: String = "com.example.a", _ from: String, _ until: String
+    ) -> StackPlanner.Candidate {
+        StackPlanner.Candidate(
+            RelevantShortcut(content: content(kind, app: app), role: kind, ranges: [time(from)..<time(until)]))
+    }
+
+    /// The rotations as text: time and item.
+    static func rotations(_ schedule: StackSchedule) -> [String] {
+        schedule.rotations.map { rotation in
+            let clock = rotation.from.rfc3339.dropFirst(11).prefix(5)
+            return switch rotation.item {
+            case .widget(let id): "\(clock) \(id)"
+            case .suggestion(let content): "\(clock) +\(content.kind)"
+            }
+        }
+    }
+
+    @Test("E: a day: weather on waking, 9:30 the calendar, 15:00 a reminder, with the evening's rain weather again")
+    func talkDay() {
+        var planner = StackPlanner(Self.stack("calendar", "weather", "reminders"))
+        // Each on a scale of its own.
+        planner.evidence = [
+            "weather": .init(curve: Self.curve([("07:00", 0.4), ("08:30", 0), ("18:00", 0.9), ("21:00", 0)])),
+            "calendar": .init(curve: Self.curve([("09:30", 50), ("10:30", 0)])),
+            "reminders": .init(curve: Self.curve([("15:00", 7), ("15:30", 0)])),
+        ]
+        let schedule = planner.schedule(at: Self.time("06:00"))
+        #expect(
+            Self.rotations(schedule) == [
+                "06:00 calendar", "07:00 weather", "09:30 calendar", "15:00 reminders", "18:00 weather",
+            ])
+        guard case .relevance(let score, _) = schedule.rotations[2].reason else {
+            Issue.record("not by relevance")
+            return
+        }
+        #expect(score == 50)
+        #expect(schedule.insertions.isEmpty)
+    }
+
+    @Test("E: a score of 0 or below never rotates, even if the person usually looks then", arguments: [0, -1.0])
+    func notRelevant(_ score: Double) {
+        var planner = StackPlanner(Self.stack("a", "b"))
+        let likely = WidgetPrediction(from: Self.time("06:00"), probability: 0.9)
+        planner.evidence = ["b": .init(curve: Self.curve([("07:00", score)]), predictions: [likely])]
+        // Before the first entry that carries relevance the timeline says nothing, and the prediction counts.
+        #expect(Self.rotations(planner.schedule(at: Self.time("08:00"))) == ["08:00 a"])
+        #expect(Self.rotations(planner.schedule(at: Self.time("06:30"))) == ["06:30 a", "06:30 b"])
+    }
+
+    @Test("equal values keep the present widget")
+    func ties() {
+        var planner = StackPlanner(Self.stack("a", "b"))
+        planner.evidence = [
+            "a": .init(curve: Self.curve([("10:00", 1)])), "b": .init(curve: Self.curve([("09:00", 1)])),
+        ]
+        #expect(Self.rotations(planner.schedule(at: Self.time("08:00"))) == ["08:00 a", "09:00 b"])
+    }
+
+    @Test("a stack does not flicker: a widget stays for the minimum, then the best one follows")
+    func minimumStay() {
+        var planner = StackPlanner(Self.stack("a", "b", "c"))
+        planner.evidence = [
+            "b": .init(curve: Self.curve([("09:00", 1), ("09:05", 0)])),
+            "a": .init(curve: Self.curve([("09:05", 1), ("09:08", 0)])),
+            "c": .init(curve: Self.curve([("09:08", 1)])),
+        ]
+        #expect(Self.rotations(planner.schedule(at: Self.time("08:00"))) == ["08:00 a", "09:00 b", "09:15 c"])
+        planner.policy.minimumStay = .zero
+        #expect(
+            Self.rotations(planner.schedule(at: Self.time("08:00"))) == ["08:00 a", "09:00 b", "09:05 a", "09:08 c"])
+    }
+
+    @Test("a turn by hand is respected for two hours; then the best widget follows")
+    func turnedByHand() {
+        var planner = StackPlanner(Self.stack("a", "b"))
+        planner.evidence = ["b": .init(curve: Self.curve([("09:00", 1)]))]
+        let before = planner.schedule(at: Self.time("08:00"))
+        planner.stack.chosen = Stack.Turn(widget: "a", at: Self.time("09:10"))
+        let schedule = planner.schedule(at: Self.time("09:10"), after: before)
+        #expect(Self.rotations(schedule) == ["09:10 a", "11:10 b"])
+        #expect(schedule.rotations[0].reason == .personsChoice)
+        // Later plans stay with it.
+        #expect(planner.schedule(at: Self.time("10:00"), after: schedule) == schedule)
+    }
+
+    @Test("without Smart Rotate only the person turns the stack")
+    func withoutSmartRotate() {
+        var planner = StackPlanner(Self.stack("a", "b"))
+        planner.evidence = ["b": .init(curve: Self.curve([("09:00", 1)]))]
+        planner.stack.smartRotate = false
+        #expect(Self.rotations(planner.schedule(at: Self.time("08:00"))) == ["08:00 a"])
+        planner.stack.chosen = Stack.Turn(widget: "b", at: Self.time("08:30"))
+        #expect(Self.rotations(planner.schedule(at: Self.time("12:00"))) == ["08:30 b"])
+    }
+
+    @Test("F: the calendar is suggested at 9:30 into a stack that has none, and the stack is restored")
+    func suggestion() {
+        var planner = StackPlanner(Self.stack("weather", "news"))
+        planner.candidates = [Self.candidate("calendar", "09:30", "10:00")]
+        planner.evidence = ["news": .init(curve: Self.curve([("08:00", 3)]))]
+        let schedule = planner.schedule(at: Self.time("07:00"))
+        #expect(
+            Self.rotations(schedule) == ["07:00 weather", "08:00 news", "09:30 +calendar", "10:00 news"])
+        #expect(schedule.rotations[2].reason == .shortcut(role: "calendar"))
+        #expect(schedule.rotations[3].reason == .suggestionEnded)
+        let stack = planner.stack
+        let widgets = stack.items.map { StackSchedule.Item.widget($0.widget) }
+        #expect(schedule.contents(at: Self.time("09:29"), of: stack) == widgets)
+        #expect(
+            schedule.contents(at: Self.time("09:30"), of: stack) == [.suggestion(Self.content("calendar"))] + widgets)
+        #expect(schedule.contents(at: Self.time("10:00"), of: stack) == widgets)
+    }
+
+    @Test("F: a widget that is in the stack is turned to, not inserted; one elsewhere on the device is not suggested")
+    func present() {
+        var planner = StackPlanner(Self.stack("weather", "calendar"))
+        planner.candidates = [Self.candidate("calendar", "09:30", "10:00")]
+        let schedule = planner.schedule(at: Self.time("07:00"))
+        #expect(Self.rotations(schedule) == ["07:00 weather", "09:30 calendar"])
+        #expect(schedule.insertions.isEmpty)
+        var other = StackPlanner(
+            Self.stack("weather"), candidates: planner.candidates, shown: [Self.content("calendar")])
+        #expect(Self.rotations(other.schedule(at: Self.time("07:00"))) == ["07:00 weather"])
+        other.shown = [WidgetContent(app: "com.example.b", kind: "calendar")]
+        #expect(other.schedule(at: Self.time("07:00")).insertions.count == 1)
+    }
+
+    @Test("F: people turn suggestions off per stack")
+    func suggestionsOff() {
+        var planner = StackPlanner(Self.stack("weather"))
+        planner.candidates = [Self.candidate("calendar", "09:30", "10:00")]
+        planner.stack.suggestions = false
+        #expect(Self.rotations(planner.schedule(at: Self.time("07:00"))) == ["07:00 weather"])
+    }
+
+    @Test("F: a shortcut that is left out of the next set is withdrawn at once")
+    func withdrawn() {
+        var planner = StackPlanner(Self.stack("weather"))
+        planner.candidates = [Self.candidate("calendar", "09:30", "11:00")]
+        let before = planner.schedule(at: Self.time("07:00"))
+        planner.candidates = []
+        let schedule = planner.schedule(at: Self.time("10:00"), after: before)
+        #expect(Self.rotations(schedule) == ["07:00 weather", "09:30 +calendar", "10:00 weather"])
+        #expect(schedule.insertions.map(\.until) == [Self.time("10:00")])
+    }
+
+    @Test("a person who turns away from a suggestion does not get it back; it leaves with its time")
+    func turnedAway() {
+        var planner = StackPlanner(Self.stack("weather", "news"))
+        planner.candidates = [Self.candidate("calendar", "09:30", "11:00")]
+        let before = planner.schedule(at: Self.time("07:00"))
+        planner.stack.chosen = Stack.Turn(widget: "news", at: Self.time("10:00"))
+        let schedule = planner.schedule(at: Self.time("10:00"), after: before)
+        #expect(Self.rotations(schedule) == ["10:00 news"])
+        #expect(schedule.insertions.map(\.until) == [Self.time("11:00")])
+    }
+
+    @Test("F: a shortcut without dates is suggested when the person usually looks")
+    func byHabit() {
+        var planner = StackPlanner(Self.stack("weather"))
+        let predictions = [("11:45", 0.7), ("12:15", 0.1)].map {
+            WidgetPrediction(from: Self.time($0.0), probability: $0.1, explanation: "at noon")
+        }
+        planner.candidates = [
+            StackPlanner.Candidate(RelevantShortcut(content: Self.content("card")), predictions: predictions)
+        ]
+        let schedule = planner.schedule(at: Self.time("07:00"))
+        #expect(Self.rotations(schedule) == ["07:00 weather", "11:45 +card", "12:15 weather"])
+        #expect(schedule.insertions[0].reason == .prediction(probability: 0.7, explanation: "at noon"))
+    }
+
+    @Test("suggestions of an app are limited in a day; developer mode lifts the limit")
+    func limit() {
+        var planner = StackPlanner(Self.stack("weather"))
+        planner.candidates = (8..<18).map { hour in
+            let text = hour < 10 ? "0\(hour)" : "\(hour)"
+            return Self.candidate("k\(text)", "\(text):00", "\(text):20")
+        }
+        #expect(planner.schedule(at: Self.time("07:00")).insertions.count == 6)
+        planner.suggested = ["com.example.a": 4]
+        #expect(planner.schedule(at: Self.time("07:00")).insertions.count == 2)
+        planner.policy.maximumSuggestionsPerDay = .max
+        #expect(planner.schedule(at: Self.time("07:00")).insertions.count == 10)
+    }
+
+    @Test("an app with many shortcuts does not displace another app's")
+    func fairness() {
+        var planner = StackPlanner(Self.stack("weather"))
+        planner.candidates = (0..<50).map { Self.candidate("spam\($0)", "08:00", "20:00") }
+        planner.candidates.append(Self.candidate("parcel", app: "com.example.z", "10:10", "12:00"))
+        let schedule = planner.schedule(at: Self.time("07:00"))
+        let parcel = schedule.insertions.first { $0.content.app == "com.example.z" }
+        #expect(parcel?.from == Self.time("10:10"))
+        #expect((parcel?.until).map { $0 - Self.time("10:10") >= .seconds(3_600) } ?? false)
+    }
+
+    // MARK: Properties
+
+    /// A planner with random relevance, predictions, shortcuts and turns.
+    private static func random(_ random: inout some RandomNumberGenerator) -> StackPlanner {
+        func minute(_ range: Range<Int>) -> Timestamp {
+            time("00:00") + .seconds(60 * Int.random(in: range, using: &random))
+        }
+        var planner = StackPlanner(stack("a", "b", "c", "d"))
+        for widget in ["a", "b", "c"] {
+            let dates = (0..<Int.random(in: 0...8, using: &random)).map { _ in minute(0..<2_000) }.sorted()
+            let points = dates.map {
+                RelevanceCurve.Point(
+                    date: $0, score: Double(Int.random(in: -1...4, using: &random)),
+                    duration: .seconds(Int.random(in: 0...3, using: &random) * 1_200))
+            }
+            let predictions = (0..<Int.random(in: 0...6, using: &random)).map { _ in minute(0..<2_000) }.sorted()
+                .map { WidgetPrediction(from: $0, probability: Double.random(in: 0...1, using: &random)) }
+            planner.evidence[widget] = .init(curve: RelevanceCurve(points), predictions: predictions)
+        }
+        for _ in 0..<Int.random(in: 0...12, using: &random) {
+            let from = minute(0..<1_500)
+            let content = content(
+                "k\(Int.random(in: 0...6, using: &random))", app: "app\(Int.random(in: 0...3, using: &random))")
+            planner.candidates.append(
+                StackPlanner.Candidate(
+                    RelevantShortcut(
+                        content: content,
+                        ranges: [from..<from + .seconds(60 * Int.random(in: 1...400, using: &random))])))
+        }
+        if Bool.random(using: &random) {
+            planner.stack.chosen = Stack.Turn(widget: "d", at: minute(0..<60))
+        }
+        planner.stack.smartRotate = Int.random(in: 0..<4, using: &random) > 0
+        return planner
+    }
+
+    @Test("after any sequence of shortcuts and their ends a stack is what the person made it")
+    func restored() {
+        for seed in 0..<300 {
+            var random = SeededGenerator(seed: UInt64(seed))
+            let planner = Self.random(&random)
+            let now = Self.time("01:00")
+            let schedule = planner.schedule(at: now)
+            let widgets = planner.stack.items.map { StackSchedule.Item.widget($0.widget) }
+            for minute in stride(from: 0, to: 1_440, by: 7) {
+                let time = now + .seconds(minute * 60)
+                let holding = planner.candidates.contains { $0.shortcut.holds(at: time) }
+                let contents = schedule.contents(at: time, of: planner.stack)
+                #expect(contents.suffix(4) == widgets[...] && (holding || contents.count == 4), "seed \(seed)")
+                guard let top = schedule.top(at: time)?.item else { continue }
+                #expect(contents.contains(top), "seed \(seed)")
+            }
+        }
+    }
+
+    @Test("rotations keep the minimum stay; suggestions do not overlap and keep to their shortcuts and limits")
+    func lawful() {
+        for seed in 0..<300 {
+            var random = SeededGenerator(seed: UInt64(seed))
+            let planner = Self.random(&random)
+            let schedule = planner.schedule(at: Self.time("01:00"))
+            let automatic = schedule.rotations.filter { rotation in
+                switch rotation.reason {
+                case .relevance, .prediction: true
+                case .shortcut: rotation.item.widget != nil
+                default: false
+                }
+            }
+            for (first, second) in zip(automatic, automatic.dropFirst()) {
+                #expect(second.from - first.from >= planner.policy.minimumStay, "seed \(seed)")
+            }
+            #expect(planner.stack.smartRotate || automatic.isEmpty, "seed \(seed)")
+            for rotation in automatic + schedule.rotations.filter({ $0.item.widget == nil }) {
+                let respected = planner.stack.chosen.map { $0.at + planner.policy.respectForTurn } ?? .distantPast
+                #expect(rotation.from >= respected, "seed \(seed)")
+            }
+            for (first, second) in zip(schedule.insertions, schedule.insertions.dropFirst()) {
+                #expect(first.until.map { $0 <= second.from } ?? false, "seed \(seed)")
+            }
+            for insertion in schedule.insertions {
+                let shortcut = planner.candidates.first {
+                    $0.shortcut.content == insertion.content && $0.shortcut.holds(at: insertion.from)
+                }
+                #expect(shortcut != nil, "seed \(seed)")
+            }
+            for app in Set(schedule.insertions.map(\.content.app)) {
+                #expect(schedule.insertions.count { $0.content.app == app } <= 6, "seed \(seed)")
+            }
+        }
+    }
+
+    @Test("a plan that is made again without any change goes on as the one before")
+    func stable() {
+        for seed in 0..<300 {
+            var random = SeededGenerator(seed: UInt64(seed))
+            var planner = Self.random(&random)
+            let (first, later) = (Self.time("01:00"), Self.time("01:00") + .seconds(60 * (20 + seed * 3)))
+            let before = planner.schedule(at: first)
+            for insertion in before.insertions where insertion.from <= later {
+                planner.suggested[insertion.content.app, default: 0] += 1
+            }
+            let after = planner.schedule(at: later, after: before)
+            let end = first + StackPlanner.horizon
+            func future(_ schedule: StackSchedule) -> [StackSchedule.Rotation] {
+                schedule.rotations.filter { later < $0.from && $0.from < end }
+            }
+            #expect(future(after) == future(before), "seed \(seed)")
+            #expect(after.top(at: later)?.item == before.top(at: later)?.item, "seed \(seed)")
+        }
+    }
+}
