@@ -1,0 +1,74 @@
+import WidgetModel
+
+/// A way to choose the widget on top of a stack.
+protocol HabitPredictor {
+    mutating func learn(_ view: SyntheticPerson.View)
+    /// Probability, or any other weight, that each widget of the stack is viewed in a half hour.
+    func weights(at halfHour: HalfHour) -> [Double]
+}
+
+/// Freshet's model: one for each app.
+struct LearnedHabits: HabitPredictor {
+    private var habits: [Habits]
+    private let keys: [HabitKey]
+
+    init(_ population: HabitPopulation) {
+        habits = [Habits](repeating: Habits(), count: population.apps)
+        keys = (0..<population.widgets).flatMap { HabitKey.keys(kind: "\($0)", configuration: .empty, intent: nil) }
+    }
+
+    mutating func learn(_ view: SyntheticPerson.View) {
+        habits[view.widget % habits.count].learn([keys[view.widget]], kind: "\(view.widget)", at: view.halfHour)
+    }
+
+    func weights(at halfHour: HalfHour) -> [Double] {
+        keys.indices.map { habits[$0 % habits.count].probability(ofAny: [keys[$0]], at: halfHour).probability }
+    }
+}
+
+struct AlwaysFirst: HabitPredictor {
+    let widgets: Int
+
+    mutating func learn(_ view: SyntheticPerson.View) {}
+
+    func weights(at halfHour: HalfHour) -> [Double] { (0..<widgets).map { $0 == 0 ? 1 : 0 } }
+}
+
+struct LastUsed: HabitPredictor {
+    let widgets: Int
+    private var last = 0
+
+    init(widgets: Int) {
+        self.widgets = widgets
+    }
+
+    mutating func learn(_ view: SyntheticPerson.View) { last = view.widget }
+
+    func weights(at halfHour: HalfHour) -> [Double] { (0..<widgets).map { $0 == last ? 1 : 0 } }
+}
+
+/// Frequency of the views in the hour of the day; the most frequent widget of all hours if they are equal.
+struct TimeOfDayFrequency: HabitPredictor {
+    private var hours: [[Double]]
+    private var all: [Double]
+    private var days = 0
+    private var lastDay: Int?
+
+    init(widgets: Int) {
+        all = [Double](repeating: 0, count: widgets)
+        hours = [[Double]](repeating: all, count: HalfHour.perDay / 2)
+    }
+
+    mutating func learn(_ view: SyntheticPerson.View) {
+        if lastDay != view.halfHour.day { days += view.halfHour.day - (lastDay ?? view.halfHour.day - 1) }
+        lastDay = view.halfHour.day
+        hours[view.halfHour.index / 2][view.widget] += 1
+        all[view.widget] += 1
+    }
+
+    func weights(at halfHour: HalfHour) -> [Double] {
+        zip(hours[halfHour.index / 2], all).map { hour, all in
+            min(1, (hour / 2 + all * 1e-6) / Double(max(1, days)))
+        }
+    }
+}

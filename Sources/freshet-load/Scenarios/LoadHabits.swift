@@ -1,0 +1,64 @@
+import ArgumentParser
+import FreshetService
+import WidgetModel
+
+struct LoadHabitsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "habits",
+        abstract: "Compares the prediction of habits with simple ones, on synthetic people.",
+        discussion: """
+            Needs neither Kafka nor PostgreSQL. Precision is the part of the views whose widget was on top. The error is \
+            the mean distance of a stated probability of at least 5% and the part of the half hours with a view.
+
+            Examples:
+              freshet-load habits --people 500 --seed 1
+              freshet-load habits --people 20 --json
+            """)
+
+    @Option(help: "How many people of each population.")
+    var people = 100
+
+    @Option(help: "What the people follow from.")
+    var seed: UInt64 = 1
+
+    @Flag(help: "Print the result as JSON.")
+    var json = false
+
+    func validate() throws {
+        try OptionRange.check("--people", people, in: 1...100_000)
+    }
+
+    func run() async throws {
+        let evaluation = HabitEvaluation(people: people, seed: seed)
+        if json { Terminal.print(evaluation.json) } else { Terminal.print(evaluation.table) }
+    }
+}
+
+extension HabitEvaluation {
+    var json: JSONValue {
+        .array(
+            scores.flatMap { population, scores in
+                scores.map { score in
+                    [
+                        "population": .string(population.rawValue), "predictor": .string(score.predictor),
+                        "views": .integer(score.views), "precisionAt1": .rounded(score.precision),
+                        "calibrationError": .rounded(score.calibration?.error),
+                    ]
+                }
+            })
+    }
+
+    /// A line for each population; each predictor with its precision and, in brackets, its calibration error.
+    var table: String {
+        func padded(_ text: String) -> String { text + String(repeating: " ", count: max(1, 18 - text.count)) }
+        let head = ["population"] + (scores.first?.scores.map(\.predictor) ?? [])
+        let rows = scores.map { population, scores in
+            [population.rawValue]
+                + scores.map { score in
+                    Figure.digits(score.precision)
+                        + (score.calibration.map { " (\(Figure.digits($0.error)))" } ?? "")
+                }
+        }
+        return ([head] + rows).map { $0.map(padded).joined() }.joined(separator: "\n")
+    }
+}
