@@ -75,6 +75,9 @@ package enum EventEncoder {
         case .placed(let placement): placement.user
         case .configured(_, let widget, _), .removed(_, let widget), .viewed(_, let widget): widget
         case .environmentChanged(_, let device, _, _): device
+        case .stackChanged(_, let user, _), .stackTurned(_, let user, _, _, _), .shortcutsReplaced(_, let user, _, _),
+            .interactionDonated(_, let user, _):
+            user
         }
     }
 
@@ -105,6 +108,28 @@ package enum EventEncoder {
             members.append("device", device)
             append(environment, to: &members)
             if significantTimeChange { members.append("significantTimeChange", json: "true".utf8) }
+        case .stackChanged(_, let user, let stack):
+            members.append("user", user)
+            members.append("device", stack.device)
+            members.append("stack", stack.name)
+            members.append("widgets", json: JSONValue.texts(stack.widgets).encoded)
+            members.append("smartRotate", json: "\(stack.smartRotate)".utf8)
+            members.append("suggestions", json: "\(stack.suggestions)".utf8)
+        case .stackTurned(_, let user, let device, let stack, let widget):
+            members.append("user", user)
+            members.append("device", device)
+            members.append("stack", stack)
+            members.append("widget", widget)
+        case .shortcutsReplaced(_, let user, let device, let shortcuts):
+            members.append("user", user)
+            members.append("device", device)
+            members.append("shortcuts", json: JSONValue.array(shortcuts.map(\.json)).encoded)
+        case .interactionDonated(_, let user, let interaction):
+            members.append("user", user)
+            members.append("device", interaction.device)
+            members.append("kind", interaction.kind)
+            members.append("configuration", json: interaction.configuration.canonical.utf8)
+            members.append("timeZone", interaction.timeZone)
         }
         return members.finish()
     }

@@ -8,13 +8,20 @@ package enum EventType: String, CaseIterable, Sendable {
     case widgetRemoved = "freshet.widget.removed.v1"
     case widgetViewed = "freshet.widget.viewed.v1"
     case deviceEnvironmentChanged = "freshet.device.environment-changed.v1"
+    case stackChanged = "freshet.stack.changed.v1"
+    case stackTurned = "freshet.stack.turned.v1"
+    case shortcutsReplaced = "freshet.shortcuts.replaced.v1"
+    case interactionDonated = "freshet.interaction.donated.v1"
 
     /// The topic that carries the type.
     package var topic: EventTopic {
         switch self {
         case .pushReceived: .pushes
         case .appChanged, .reloadRequested: .appChanges
-        case .widgetPlaced, .widgetConfigured, .widgetRemoved, .widgetViewed, .deviceEnvironmentChanged: .widgets
+        case .widgetPlaced, .widgetConfigured, .widgetRemoved, .widgetViewed, .deviceEnvironmentChanged, .stackChanged,
+            .stackTurned:
+            .widgets
+        case .shortcutsReplaced, .interactionDonated: .donations
         }
     }
 
@@ -30,12 +37,14 @@ package enum EventTopic: String, CaseIterable, Sendable {
     case pushes
     case appChanges
     case widgets
+    case donations
 
     package var defaultName: String {
         switch self {
         case .pushes: "freshet.pushes"
         case .appChanges: "freshet.app-changes"
         case .widgets: "freshet.widgets"
+        case .donations: "freshet.donations"
         }
     }
 

@@ -14,6 +14,12 @@ package enum FreshetEvent: Hashable, Sendable {
     case viewed(app: String, widget: String)
     /// `significantTimeChange`: midnight passed, or the clock or the time zone was set.
     case environmentChanged(app: String, device: String, environment: WidgetEnvironment, significantTimeChange: Bool)
+    case stackChanged(app: String, user: String, StackArrangement)
+    /// A person turned the stack by hand to a widget.
+    case stackTurned(app: String, user: String, device: String, stack: String, widget: String)
+    /// The whole set of an app's relevant shortcuts, for one device of the user or all.
+    case shortcutsReplaced(app: String, user: String, device: String?, [RelevantShortcut])
+    case interactionDonated(app: String, user: String, DonatedInteraction)
 
     package var type: EventType {
         switch self {
@@ -25,6 +31,10 @@ package enum FreshetEvent: Hashable, Sendable {
         case .removed: .widgetRemoved
         case .viewed: .widgetViewed
         case .environmentChanged: .deviceEnvironmentChanged
+        case .stackChanged: .stackChanged
+        case .stackTurned: .stackTurned
+        case .shortcutsReplaced: .shortcutsReplaced
+        case .interactionDonated: .interactionDonated
         }
     }
 
@@ -33,9 +43,42 @@ package enum FreshetEvent: Hashable, Sendable {
         case .push(let request), .appChange(let request), .operatorReload(let request): request.app
         case .placed(let placement): placement.app
         case .configured(let app, _, _), .removed(let app, _), .viewed(let app, _),
-            .environmentChanged(let app, _, _, _):
+            .environmentChanged(let app, _, _, _), .stackChanged(let app, _, _),
+            .stackTurned(let app, _, _, _, _), .shortcutsReplaced(let app, _, _, _),
+            .interactionDonated(let app, _, _):
             app
         }
+    }
+}
+
+extension FreshetEvent {
+    /// The user whose stacks, shortcuts or habits the event changes; nil for other events.
+    package var person: String? {
+        switch self {
+        case .stackChanged(_, let user, _), .stackTurned(_, let user, _, _, _), .shortcutsReplaced(_, let user, _, _),
+            .interactionDonated(_, let user, _):
+            user
+        case .push, .appChange, .operatorReload, .placed, .configured, .removed, .viewed, .environmentChanged: nil
+        }
+    }
+}
+
+/// A view of content in an app, which the app told so that Freshet learns when the person looks at it.
+package struct DonatedInteraction: Hashable, Sendable {
+    package var kind: String
+    /// Values of the kind's intent.
+    package var configuration: WidgetConfiguration
+    package var device: String?
+    /// IANA name of the zone in which the person was; nil: that of the person's widgets.
+    package var timeZone: String?
+
+    package init(
+        kind: String, configuration: WidgetConfiguration = .empty, device: String? = nil, timeZone: String? = nil
+    ) {
+        self.kind = kind
+        self.configuration = configuration
+        self.device = device
+        self.timeZone = timeZone
     }
 }
 

@@ -21,6 +21,38 @@ extension JSONReader {
                 app: app, device: try require(data.device, "device", data),
                 environment: try require(data.environment, "environment", data),
                 significantTimeChange: data.significantTimeChange)
+        case .stackChanged, .stackTurned, .shortcutsReplaced, .interactionDonated:
+            return try personEvent(of: type, app, user: try require(data.user, "user", data), data)
+        }
+    }
+
+    private func personEvent(
+        of type: EventType, _ app: String, user: String, _ data: EventData
+    ) throws(JSONError) -> FreshetEvent {
+        switch type {
+        case .stackChanged:
+            let stack = StackArrangement(
+                device: try require(data.device, "device", data), name: try require(data.stack, "stack", data),
+                widgets: try require(data.widgets, "widgets", data), smartRotate: data.smartRotate,
+                suggestions: data.suggestions)
+            return .stackChanged(app: app, user: user, stack)
+        case .stackTurned:
+            return .stackTurned(
+                app: app, user: user, device: try require(data.device, "device", data),
+                stack: try require(data.stack, "stack", data), widget: try require(data.widget, "widget", data))
+        case .shortcutsReplaced:
+            let shortcuts = try require(data.shortcuts, "shortcuts", data).map { shortcut in
+                var shortcut = shortcut
+                shortcut.content.app = app
+                return shortcut
+            }
+            return .shortcutsReplaced(app: app, user: user, device: data.device, shortcuts)
+        default:
+            return .interactionDonated(
+                app: app, user: user,
+                DonatedInteraction(
+                    kind: try require(data.kind, "kind", data), configuration: data.configuration ?? .empty,
+                    device: data.device, timeZone: data.timeZone))
         }
     }
 
@@ -87,6 +119,10 @@ extension EventType {
         case .widgetConfigured: ([.app, .widget, .configuration], [])
         case .widgetRemoved, .widgetViewed: ([.app, .widget], [])
         case .deviceEnvironmentChanged: ([.app, .device, .environment], [.significantTimeChange])
+        case .stackChanged: ([.app, .user, .device, .stack, .widgets], [.smartRotate, .suggestions])
+        case .stackTurned: ([.app, .user, .device, .stack, .widget], [])
+        case .shortcutsReplaced: ([.app, .user, .shortcuts], [.device])
+        case .interactionDonated: ([.app, .user, .kind], [.configuration, .device, .timeZone])
         }
     }
 }
@@ -95,7 +131,7 @@ extension EventType {
 private struct EventData {
     enum Member: String {
         case app, audience, kinds, matching, state, widget, user, device, kind, family, configuration, environment
-        case significantTimeChange
+        case significantTimeChange, stack, widgets, smartRotate, suggestions, shortcuts, timeZone
     }
 
     private(set) var app: String?
@@ -111,6 +147,13 @@ private struct EventData {
     private(set) var configuration: WidgetConfiguration?
     private(set) var environment: WidgetEnvironment?
     private(set) var significantTimeChange = false
+    private(set) var stack: String?
+    private(set) var widgets: [String]?
+    private(set) var smartRotate = true
+    private(set) var suggestions = true
+    /// Without the name of their app.
+    private(set) var shortcuts: [RelevantShortcut]?
+    private(set) var timeZone: String?
     /// Index of the data in the reader's bytes.
     private(set) var start = 0
 
@@ -156,6 +199,12 @@ private struct EventData {
         case .configuration: configuration = try WidgetConfiguration(from: &reader)
         case .environment: environment = try reader.environment()
         case .significantTimeChange: significantTimeChange = try reader.bool()
+        case .stack: stack = try reader.identifier()
+        case .widgets: widgets = try reader.widgetsOfStack()
+        case .smartRotate: smartRotate = try reader.bool()
+        case .suggestions: suggestions = try reader.bool()
+        case .shortcuts: shortcuts = try reader.shortcuts()
+        case .timeZone: timeZone = try reader.timeZone()
         }
     }
 }

@@ -33,6 +33,7 @@ extension EventPosition {
             case .pushes: 0
             case .appChanges: 1
             case .widgets: 2
+            case .donations: 3
             }
         self.init(topic: topic, partition: delivery.partition, offset: offset)
     }

@@ -28,7 +28,10 @@ extension Settings {
 
     /// Names of the topics that events are published to.
     package var topicNames: [EventTopic: String] {
-        [.pushes: topics.pushes, .appChanges: topics.appChanges, .widgets: topics.widgets]
+        [
+            .pushes: topics.pushes, .appChanges: topics.appChanges, .widgets: topics.widgets,
+            .donations: topics.donations,
+        ]
     }
 
     /// The brokers that the settings name; nil when they name none.
@@ -59,6 +62,7 @@ extension Settings {
         configuration.topics.pushes = topics.pushes
         configuration.topics.appChanges = topics.appChanges
         configuration.topics.widgets = topics.widgets
+        configuration.topics.donations = topics.donations
         configuration.topics.more = topics.more.sorted { $0.key < $1.key }.compactMap { name, sort in
             EventTopic(rawValue: sort).map { IngestTopics.More(name: name, carries: $0) }
         }
@@ -117,7 +121,7 @@ extension Settings {
 
 extension TopicSettings {
     /// Required topics.
-    package var all: [String] { inputs + [timelines, deadLetters] }
+    package var all: [String] { inputs + [timelines, suggestions, deadLetters] }
 
     /// The type of events that each input topic carries.
     package var inputSorts: [EventTopic] {

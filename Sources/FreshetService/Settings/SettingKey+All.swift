@@ -71,12 +71,14 @@ extension SettingKey {
     private static let topics: [SettingKey] = [
         .topic("topics.pushes", \.topics.pushes, "Push notifications in."),
         .topic("topics.appChanges", \.topics.appChanges, "Changes in apps in."),
-        .topic("topics.widgets", \.topics.widgets, "Widgets placed, configured, viewed and removed, in."),
+        .topic("topics.widgets", \.topics.widgets, "Widgets placed, configured, viewed and removed, and stacks, in."),
+        .topic("topics.donations", \.topics.donations, "Relevant shortcuts and donated interactions in."),
         .topic("topics.timelines", \.topics.timelines, "Timelines out; compacted, keyed by timeline."),
+        .topic("topics.suggestions", \.topics.suggestions, "Schedules of stacks out; compacted, keyed by stack."),
         .topic("topics.deadLetters", \.topics.deadLetters, "Messages that could not be understood, out."),
         .map(
             "topics.more", \.topics.more,
-            expectation: "topic=pushes, topic=appChanges or topic=widgets, separated by commas",
+            expectation: "topic=pushes, topic=appChanges, topic=widgets or topic=donations, separated by commas",
             isValid: { name, sort in
                 SettingText.isKafkaName(name) && TopicSettings.sorts.contains(sort)
             }, "Further input topics and what they carry: one for each producer, that Kafka's ACLs keep others from."),

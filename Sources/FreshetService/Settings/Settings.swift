@@ -59,7 +59,9 @@ package struct TopicSettings: Sendable, Equatable {
     package var pushes = "freshet.pushes"
     package var appChanges = "freshet.app-changes"
     package var widgets = "freshet.widgets"
+    package var donations = "freshet.donations"
     package var timelines = "freshet.timelines"
+    package var suggestions = "freshet.suggestions"
     package var deadLetters = "freshet.dead-letters"
     /// Written only if `workers.publishDecisions` says so.
     package var decisions = "freshet.decisions"
@@ -73,10 +75,10 @@ package struct TopicSettings: Sendable, Equatable {
     package var allowedApps: [String: String] = [:]
 
     /// The topics that ingest consumes.
-    package var inputs: [String] { [pushes, appChanges, widgets] + more.keys.sorted() }
+    package var inputs: [String] { [pushes, appChanges, widgets, donations] + more.keys.sorted() }
 
     /// Allowed values of `more`.
-    package static let sorts = ["pushes", "appChanges", "widgets"]
+    package static let sorts = ["pushes", "appChanges", "widgets", "donations"]
 }
 
 package struct WorkerSettings: Sendable, Equatable {

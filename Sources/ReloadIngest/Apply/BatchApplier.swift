@@ -128,13 +128,16 @@ struct BatchApplier: Sendable {
         var (last, outcome) = (pipeline, Outcome())
         appendReloadsOfEveryone(fold, to: &last, &outcome)
         outcome.rejected = fold.rejected
+        if !fold.people.isEmpty {
+            outcome.ignored = try await writePeople(of: fold, behind: &last, on: connection)
+        }
         var (input, writes) = (input(fold), LifecycleWrites())
         if !fold.lifecycle.isEmpty {
             let lifecycle = try await read(fold, behind: last, on: connection)
             writes = try lifecycle.writes(awaitingDefaults: defaultsPatience)
             outcome.undecided = writes.undecided
             outcome.rejected += lifecycle.rejected
-            outcome.ignored = lifecycle.ignored
+            outcome.ignored += lifecycle.ignored
             input.views += lifecycle.views
             outcome.widgets = writes.inserts.count + writes.updates.count
             last = PostgresPipeline()
@@ -175,6 +178,26 @@ struct BatchApplier: Sendable {
         if !bumps.isEmpty { _ = pipeline.append(.bumpKinds(bumps)) }
         if !sweeps.isEmpty { _ = pipeline.append(.recordSweep(sweeps)) }
         outcome.sweeps = bumps.count + sweeps.count
+    }
+
+    // MARK: People
+
+    /// Locks, reads and folds the people of the batch, before any widget, and appends the statement that writes them.
+    ///
+    /// - Returns: events without effect.
+    private func writePeople(
+        of fold: BatchFold, behind pipeline: inout PostgresPipeline, on connection: PostgresConnection
+    ) async throws -> [IgnoredEvent] {
+        let needed = PersonFold.needed(fold.people)
+        _ = pipeline.append(.createPeople(needed))
+        let stored = pipeline.append(.readPeople(needed))
+        let results = try await connection.run(pipeline)
+        var people = try PersonFold(stored: results.rows(stored), of: fold.directory)
+        for step in fold.people { people.apply(step) }
+        pipeline = PostgresPipeline()
+        let writes = people.writes
+        if !writes.isEmpty { _ = pipeline.append(.writePeople(writes)) }
+        return people.ignored
     }
 
     // MARK: Widgets

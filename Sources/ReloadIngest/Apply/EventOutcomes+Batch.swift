@@ -33,7 +33,9 @@ extension PreparedBatch {
             switch event.event {
             case .placed(let placement): placement.widget
             case .configured(_, let widget, _), .removed(_, let widget), .viewed(_, let widget): widget
-            case .push, .appChange, .operatorReload, .environmentChanged: nil
+            case .push, .appChange, .operatorReload, .environmentChanged, .stackChanged, .stackTurned,
+                .shortcutsReplaced, .interactionDonated:
+                nil
             }
         return EventOutcome(
             appID: app.id, event: event.id, source: event.source, type: event.event.type.rawValue,
@@ -46,7 +48,7 @@ extension EventOutcome {
     fileprivate mutating func ignore(_ reason: WidgetIgnoredReason) {
         switch reason {
         case .older:
-            (result, detail) = (.outdated, "a newer change of the widget had been applied")
+            (result, detail) = (.outdated, "a newer change had been applied")
         case .removed:
             (result, code, detail) = (.ignored, "removedWidget", "the widget has been removed")
         // Whether another user has a widget of this id is not disclosed.

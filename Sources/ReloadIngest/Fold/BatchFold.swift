@@ -30,6 +30,8 @@ struct BatchFold: Sendable {
     private var latestViews: [ScopedIdentifier: Timestamp] = [:]
     /// Lifecycle events in log order.
     private(set) var lifecycle: [LifecycleStep] = []
+    /// Events that change people, in log order.
+    private(set) var people: [PersonStep] = []
     /// Sampled trace contexts of accepted events, in log order.
     private(set) var traces: [(position: EventPosition, traceparent: String)] = []
     private(set) var rejected: [RejectedEvent] = []
@@ -63,8 +65,8 @@ struct BatchFold: Sendable {
     /// Whether the fold diverts the app's events.
     func isDiverted(_ appID: Int32) -> Bool { divertedApps.contains(appID) }
 
-    /// Whether the batch has only accepted reload requests and views: no other lifecycle events and no dead letters.
-    var isPlain: Bool { lifecycle.isEmpty && rejected.isEmpty && diverted.isEmpty }
+    /// Whether the batch has only accepted reload requests and views: no events that need stored rows, and no dead letters.
+    var isPlain: Bool { lifecycle.isEmpty && people.isEmpty && rejected.isEmpty && diverted.isEmpty }
 
     /// Number of rows of SQL input for targeted requests.
     var markCount: Int { targeted.count }
@@ -141,6 +143,7 @@ struct BatchFold: Sendable {
                     let request = ReloadRequest(app: app, audience: .device(device), kinds: .all, reason: .environment)
                     try add(request, at: event.position)
                 }
+            case .stackChanged, .stackTurned, .shortcutsReplaced, .interactionDonated: try addPerson(event)
             }
             accepted += 1
             if let trace = event.trace, trace.isSampled { traces.append((event.position, trace.description)) }
@@ -256,6 +259,53 @@ extension BatchFold {
         if let latest = latestViews[key], time <= latest { return }
         latestViews[key] = time
         views.append(WidgetView(appID: app.id, widget: widget, time: time))
+    }
+}
+
+// MARK: - People
+
+extension BatchFold {
+    private mutating func addPerson(_ event: BatchEvent) throws(RejectedEvent.Reason) {
+        guard let user = event.event.person else { return }
+        let app = try app(event.event.app)
+        guard let time = event.time else { throw .missingTime(app: app.name) }
+        let operation: PersonStep.Operation
+        switch event.event {
+        case .stackChanged(_, _, let stack): operation = .change(.stack(stack, at: time))
+        case .stackTurned(_, _, let device, let stack, let widget):
+            operation = .change(.turned(device: device, stack: stack, widget: widget, at: time))
+        case .shortcutsReplaced(_, _, let device, let shortcuts):
+            for (index, shortcut) in shortcuts.enumerated() {
+                _ = try effective(
+                    shortcut.content.configuration, of: shortcut.content.kind, app, at: "/shortcuts/\(index)")
+            }
+            operation = .change(.shortcuts(device: device, shortcuts, at: time))
+        case .interactionDonated(_, _, let interaction):
+            let (kind, values) = try effective(interaction.configuration, of: interaction.kind, app, at: "")
+            operation = .viewed(
+                kind: interaction.kind,
+                keys: HabitKey.keys(kind: interaction.kind, configuration: values, intent: kind.definition.intent),
+                at: time, timeZone: interaction.timeZone)
+        default: return
+        }
+        people.append(
+            PersonStep(
+                record: event.record, app: app, user: user, operation: operation,
+                isOrderedByArrival: event.handling.isOrderedByArrival))
+    }
+
+    /// The kind, and the values that a widget of it with the configuration shows.
+    private func effective(
+        _ configuration: WidgetConfiguration, of name: String, _ app: RegisteredApp, at pointer: String
+    ) throws(RejectedEvent.Reason) -> (RegisteredKind, WidgetConfiguration) {
+        let kind = try kind(name, of: app, pointer: "\(pointer)/kind")
+        let family = kind.definition.anyFamily
+        if let problem = kind.definition.problem(with: configuration, family: family) {
+            throw RejectedEvent.Reason(
+                app: app.name, code: "invalidValue", message: "\(pointer)\(problem)", pointer: pointer + problem.pointer
+            )
+        }
+        return (kind, kind.definition.effective(configuration, family: family))
     }
 }
 

@@ -5,6 +5,7 @@ package struct IngestTopics: Hashable, Sendable {
     package var pushes = "freshet.pushes"
     package var appChanges = "freshet.app-changes"
     package var widgets = "freshet.widgets"
+    package var donations = "freshet.donations"
     /// Further topics, for example one for each producer.
     package var more: [More] = []
     /// Apps whose events a topic may carry, by the topic's name; topics that are not listed carry those of any app.
@@ -24,7 +25,7 @@ package struct IngestTopics: Hashable, Sendable {
     package init() {}
 
     /// All names, in the order of ``EventPosition/topic``.
-    package var all: [String] { [pushes, appChanges, widgets] + more.map(\.name) }
+    package var all: [String] { [pushes, appChanges, widgets, donations] + more.map(\.name) }
 
     /// A topic that ingest reads.
     struct Input: Sendable {

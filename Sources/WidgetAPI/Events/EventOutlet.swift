@@ -89,8 +89,8 @@ package struct EventOutlet: Sendable {
             event, id: outgoing.id, source: outgoing.source, time: outgoing.time ?? WallClock.now(),
             traceparent: outgoing.traceparent, key: Self.key(of: event))
         let handling = EventHandling(
-            isOrderedByArrival: outgoing.time == nil && event.type.topic == .widgets, user: outgoing.user,
-            keepsOutcome: true)
+            isOrderedByArrival: outgoing.time == nil && [.widgets, .donations].contains(event.type.topic),
+            user: outgoing.user, keepsOutcome: true)
         return KafkaMessage(
             topic: topic(of: event), key: encoded.key, value: encoded.value,
             headers: (encoded.headers + handling.headers).map { KafkaHeader(name: $0.name, value: $0.value) })

@@ -37,6 +37,13 @@ struct EventRules: Sendable {
             guard call.user == nil else {
                 throw Problem.forbidden("a token of one user cannot change a device for all of its users")
             }
+        case .stackChanged, .stackTurned, .shortcutsReplaced, .interactionDonated:
+            if let user = call.user, let person = event.person, !Text.equal(person, user) {
+                throw Problem.forbidden("a token of one user changes stacks and habits of this user only")
+            }
+            for (kind, pointer) in event.kindsOfPerson where try await find(kind, of: call.app) == nil {
+                throw Problem.unprocessable([Self.unknown(kind, at: pointer)])
+            }
         // Of another user's widgets, ingest ignores them.
         case .configured, .removed, .viewed: break
         }
@@ -59,8 +66,12 @@ struct EventRules: Sendable {
 
     // MARK: Kinds
 
+    private mutating func find(_ name: String, of app: String) async throws -> RegisteredKind? {
+        Self.find(name, app, try await directory(with: [name], of: app))
+    }
+
     private mutating func kind(_ name: String, of app: String) async throws -> RegisteredKind {
-        if let kind = Self.find(name, app, try await directory(with: [name], of: app)) { return kind }
+        if let kind = try await find(name, of: app) { return kind }
         throw Problem.unprocessable([Self.unknown(name, at: "/kind")])
     }
 
@@ -83,5 +94,17 @@ struct EventRules: Sendable {
             Text.equal(kind.definition.name, name)
         else { return nil }
         return kind
+    }
+}
+
+extension FreshetEvent {
+    /// Kinds that an event about a person names, with their places in the data.
+    fileprivate var kindsOfPerson: [(kind: String, pointer: String)] {
+        switch self {
+        case .shortcutsReplaced(_, _, _, let shortcuts):
+            shortcuts.enumerated().map { ($1.content.kind, "/shortcuts/\($0)/kind") }
+        case .interactionDonated(_, _, let interaction): [(interaction.kind, "/kind")]
+        default: []
+        }
     }
 }

@@ -96,6 +96,9 @@ package struct KindDefinition: Hashable, Sendable {
         intent?.resolve(configuration, family: family).effective ?? configuration
     }
 
+    /// A family that the kind supports, for values without a widget.
+    package var anyFamily: WidgetFamily { families[0] }
+
     /// The first thing about a placement that the definition does not allow, with its place in the event's data.
     package func problem(with resolved: ResolvedPlacement) -> ModelError? {
         let family = resolved.placement.family

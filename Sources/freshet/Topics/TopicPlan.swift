@@ -135,12 +135,13 @@ extension Settings {
                 isCompacted: isCompacted, retention: retention)
         }
         // All that ingest reads, whichever those are.
-        let keys = ["topics.pushes", "topics.appChanges", "topics.widgets"]
+        let keys = ["topics.pushes", "topics.appChanges", "topics.widgets", "topics.donations"]
         var targets = topics.inputs.enumerated().map { index, name in
             target(name, index < keys.count ? keys[index] : "topics", retention: topics.retention)
         }
         targets += [
             target(topics.timelines, "topics.timelines", isCompacted: true, retention: nil),
+            target(topics.suggestions, "topics.suggestions", isCompacted: true, retention: nil),
             target(topics.deadLetters, "topics.deadLetters", retention: ingest.retention),
         ]
         if workers.publishDecisions {

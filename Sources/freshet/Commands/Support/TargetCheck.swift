@@ -50,7 +50,9 @@ struct TargetCheck: Sendable {
             guard case .kinds(let names) = request.kinds else { return }
             for name in names { _ = try kind(name, of: app, member: "kinds") }
         case .placed(let placement): _ = try kind(placement.kind, of: app)
-        case .configured, .removed, .viewed, .environmentChanged: break
+        case .configured, .removed, .viewed, .environmentChanged, .stackChanged, .stackTurned, .shortcutsReplaced,
+            .interactionDonated:
+            break
         }
     }
 }

@@ -1,0 +1,85 @@
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// An event of the batch that changes a person's stacks, shortcuts or habits, in log order.
+struct PersonStep: Sendable {
+    enum Operation: Sendable {
+        case change(PersonChange)
+        /// A donation; without a time zone, that of the person's widgets holds.
+        case viewed(kind: String, keys: [HabitKey], at: Timestamp, timeZone: String?)
+    }
+
+    let record: Int
+    let app: RegisteredApp
+    let user: String
+    let operation: Operation
+    let isOrderedByArrival: Bool
+
+    var key: ScopedIdentifier { ScopedIdentifier(app.id, user) }
+
+    fileprivate var needsTimeZone: Bool {
+        if case .viewed(_, _, _, nil) = operation { true } else { false }
+    }
+}
+
+/// Applies a batch's steps to the stored people and computes the writes. Pure.
+struct PersonFold {
+    private struct State {
+        var record: PersonRecord
+        let timeZone: String?
+        var learned = false
+        var arranged = false
+    }
+
+    private var people: [ScopedIdentifier: State] = [:]
+    private(set) var ignored: [IgnoredEvent] = []
+
+    /// - Throws: `PostgresError` if a row is not what this version has stored.
+    init(stored: [StoredPerson], of directory: KindDirectory) throws(PostgresError) {
+        let names = Dictionary(directory.apps.values.map { ($0.id, $0.name) }) { $1 }
+        for person in stored {
+            let app = names[person.appID] ?? ""
+            guard let record = PersonRecord(app: app, habits: person.habits, arrangement: person.arrangement) else {
+                throw PostgresError(.decoding, "stored state of a person of app \(app)")
+            }
+            people[ScopedIdentifier(person.appID, person.user)] = State(record: record, timeZone: person.timeZone)
+        }
+    }
+
+    /// People whose rows the steps need, in key order.
+    static func needed(_ steps: [PersonStep]) -> [PersonKey] {
+        var keys: [ScopedIdentifier: PersonKey] = [:]
+        for step in steps {
+            keys[step.key, default: PersonKey(appID: step.app.id, user: step.user)].needsTimeZone =
+                step.needsTimeZone || keys[step.key]?.needsTimeZone == true
+        }
+        return Array(keys.values)
+    }
+
+    mutating func apply(_ step: PersonStep) {
+        guard var state = people.removeValue(forKey: step.key) else { return }
+        defer { people[step.key] = state }
+        switch step.operation {
+        case .change(let change):
+            if state.record.apply(change, isOrderedByArrival: step.isOrderedByArrival) {
+                state.arranged = true
+            } else {
+                ignored.append(IgnoredEvent(record: step.record, reason: .older))
+            }
+        case .viewed(let kind, let keys, let time, let zone):
+            let halfHour = HalfHour(at: time, timeZone: zone ?? state.timeZone ?? "UTC")
+            if state.record.apply(.viewed(kind: kind, keys: keys, at: halfHour)) { state.learned = true }
+        }
+    }
+
+    /// The people that have changed.
+    var writes: [PersonWrite] {
+        people.compactMap { key, state in
+            guard state.learned || state.arranged else { return nil }
+            return PersonWrite(
+                appID: key.appID, user: key.id.text, habits: state.learned ? state.record.habits.encoded : nil,
+                arrangement: state.arranged ? state.record.storedArrangement : nil)
+        }
+    }
+}

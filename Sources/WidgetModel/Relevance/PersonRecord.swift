@@ -1,0 +1,247 @@
+internal import Foundation
+
+/// What Freshet keeps of a user of an app beside the widgets: how the stacks are arranged, which shortcuts are relevant, and
+/// when the person looks.
+package struct PersonRecord: Hashable, Sendable {
+    /// Most stacks of a person, those that were removed included.
+    package static let maximumStacks = 32
+    /// Most sets of shortcuts: one for all devices, and others for one device each.
+    package static let maximumSets = 9
+
+    /// A stack as a device reported it.
+    package struct StackState: Hashable, Sendable {
+        package var arrangement: StackArrangement
+        package var changedAt: Timestamp
+        /// Last turn by hand.
+        package var turn: Stack.Turn?
+    }
+
+    /// Shortcuts that an app declared relevant.
+    package struct ShortcutSet: Hashable, Sendable {
+        /// Nil: of all devices.
+        package var device: String?
+        package var shortcuts: [RelevantShortcut]
+        package var changedAt: Timestamp
+    }
+
+    package var habits = Habits()
+    package var stacks: [StackState] = []
+    package var sets: [ShortcutSet] = []
+
+    package init() {}
+
+    /// Applies a change, unless a later one of the same thing was applied.
+    ///
+    /// - Parameter isOrderedByArrival: whether it counts as not older than what was applied before.
+    /// - Returns: whether it had an effect.
+    package mutating func apply(_ change: PersonChange, isOrderedByArrival: Bool = false) -> Bool {
+        switch change {
+        case .stack(let arrangement, let time):
+            return arrange(arrangement, at: time, isOrderedByArrival)
+        case .turned(let device, let stack, let widget, let time):
+            guard let index = index(device, stack) else { return false }
+            let last = stacks[index].turn?.at ?? .distantPast
+            guard isOrderedByArrival || time > last else { return false }
+            stacks[index].turn = Stack.Turn(widget: widget, at: max(time, last))
+            return true
+        case .shortcuts(let device, let shortcuts, let time):
+            return replace(shortcuts, device, at: time, isOrderedByArrival)
+        case .viewed(let kind, let keys, let halfHour):
+            return habits.learn(keys, kind: kind, at: halfHour)
+        }
+    }
+
+    private func index(_ device: String, _ stack: String) -> Int? {
+        stacks.firstIndex { Text.equal($0.arrangement.device, device) && Text.equal($0.arrangement.name, stack) }
+    }
+
+    /// A stack without widgets is a removed one. It is kept, so that an older event does not bring it back.
+    private mutating func arrange(_ new: StackArrangement, at time: Timestamp, _ isOrderedByArrival: Bool) -> Bool {
+        var state = StackState(arrangement: new, changedAt: time)
+        if let index = index(new.device, new.name) {
+            let last = stacks[index].changedAt
+            guard isOrderedByArrival || time >= last else { return false }
+            state.changedAt = max(time, last)
+            state.turn = stacks[index].turn
+            stacks.remove(at: index)
+        }
+        // A widget is in one stack at most: that of the later event.
+        for index in stacks.indices {
+            let other = stacks[index]
+            if other.changedAt <= state.changedAt {
+                stacks[index].arrangement.widgets.removeAll { id in new.widgets.contains { Text.equal($0, id) } }
+            } else {
+                state.arrangement.widgets.removeAll { id in
+                    other.arrangement.widgets.contains { Text.equal($0, id) }
+                }
+            }
+        }
+        stacks.append(state)
+        stacks.sort { ($0.arrangement.device, $0.arrangement.name) < ($1.arrangement.device, $1.arrangement.name) }
+        while stacks.count > Self.maximumStacks { stacks.remove(at: oldestStack) }
+        return true
+    }
+
+    /// The stack to forget first: a removed one, else that which changed the longest ago.
+    private var oldestStack: Int {
+        stacks.indices.min { left, right in
+            let (left, right) = (stacks[left], stacks[right])
+            let (isLeftGone, isRightGone) = (left.arrangement.widgets.isEmpty, right.arrangement.widgets.isEmpty)
+            return isLeftGone != isRightGone ? isLeftGone : left.changedAt < right.changedAt
+        } ?? 0
+    }
+
+    private mutating func replace(
+        _ shortcuts: [RelevantShortcut], _ device: String?, at time: Timestamp, _ isOrderedByArrival: Bool
+    ) -> Bool {
+        var set = ShortcutSet(device: device, shortcuts: shortcuts, changedAt: time)
+        let index = sets.firstIndex { set in
+            guard let own = set.device, let device else { return set.device == nil && device == nil }
+            return Text.equal(own, device)
+        }
+        if let index {
+            guard isOrderedByArrival || time >= sets[index].changedAt else { return false }
+            set.changedAt = max(time, sets[index].changedAt)
+            sets[index] = set
+        } else {
+            sets.append(set)
+        }
+        if sets.count > Self.maximumSets {
+            sets.indices.min { sets[$0].changedAt < sets[$1].changedAt }.map { _ = sets.remove(at: $0) }
+        }
+        return true
+    }
+
+    /// The shortcuts that are relevant on a device.
+    package func shortcuts(on device: String) -> [RelevantShortcut] {
+        sets.filter { $0.device.map { Text.equal($0, device) } ?? true }.flatMap(\.shortcuts)
+    }
+}
+
+/// Order and switches of a stack, as a device reports them.
+package struct StackArrangement: Hashable, Sendable, Codable {
+    /// Most widgets of a stack.
+    package static let maximumWidgets = 32
+
+    package var device: String
+    /// Unique on its device.
+    package var name: String
+    /// Ids from top to bottom as the person arranged them; none: the stack was removed.
+    package var widgets: [String]
+    package var smartRotate: Bool
+    package var suggestions: Bool
+
+    package init(device: String, name: String, widgets: [String], smartRotate: Bool = true, suggestions: Bool = true) {
+        self.device = device
+        self.name = name
+        self.widgets = widgets
+        self.smartRotate = smartRotate
+        self.suggestions = suggestions
+    }
+}
+
+/// A change of a ``PersonRecord``.
+package enum PersonChange: Hashable, Sendable {
+    case stack(StackArrangement, at: Timestamp)
+    case turned(device: String, stack: String, widget: String, at: Timestamp)
+    /// The whole set of an app's shortcuts, for one device or all; withdraws the earlier one.
+    case shortcuts(device: String?, [RelevantShortcut], at: Timestamp)
+    /// Content was viewed; `keys` are the combinations that it counts for.
+    case viewed(kind: String, keys: [HabitKey], at: HalfHour)
+}
+
+// MARK: - Stored form
+
+extension PersonRecord {
+    /// Stacks and shortcuts as they are stored; of the database's own, and of one version.
+    private struct Stored: Codable {
+        struct Turn: Codable {
+            var widget: String
+            var at: Int64
+        }
+
+        struct StackState: Codable {
+            var stack: StackArrangement
+            var at: Int64
+            var turn: Turn?
+        }
+
+        struct Shortcut: Codable {
+            var kind: String
+            var values: String?
+            var role: String?
+            /// Beginnings and ends in turn.
+            var ranges: [Int64]?
+
+            func shortcut(of app: String) -> RelevantShortcut {
+                let times = (ranges ?? []).map { Timestamp(microseconds: $0) }
+                return RelevantShortcut(
+                    content: WidgetContent(
+                        app: app, kind: kind,
+                        configuration: values.map { WidgetConfiguration(storedCanonical: $0) } ?? .empty),
+                    role: role ?? "",
+                    ranges: stride(from: 0, to: times.count - 1, by: 2).map {
+                        times[$0]..<max(times[$0], times[$0 + 1])
+                    })
+            }
+        }
+
+        struct ShortcutSet: Codable {
+            var device: String?
+            var at: Int64
+            var shortcuts: [Shortcut]
+        }
+
+        var stacks: [StackState] = []
+        var sets: [ShortcutSet] = []
+    }
+
+    /// Stacks and shortcuts as JSON.
+    package var storedArrangement: String {
+        var stored = Stored()
+        stored.stacks = stacks.map { state in
+            Stored.StackState(
+                stack: state.arrangement, at: state.changedAt.microseconds,
+                turn: state.turn.map { Stored.Turn(widget: $0.widget, at: $0.at.microseconds) })
+        }
+        stored.sets = sets.map { set in
+            Stored.ShortcutSet(
+                device: set.device, at: set.changedAt.microseconds,
+                shortcuts: set.shortcuts.map { shortcut in
+                    let ranges = shortcut.ranges.flatMap { [$0.lowerBound.microseconds, $0.upperBound.microseconds] }
+                    let values = shortcut.content.configuration
+                    return Stored.Shortcut(
+                        kind: shortcut.content.kind, values: values == .empty ? nil : values.canonical,
+                        role: shortcut.role.isEmpty ? nil : shortcut.role, ranges: ranges.isEmpty ? nil : ranges)
+                })
+        }
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        // Strings and integers only: there is nothing that cannot be encoded.
+        guard let data = try? encoder.encode(stored) else { return "{}" }
+        return String(decoding: data, as: UTF8.self)
+    }
+
+    /// - Parameters:
+    ///   - habits: nil: nothing was learned yet.
+    ///   - arrangement: nil: there are neither stacks nor shortcuts.
+    /// - Returns: nil unless both are stored forms.
+    package init?(app: String, habits: [UInt8]?, arrangement: String?) {
+        if let habits {
+            guard let habits = Habits(encoded: habits) else { return nil }
+            self.habits = habits
+        }
+        guard let arrangement else { return }
+        guard let stored = try? JSONDecoder().decode(Stored.self, from: Data(arrangement.utf8)) else { return nil }
+        stacks = stored.stacks.map { state in
+            StackState(
+                arrangement: state.stack, changedAt: Timestamp(microseconds: state.at),
+                turn: state.turn.map { Stack.Turn(widget: $0.widget, at: Timestamp(microseconds: $0.at)) })
+        }
+        sets = stored.sets.map { set in
+            ShortcutSet(
+                device: set.device, shortcuts: set.shortcuts.map { $0.shortcut(of: app) },
+                changedAt: Timestamp(microseconds: set.at))
+        }
+    }
+}

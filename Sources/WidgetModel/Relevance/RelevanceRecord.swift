@@ -1,0 +1,57 @@
+/// What is kept of a timeline's relevance: the scores in effect now and later, and a summary of all that were ever provided.
+package struct RelevanceRecord: Hashable, Sendable {
+    package private(set) var curve: RelevanceCurve
+    package private(set) var history: RelevanceHistory
+
+    package init(curve: RelevanceCurve = RelevanceCurve([]), history: RelevanceHistory = RelevanceHistory()) {
+        self.curve = curve
+        self.history = history
+    }
+
+    /// Takes over a timeline that was stored at a time. An earlier score goes on until the first entry that carries one.
+    package mutating func replace(with new: RelevanceCurve, at time: Timestamp) {
+        history.replace(curve, with: new, at: time)
+        var points = new.points
+        if let carried = curve.point(at: time), points.first.map({ $0.date > time }) ?? true {
+            points.insert(carried, at: 0)
+        }
+        curve = RelevanceCurve(points)
+    }
+
+    package var evidence: RelevanceRanks { RelevanceRanks(history, with: curve) }
+}
+
+extension RelevanceCurve {
+    /// Most points that are stored; those furthest ahead are left out.
+    static let maximumPoints = 256
+    private static let pointBytes = 24
+
+    /// For each point its date and duration in microseconds and its score, big-endian.
+    package var encoded: [UInt8] {
+        var bytes: [UInt8] = []
+        func append(_ word: UInt64) {
+            for shift in stride(from: UInt64(56), through: 0, by: -8) {
+                bytes.append(UInt8(truncatingIfNeeded: word >> shift))
+            }
+        }
+        for point in points.prefix(Self.maximumPoints) {
+            append(UInt64(bitPattern: point.date.microseconds))
+            append(UInt64(bitPattern: point.duration.wholeMicroseconds))
+            append(point.score.bitPattern)
+        }
+        return bytes
+    }
+
+    /// Reads the stored form; nil when it is none.
+    package init?(encoded bytes: [UInt8]) {
+        guard bytes.count % Self.pointBytes == 0 else { return nil }
+        func word(_ start: Int) -> UInt64 { bytes[start..<start + 8].reduce(0) { $0 << 8 | UInt64($1) } }
+        self.init(
+            stride(from: 0, to: bytes.count, by: Self.pointBytes).map { start in
+                Point(
+                    date: Timestamp(microseconds: Int64(bitPattern: word(start))),
+                    score: Double(bitPattern: word(start + 16)),
+                    duration: .microseconds(Int64(bitPattern: word(start + 8))))
+            })
+    }
+}

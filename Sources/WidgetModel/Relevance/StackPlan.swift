@@ -1,0 +1,214 @@
+/// The schedule of a stack with what belongs to it, as it is stored, published and served.
+package struct StackPlan: Hashable, Sendable {
+    /// A stack among those of all apps.
+    package struct Key: Hashable, Sendable {
+        package var app: String
+        package var user: String
+        package var device: String
+        package var stack: String
+
+        package init(app: String, user: String, device: String, stack: String) {
+            self.app = app
+            self.user = user
+            self.device = device
+            self.stack = stack
+        }
+
+        /// Identity of the schedule: key of its messages.
+        package var id: TimelineID {
+            TimelineID(hashOf: JSONValue.array([.string(app), .string(device), .string(stack)]).canonicalBytes)
+        }
+    }
+
+    package let key: Key
+    package var schedule: StackSchedule
+    package var plannedAt: Timestamp
+    /// Beginnings of suggestions during the 24 hours before.
+    package var suggestedAt: [Timestamp]
+
+    package init(key: Key, schedule: StackSchedule, plannedAt: Timestamp, suggestedAt: [Timestamp] = []) {
+        self.key = key
+        self.schedule = schedule
+        self.plannedAt = plannedAt
+        self.suggestedAt = suggestedAt
+    }
+
+    /// Time before a suggestion at which its widget is placed, so that its timeline is rendered when it begins.
+    package static let lead: Duration = .seconds(900)
+    /// A plan is made anew when so much of its horizon has passed.
+    package static let age: Duration = .seconds(6 * 3_600)
+
+    package var until: Timestamp { plannedAt + StackPlanner.horizon }
+
+    /// Suggestions that have begun during the 24 hours before a time.
+    package func suggestions(before time: Timestamp) -> [Timestamp] {
+        let begun = schedule.insertions.map(\.from).filter { $0 <= time && $0 > plannedAt }
+        return (suggestedAt + begun).filter { $0 > time - .seconds(86_400) }
+    }
+
+    /// When the plan is to be looked at again: it gets old, or a suggestion's widget is to be placed or removed.
+    package var nextLook: Timestamp {
+        let times = schedule.insertions.flatMap { [$0.from - Self.lead, $0.until].compactMap { $0 } }
+        return min(plannedAt + Self.age, times.filter { $0 > plannedAt }.min() ?? .distantFuture)
+    }
+
+    /// Suggestions whose widgets are to be placed at a time.
+    package func placed(at time: Timestamp) -> [StackSchedule.Insertion] {
+        schedule.insertions.filter { $0.from - Self.lead <= time && time < $0.until ?? .distantFuture }
+    }
+
+    /// Whether an earlier plan says the same, as far as both reach.
+    package func continues(_ earlier: StackPlan) -> Bool {
+        guard plannedAt < earlier.plannedAt + Self.age else { return false }
+        let end = earlier.until
+        func seen(_ schedule: StackSchedule) -> StackSchedule {
+            var seen = schedule
+            let top = schedule.rotations.lastIndex { $0.from <= plannedAt } ?? 0
+            seen.rotations = schedule.rotations.dropFirst(top).filter { $0.from < end }
+            seen.insertions = schedule.insertions.filter { ($0.until ?? .distantFuture) > plannedAt && $0.from < end }
+            for index in seen.insertions.indices where (seen.insertions[index].until ?? .distantFuture) >= end {
+                seen.insertions[index].until = nil
+            }
+            return seen
+        }
+        return seen(schedule) == seen(earlier.schedule)
+    }
+
+    /// Id of the widget that shows a suggestion.
+    package func widget(of content: WidgetContent) -> String {
+        let form: JSONValue = [
+            "stack": .string("\(key.id)"), "kind": .string(content.kind), "app": .string(content.app),
+            "configuration": .string(content.configuration.canonical),
+        ]
+        return Self.suggestionPrefix + "\(TimelineID(hashOf: form.canonicalBytes))"
+    }
+
+    private static let suggestionPrefix = "freshet-suggestion-"
+
+    /// Whether the widget is one that Freshet has placed for a suggestion.
+    package static func isSuggestion(widget: String) -> Bool { widget.utf8.starts(with: suggestionPrefix.utf8) }
+
+    private func id(of item: StackSchedule.Item) -> String {
+        switch item {
+        case .widget(let id): id
+        case .suggestion(let content): widget(of: content)
+        }
+    }
+
+    /// The plan as a JSON object, as it is stored, published and served.
+    package var json: JSONValue {
+        [
+            "app": .string(key.app), "user": .string(key.user), "device": .string(key.device),
+            "stack": .string(key.stack), "plannedAt": .time(plannedAt), "until": .time(until),
+            "rotations": .array(
+                schedule.rotations.map { rotation in
+                    [
+                        "from": .time(rotation.from), "widget": .string(id(of: rotation.item)),
+                        "reason": rotation.reason.json,
+                    ]
+                }),
+            "suggestions": .array(
+                schedule.insertions.map { insertion in
+                    [
+                        "widget": .string(widget(of: insertion.content)), "kind": .string(insertion.content.kind),
+                        "configuration": insertion.content.configuration.value, "from": .time(insertion.from),
+                        "until": .time(insertion.until), "reason": insertion.reason.json,
+                    ]
+                }),
+            "suggestedAt": .array(suggestedAt.map { .time($0) }),
+        ]
+    }
+
+    /// Reads the stored form; nil when it is none.
+    package init?(stored json: JSONValue, key: Key) {
+        self.key = key
+        schedule = StackSchedule()
+        suggestedAt = (json["suggestedAt"]?.arrayValue ?? []).compactMap(\.timeValue)
+        guard let time = json["plannedAt"]?.timeValue, let rotations = json["rotations"]?.arrayValue,
+            let suggestions = json["suggestions"]?.arrayValue
+        else { return nil }
+        plannedAt = time
+        var contents: [String: WidgetContent] = [:]
+        for suggestion in suggestions {
+            guard let widget = suggestion["widget"]?.stringValue, let kind = suggestion["kind"]?.stringValue,
+                let values = suggestion["configuration"], let from = suggestion["from"]?.timeValue,
+                let reason = suggestion["reason"].flatMap(StackSchedule.Reason.init(json:))
+            else { return nil }
+            let content = WidgetContent(
+                app: key.app, kind: kind, configuration: WidgetConfiguration(storedCanonical: values.canonical))
+            contents[widget] = content
+            schedule.insertions.append(
+                StackSchedule.Insertion(
+                    from: from, until: suggestion["until"]?.timeValue, content: content, reason: reason))
+        }
+        for rotation in rotations {
+            guard let from = rotation["from"]?.timeValue, let widget = rotation["widget"]?.stringValue,
+                let reason = rotation["reason"].flatMap(StackSchedule.Reason.init(json:))
+            else { return nil }
+            let item = contents[widget].map(StackSchedule.Item.suggestion) ?? .widget(widget)
+            schedule.rotations.append(StackSchedule.Rotation(from: from, item: item, reason: reason))
+        }
+    }
+}
+
+extension JSONValue {
+    fileprivate var timeValue: Timestamp? { stringValue.flatMap { Timestamp(rfc3339: Array($0.utf8)[...]) } }
+}
+
+extension StackSchedule.Reason {
+    /// `{"type", "text"}` and numbers by type.
+    package var json: JSONValue {
+        var object = JSONObject()
+        switch self {
+        case .start: object["type"] = "start"
+        case .personsChoice: object["type"] = "person"
+        case .relevance(let score, let rank):
+            object["type"] = "relevance"
+            object["score"] = JSONNumber(score).map { .number($0) } ?? .null
+            object["rank"] = JSONNumber(rank).map { .number($0) } ?? .null
+        case .prediction(let probability, let explanation):
+            object["type"] = "prediction"
+            object["probability"] = JSONNumber(probability).map { .number($0) } ?? .null
+            object["evidence"] = .string(explanation)
+        case .shortcut(let role):
+            object["type"] = "shortcut"
+            if !role.isEmpty { object["role"] = .string(role) }
+        case .suggestionEnded: object["type"] = "suggestionEnded"
+        }
+        return .object(object)
+    }
+
+    fileprivate init?(json: JSONValue) {
+        func number(_ key: String) -> Double { json[key]?.numberValue?.double ?? 0 }
+        switch json["type"]?.stringValue {
+        case "start": self = .start
+        case "person": self = .personsChoice
+        case "relevance": self = .relevance(score: number("score"), rank: number("rank"))
+        case "prediction":
+            self = .prediction(
+                probability: number("probability"), explanation: json["evidence"]?.stringValue ?? "")
+        case "shortcut": self = .shortcut(role: json["role"]?.stringValue ?? "")
+        case "suggestionEnded": self = .suggestionEnded
+        default: return nil
+        }
+    }
+
+    /// The reason in words.
+    package var words: String {
+        switch self {
+        case .start: "nothing speaks for another widget"
+        case .personsChoice: "the person turned the stack to it"
+        case .relevance(let score, let rank):
+            "its score of \(Self.rounded(score)) is above \(Self.rounded(rank * 100)) % of all of its scores"
+        case .prediction(let probability, let explanation):
+            "viewed with a probability of \(Self.rounded(probability * 100)) %"
+                + (explanation.isEmpty ? "" : ": \(explanation)")
+        case .shortcut(let role): "the app declared it relevant now" + (role.isEmpty ? "" : " (\(role))")
+        case .suggestionEnded: "a suggestion is over"
+        }
+    }
+
+    private static func rounded(_ value: Double) -> String {
+        JSONNumber((value * 10).rounded() / 10)?.text ?? "\(value)"
+    }
+}

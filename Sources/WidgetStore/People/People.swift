@@ -1,0 +1,109 @@
+package import PostgresClient
+
+/// A user of an app.
+package struct PersonKey: Sendable {
+    package let appID: Int32
+    package let user: String
+    /// Whether the time zone of the person's widgets is wanted.
+    package var needsTimeZone: Bool
+
+    package init(appID: Int32, user: String, needsTimeZone: Bool = false) {
+        self.appID = appID
+        self.user = user
+        self.needsTimeZone = needsTimeZone
+    }
+
+    fileprivate static let input = InputColumns<PersonKey>([
+        .init("app_id") { $0.appID }, .init("user_id") { $0.user }, .init("needs_time_zone") { $0.needsTimeZone },
+    ])
+}
+
+/// A person as stored, locked until the transaction ends.
+package struct StoredPerson: Sendable {
+    package let appID: Int32
+    package let user: String
+    package let habits: [UInt8]?
+    package let arrangement: String?
+    /// Zone of one of the person's widgets; nil: there is none, or it is not wanted.
+    package let timeZone: String?
+}
+
+/// The new state of a person.
+package struct PersonWrite: Sendable {
+    package var appID: Int32
+    package var user: String
+    /// Nil: unchanged.
+    package var habits: [UInt8]?
+    package var arrangement: String?
+
+    package init(appID: Int32, user: String, habits: [UInt8]? = nil, arrangement: String? = nil) {
+        self.appID = appID
+        self.user = user
+        self.habits = habits
+        self.arrangement = arrangement
+    }
+
+    fileprivate static let input = InputColumns<PersonWrite>([
+        .init("app_id") { $0.appID }, .init("user_id") { $0.user }, .init("habits") { $0.habits },
+        .init("arrangement") { $0.arrangement },
+    ])
+}
+
+private let createPeopleSQL = """
+    INSERT INTO person (app_id, user_id)
+    SELECT i.app_id, i.user_id FROM \(PersonKey.input.rows("i"))
+    WHERE NOT EXISTS (SELECT FROM person p WHERE p.app_id = i.app_id AND p.user_id = i.user_id)
+    ORDER BY i.app_id, i.user_id
+    ON CONFLICT DO NOTHING
+    """
+
+private let readPeopleSQL = """
+    SELECT p.app_id, p.user_id, p.habits, p.arrangement,
+           CASE WHEN i.needs_time_zone THEN (
+               SELECT w.time_zone FROM widget w
+               WHERE w.app_id = p.app_id AND w.user_id = p.user_id AND w.timeline_id IS NOT NULL
+               LIMIT 1) END AS time_zone
+    FROM \(PersonKey.input.rows("i")) JOIN person p ON p.app_id = i.app_id AND p.user_id = i.user_id
+    ORDER BY p.app_id, p.user_id
+    FOR NO KEY UPDATE OF p
+    """
+
+/// A change of an arrangement shows at once; donations, of which there are many, are gathered for half a minute.
+private let writePeopleSQL = """
+    WITH input AS MATERIALIZED (
+        SELECT *, now() + CASE WHEN arrangement IS NULL THEN interval '30 seconds' ELSE interval '0' END AS due_at
+        FROM \(PersonWrite.input.rows("i"))
+    ), written AS (
+        UPDATE person p
+        SET habits = coalesce(i.habits, p.habits), arrangement = coalesce(i.arrangement, p.arrangement)
+        FROM input i WHERE p.app_id = i.app_id AND p.user_id = i.user_id
+    ), locked AS (
+        SELECT s.id, i.due_at
+        FROM input i JOIN stack_schedule s ON s.app_id = i.app_id AND s.user_id = i.user_id
+        WHERE s.due_at > i.due_at
+        ORDER BY s.id
+        FOR NO KEY UPDATE OF s
+    )
+    UPDATE stack_schedule s SET due_at = least(s.due_at, l.due_at) FROM locked l WHERE s.id = l.id
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Creates rows for people who have none, in key order.
+    package static func createPeople(_ keys: [PersonKey]) -> PostgresQuery<Void> {
+        PostgresQuery(createPeopleSQL, binding: PersonKey.input.parameters(keys))
+    }
+
+    /// Locks and reads people, in key order.
+    package static func readPeople(_ keys: [PersonKey]) -> PostgresQuery<StoredPerson> {
+        PostgresQuery(readPeopleSQL, binding: PersonKey.input.parameters(keys)) { row in
+            StoredPerson(
+                appID: try row.value("app_id"), user: try row.value("user_id"), habits: try row.optional("habits"),
+                arrangement: try row.optional("arrangement"), timeZone: try row.optional("time_zone"))
+        }
+    }
+
+    /// Writes people whose rows the transaction has locked, and makes the schedules of their stacks due.
+    package static func writePeople(_ writes: [PersonWrite]) -> PostgresQuery<Void> {
+        PostgresQuery(writePeopleSQL, binding: PersonWrite.input.parameters(writes))
+    }
+}
