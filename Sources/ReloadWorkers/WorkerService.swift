@@ -61,6 +61,9 @@ package struct WorkerService: Service {
                     group.addTask {
                         try await untilShutdown(PlaceholderLoop(context: context, directory: directory).run)
                     }
+                    group.addTask {
+                        try await untilShutdown(StackPlanning(context: context, directory: directory).run)
+                    }
                     group.addTask { try await untilShutdown(stayRegistered) }
                     group.addTask { try await reload() }
                     try await group.waitForAll()

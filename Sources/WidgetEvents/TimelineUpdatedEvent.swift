@@ -79,7 +79,7 @@ package enum TimelineHeaders {
     /// The header with the revision in decimal digits.
     package static let revision = "freshet-revision"
 
-    fileprivate static func make(
+    static func make(
         type: String, timeline: TimelineID, revision: Int64, source: String, time: Timestamp?, hasData: Bool = true
     ) -> [(name: String, value: [UInt8])] {
         EventEncoder.headers(

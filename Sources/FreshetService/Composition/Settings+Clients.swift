@@ -86,6 +86,9 @@ extension Settings {
     var workerConfiguration: WorkerConfiguration {
         var configuration = WorkerConfiguration()
         configuration.topic = topics.timelines
+        configuration.suggestionsTopic = topics.suggestions
+        configuration.widgetsTopic = topics.widgets
+        configuration.rotation = stacks
         configuration.concurrency = workers.concurrency
         configuration.lease = workers.lease
         configuration.pollInterval = workers.pollInterval

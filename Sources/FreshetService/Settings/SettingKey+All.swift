@@ -5,7 +5,7 @@ import WidgetStore
 
 extension SettingKey {
     package static let all: [SettingKey] =
-        general + postgres + kafka + routes + topics + ingest + deadLetters + workers + providers + api + health
+        general + postgres + kafka + routes + topics + ingest + deadLetters + workers + stacks + providers + api + health
         + metrics + log
 
     package static let byName: [String: SettingKey] = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
@@ -165,6 +165,18 @@ extension SettingKey {
             "workers.publishDecisions", \.workers.publishDecisions,
             "Publish every decision, ingest's too: why timelines are reloaded, or not. For looking on; some may be lost."
         ),
+    ]
+
+    private static let stacks: [SettingKey] = [
+        .duration(
+            "stacks.minimumStay", \.stacks.minimumStay, .zero...(.seconds(86_400)),
+            "Least time between two automatic rotations of a stack."),
+        .duration(
+            "stacks.respectForTurn", \.stacks.respectForTurn, .zero...(.seconds(86_400)),
+            "How long a stack stays as the person turned it."),
+        .integer(
+            "stacks.suggestionsPerDay", \.stacks.maximumSuggestionsPerDay, 0...1_000,
+            "Most suggestions of an app on a device in 24 hours; developer mode lifts it."),
     ]
 
     private static let providers: [SettingKey] = [

@@ -1,4 +1,5 @@
 package import ReloadIngest
+package import WidgetModel
 
 /// The settings, with defaults for production. ``SettingKey/all`` describes each.
 package struct Settings: Sendable, Equatable {
@@ -13,6 +14,7 @@ package struct Settings: Sendable, Equatable {
         return ingest
     }()
     package var workers = WorkerSettings()
+    package var stacks = RotationPolicy()
     package var providers = ProviderSettings()
     package var api = APISettings()
     package var health = HealthSettings()

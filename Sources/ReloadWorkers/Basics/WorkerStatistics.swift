@@ -45,6 +45,9 @@ package final class WorkerStatistics: Sendable {
         package var placeholderRequests = 0
         package var placeholders = 0
         package var placeholderFailures: [ProviderFailure.Reason: Int] = [:]
+        /// Schedules of stacks that were planned, and those published for a change.
+        package var stacksPlanned = 0
+        package var stacksPublished = 0
         package var databaseErrors = 0
         /// Why the latest attempt to claim failed; `nil` when it did not.
         package var claimTrouble: String?

@@ -11,6 +11,12 @@ package struct WorkerConfiguration: Sendable {
 
     /// Topic of the timelines that are published; compacted, keyed by timeline.
     package var topic = "freshet.timelines"
+    /// Topic of the schedules of stacks; compacted, keyed by stack.
+    package var suggestionsTopic = "freshet.suggestions"
+    /// Topic on which widgets of suggestions are placed and removed, for ingest to apply.
+    package var widgetsTopic = "freshet.widgets"
+    /// Limits of automatic rotations and suggestions.
+    package var rotation = RotationPolicy()
 
     /// Provider requests in flight, over all providers.
     package var concurrency = 32

@@ -76,14 +76,17 @@ package struct StackPlan: Hashable, Sendable {
 
     /// Id of the widget that shows a suggestion.
     package func widget(of content: WidgetContent) -> String {
-        let form: JSONValue = [
-            "stack": .string("\(key.id)"), "kind": .string(content.kind), "app": .string(content.app),
-            "configuration": .string(content.configuration.canonical),
-        ]
-        return Self.suggestionPrefix + "\(TimelineID(hashOf: form.canonicalBytes))"
+        let form = JSONValue.array([.string(content.kind), .string(content.configuration.canonical)])
+        return prefix + "\(TimelineID(hashOf: form.canonicalBytes))"
     }
 
     private static let suggestionPrefix = "freshet-suggestion-"
+
+    /// Beginning of the ids of this stack's suggestions.
+    private var prefix: String { "\(Self.suggestionPrefix)\(key.id)-" }
+
+    /// Whether the widget is one that Freshet has placed for a suggestion into this stack.
+    package func isSuggestion(widget: String) -> Bool { widget.utf8.starts(with: prefix.utf8) }
 
     /// Whether the widget is one that Freshet has placed for a suggestion.
     package static func isSuggestion(widget: String) -> Bool { widget.utf8.starts(with: suggestionPrefix.utf8) }

@@ -26,6 +26,14 @@ package struct StoredPerson: Sendable {
     package let arrangement: String?
     /// Zone of one of the person's widgets; nil: there is none, or it is not wanted.
     package let timeZone: String?
+
+    init(_ row: borrowing PostgresRow) throws(PostgresError) {
+        appID = try row.value("app_id")
+        user = try row.value("user_id")
+        habits = try row.optional("habits")
+        arrangement = try row.optional("arrangement")
+        timeZone = try row.optional("time_zone")
+    }
 }
 
 /// The new state of a person.
@@ -95,11 +103,7 @@ extension PostgresStatement where Self == Statements {
 
     /// Locks and reads people, in key order.
     package static func readPeople(_ keys: [PersonKey]) -> PostgresQuery<StoredPerson> {
-        PostgresQuery(readPeopleSQL, binding: PersonKey.input.parameters(keys)) { row in
-            StoredPerson(
-                appID: try row.value("app_id"), user: try row.value("user_id"), habits: try row.optional("habits"),
-                arrangement: try row.optional("arrangement"), timeZone: try row.optional("time_zone"))
-        }
+        PostgresQuery(readPeopleSQL, binding: PersonKey.input.parameters(keys)) { row in try StoredPerson(row) }
     }
 
     /// Writes people whose rows the transaction has locked, and makes the schedules of their stacks due.

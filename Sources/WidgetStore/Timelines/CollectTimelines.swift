@@ -34,6 +34,8 @@ private let collectTimelinesSQL = """
         RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew
     ), \(Appending.lists(of: "revived")), unshown AS (
         DELETE FROM snapshot s USING mine m WHERE s.timeline_id = m.id AND NOT m.shown
+    ), irrelevant AS (
+        DELETE FROM relevance r USING mine m WHERE r.timeline_id = m.id AND NOT m.shown
     ), gone AS (
         DELETE FROM timeline t USING mine m WHERE t.id = m.id AND NOT m.shown
     )

@@ -1,0 +1,60 @@
+package import PostgresClient
+package import WidgetModel
+
+/// A schedule as its readers see it.
+package struct ReadSchedule: Sendable {
+    package let device: String
+    /// Identity; nil: nobody has read it before.
+    package let id: TimelineID?
+    /// JSON of the plan; nil: not planned yet.
+    package let schedule: String?
+    package let revision: Int64
+    /// Whether the time of the last reader is to be recorded.
+    package let isReadLongAgo: Bool
+}
+
+/// A person's stack of a name is looked up in the arrangement only where no schedule answers.
+private let readSQL = """
+    SELECT s.device_id, s.id, s.schedule, s.revision, s.read_at < now() - interval '1 hour' AS long_ago
+    FROM stack_schedule s JOIN app a ON a.id = s.app_id
+    WHERE a.name = $1::text AND s.user_id = $2::text AND s.stack = $3::text
+        AND ($4::text IS NULL OR s.device_id = $4::text)
+    ORDER BY s.device_id
+    """
+
+private let wantSQL = """
+    INSERT INTO stack_schedule AS s (id, app_id, user_id, device_id, stack)
+    SELECT $1::uuid, a.id, $3::text, $4::text, $5::text FROM app a WHERE a.name = $2::text
+    ON CONFLICT (id) DO UPDATE SET read_at = now() WHERE s.user_id = excluded.user_id
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Reads the schedules of a user's stacks of a name.
+    ///
+    /// - Parameter device: nil: on any device.
+    package static func readSchedules(
+        app: String, user: String, stack: String, device: String?
+    ) -> PostgresQuery<ReadSchedule> {
+        PostgresQuery(readSQL, app, user, stack, device) { row in
+            ReadSchedule(
+                device: try row.value("device_id"), id: try row.optional("id"),
+                schedule: try row.optional("schedule"), revision: try row.value("revision"),
+                isReadLongAgo: try row.value("long_ago"))
+        }
+    }
+
+    /// The arrangement of a user's stacks.
+    package static func readArrangement(app: String, user: String) -> PostgresQuery<String?> {
+        PostgresQuery(
+            """
+            SELECT p.arrangement FROM person p JOIN app a ON a.id = p.app_id
+            WHERE a.name = $1::text AND p.user_id = $2::text
+            """, app, user
+        ) { row in try row.optional("arrangement") }
+    }
+
+    /// Has a stack planned, from now on as long as somebody reads its schedule.
+    package static func wantSchedule(_ key: StackPlan.Key) -> PostgresQuery<Void> {
+        PostgresQuery(wantSQL, key.id, key.app, key.user, key.device, key.stack)
+    }
+}

@@ -1,0 +1,90 @@
+package import PostgresClient
+package import WidgetModel
+
+/// What the schedules of some people's stacks are planned from.
+package struct StackMaterial: Sendable {
+    package typealias Person = (appID: Int32, user: String)
+
+    private struct Name: Hashable {
+        let appID: Int32
+        let user: [UInt8]
+
+        init(_ person: Person) {
+            appID = person.appID
+            user = Array(person.user.utf8)
+        }
+    }
+
+    private var records: [Name: PersonRecord] = [:]
+    private var widgets: [Name: [PlannedWidget]] = [:]
+    /// By timeline, with what the relevance in the database does not know yet.
+    private var relevance: [Int64: RelevanceRecord] = [:]
+    /// Relevance to be stored.
+    package private(set) var relevanceWrites: [RelevanceWrite] = []
+    private let directory: KindDirectory
+
+    /// Reads people and their widgets on a pool.
+    package static func read(
+        _ people: [Person], from pool: PostgresPool, _ directory: KindDirectory
+    ) async throws -> StackMaterial {
+        var names: Set<Name> = []
+        let people = people.filter { names.insert(Name($0)).inserted }
+        var pipeline = PostgresPipeline()
+        let stored = pipeline.append(.readPeople(of: people))
+        let widgets = pipeline.append(.readPlannedWidgets(of: people))
+        let results = try await pool.run(pipeline)
+        return try StackMaterial(people: results.rows(stored), widgets: results.rows(widgets), directory)
+    }
+
+    /// - Throws: `PostgresError` if a row is not what this version has stored.
+    init(people: [StoredPerson], widgets: [PlannedWidget], _ directory: KindDirectory) throws(PostgresError) {
+        self.directory = directory
+        let apps = Dictionary(directory.apps.values.map { ($0.id, $0.name) }) { $1 }
+        for person in people {
+            let app = apps[person.appID] ?? ""
+            guard let record = PersonRecord(app: app, habits: person.habits, arrangement: person.arrangement) else {
+                throw PostgresError(.decoding, "stored state of a person of app \(app)")
+            }
+            records[Name((person.appID, person.user))] = record
+        }
+        for widget in widgets {
+            self.widgets[Name((widget.appID, widget.user)), default: []].append(widget)
+            guard relevance[widget.timeline] == nil else { continue }
+            var record = widget.relevance ?? RelevanceRecord()
+            if let content = widget.content, let storedAt = widget.storedAt {
+                // Content that was stored is valid.
+                record.replace(with: (try? RelevanceCurve(timeline: content)) ?? RelevanceCurve([]), at: storedAt)
+                relevanceWrites.append((widget.timeline, widget.contentRevision, record))
+            }
+            relevance[widget.timeline] = record
+        }
+    }
+
+    /// The planner of a device's stacks. An app in developer mode has no limit of suggestions.
+    package func planner(
+        for device: String, of person: Person, app: String, policy: RotationPolicy
+    ) -> PersonPlanner {
+        var policy = policy
+        if directory.apps[app]?.isDeveloperMode == true { policy.maximumSuggestionsPerDay = .max }
+        let kinds = directory.apps[app].map { directory.kinds(of: $0) } ?? [:]
+        return PersonPlanner(
+            app: app, device: device, person: records[Name(person)] ?? PersonRecord(),
+            widgets: placed(on: device, of: person).compactMap { widget in
+                guard let kind = directory.kinds[widget.kindID], !kind.isRetired else { return nil }
+                return PersonPlanner.Widget(
+                    id: widget.widget, kind: kind.definition, family: widget.family,
+                    configuration: widget.configuration, timeZone: widget.environment.timeZone,
+                    relevance: relevance[widget.timeline] ?? RelevanceRecord())
+            }, kinds: kinds.mapValues(\.definition), policy: policy)
+    }
+
+    /// Widgets on a device.
+    package func placed(on device: String, of person: Person) -> [PlannedWidget] {
+        (widgets[Name(person)] ?? []).filter { Text.equal($0.device, device) }
+    }
+
+    /// A person's stacks that have widgets.
+    package func stacks(of person: Person) -> [StackArrangement] {
+        (records[Name(person)]?.stacks ?? []).map(\.arrangement).filter { !$0.widgets.isEmpty }
+    }
+}
