@@ -139,8 +139,8 @@ extension FreshetNode {
             // Without keys, nothing under /v1 is served.
             guard settings.api.keys != nil else { return [listening] }
             let tail = TimelineTail(
-                kafka: kafka, topic: settings.topics.timelines, group: settings.kafka.group, changes: changes,
-                logger: logger)
+                kafka: kafka, topics: [settings.topics.timelines, settings.topics.suggestions],
+                group: settings.kafka.group, changes: changes, logger: logger)
             return [listening, tail]
         }
 

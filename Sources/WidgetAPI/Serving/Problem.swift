@@ -205,6 +205,10 @@ extension Problem {
         .serviceUnavailable, "the event could not be published; try again", title: "Unavailable",
         headers: [.retryAfter: "1"])
 
+    static let scheduleNotPlanned = Problem(
+        .serviceUnavailable, "the stack's schedule is being planned; try again", title: "Not planned yet",
+        headers: [.retryAfter: "2"])
+
     static let tooManyWaiting = Problem(
         .serviceUnavailable, "too many readers wait for changes; retry later or without waiting",
         title: "Too many waiting",

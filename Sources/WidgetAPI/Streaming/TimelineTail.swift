@@ -3,7 +3,7 @@ package import Logging
 import ServiceLifecycle
 import WidgetModel
 
-/// Reads the timelines topic from its end on and wakes the requests that wait for changed timelines.
+/// Reads the topics of timelines and of stacks' schedules from their end on and wakes the requests that wait for a change.
 ///
 /// Timelines that nobody waits for cost only a read of the message's key.
 package struct TimelineTail: Service, CustomStringConvertible {
@@ -13,13 +13,13 @@ package struct TimelineTail: Service, CustomStringConvertible {
     private static let recheckInterval = Duration.seconds(2)
 
     private let configuration: KafkaConsumerConfiguration
-    private let topic: String
+    private let topics: [String]
     private let changes: TimelineChanges
     private let logger: Logger
 
-    package init(kafka: KafkaConfiguration, topic: String, group: String, changes: TimelineChanges, logger: Logger) {
+    package init(kafka: KafkaConfiguration, topics: [String], group: String, changes: TimelineChanges, logger: Logger) {
         configuration = KafkaConsumerConfiguration(kafka: kafka, group: group, maximumBatchMessages: 10_000)
-        self.topic = topic
+        self.topics = topics
         self.changes = changes
         self.logger = logger
     }
@@ -36,7 +36,7 @@ package struct TimelineTail: Service, CustomStringConvertible {
                     break
                 } catch {
                     logger.warning(
-                        "cannot read the timelines topic; waiting requests poll the database",
+                        "cannot read the topics of timelines and schedules; waiting requests poll the database",
                         metadata: ["error": "\(error)"])
                 }
                 changes.set(isLive: false)
@@ -48,7 +48,7 @@ package struct TimelineTail: Service, CustomStringConvertible {
     }
 
     private func read(_ consumer: KafkaConsumer, succeeded: () -> Void) async throws {
-        let places = try await consumer.assignAll(of: [topic], others: .latest)
+        let places = try await consumer.assignAll(of: topics, others: .latest)
         succeeded()
         changes.set(isLive: true)
         // Messages before the first one that is read here are not seen.
@@ -81,7 +81,7 @@ package struct TimelineTail: Service, CustomStringConvertible {
             try await Task.sleep(for: Self.recheckInterval)
             guard !changes.isLive || described.duration(to: .now) >= Self.describeInterval else { continue }
             described = .now
-            let found = try? await consumer.partitions(of: [topic], timeout: .seconds(5))[topic]?.get()
+            let found = try? await consumer.partitions(of: topics, timeout: .seconds(5)).values.flatMap { try $0.get() }
             let wasLive = changes.isLive
             changes.set(isLive: found != nil)
             if found != nil, !wasLive { changes.changedUnknown() }

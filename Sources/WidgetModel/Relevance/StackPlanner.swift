@@ -92,7 +92,7 @@ package struct StackPlanner: Sendable {
     // MARK: Values
 
     /// Value of a widget and the reason for it; nil if nothing speaks for it.
-    private func value(of item: Stack.Item, at time: Timestamp) -> (value: Double, reason: StackSchedule.Reason)? {
+    func value(of item: Stack.Item, at time: Timestamp) -> (value: Double, reason: StackSchedule.Reason)? {
         let evidence = evidence[item.widget]
         let score = evidence?.curve.score(at: time)
         if let score, score <= 0 { return nil }
@@ -111,7 +111,7 @@ package struct StackPlanner: Sendable {
     }
 
     /// The reason to suggest a candidate at a time; nil if there is none.
-    private func reason(for candidate: Candidate, at time: Timestamp) -> StackSchedule.Reason? {
+    func reason(for candidate: Candidate, at time: Timestamp) -> StackSchedule.Reason? {
         guard stack.suggestions, !shown.contains(candidate.shortcut.content) else { return nil }
         guard candidate.shortcut.ranges.isEmpty else {
             return candidate.shortcut.holds(at: time) ? .shortcut(role: candidate.shortcut.role) : nil

@@ -58,3 +58,14 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(wantSQL, key.id, key.app, key.user, key.device, key.stack)
     }
 }
+
+extension WidgetStore {
+    /// A user's stacks that have widgets.
+    package func stacks(of user: String, app: String) async throws(PostgresError) -> [StackArrangement] {
+        guard let text = try await query(.readArrangement(app: app, user: user)).first ?? nil else { return [] }
+        guard let person = PersonRecord(app: app, habits: nil, arrangement: text) else {
+            throw PostgresError(.decoding, "stored stacks of a person of app \(app)")
+        }
+        return person.stacks.map(\.arrangement).filter { !$0.widgets.isEmpty }
+    }
+}

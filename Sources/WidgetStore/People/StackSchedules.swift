@@ -234,7 +234,7 @@ extension PostgresStatement where Self == Statements {
 }
 
 extension StackPlan {
-    fileprivate init?(stored text: String, key: Key) {
+    init?(stored text: String, key: Key) {
         guard let json = try? JSONValue.parse(text) else { return nil }
         self.init(stored: json, key: key)
     }

@@ -18,14 +18,27 @@ struct ExplainCommand: StoreCommand {
             topics.decisions if workers.publishDecisions is on. It looks through the last \(DecisionHistory.scanned) messages of each \
             partition.
 
+            --stack explains a stack of --user instead: which widget is on top and why, why the others are not, and what is \
+            planned for the next 24 hours.
+
             Examples:
               freshet explain --app com.example.bank w1
+              freshet explain --app com.example.bank --user u42 --stack home
               freshet explain --app com.example.bank w1 --json
               freshet explain --app com.example.bank w1 --history
             """)
 
     @Argument(help: "The widget's id.")
-    var widget: String
+    var widget: String?
+
+    @Option(help: "A stack of --user, in place of a widget.")
+    var stack: String?
+
+    @Option(help: "The user of the stack.")
+    var user: String?
+
+    @Option(help: "The device of the stack; all devices otherwise.")
+    var device: String?
 
     @Option(help: "The app's bundle identifier.")
     var app: String
@@ -35,7 +48,15 @@ struct ExplainCommand: StoreCommand {
 
     @OptionGroup var output: OutputOptions
 
+    func validate() throws {
+        let names = "expected a widget's id, or --stack and --user"
+        guard (widget == nil) == (stack != nil), (stack == nil) == (user == nil) else { throw ValidationError(names) }
+        guard stack == nil || !history else { throw ValidationError("--history is of a widget") }
+    }
+
     func run(_ store: WidgetStore, _ settings: Settings) async throws {
+        if let stack, let user { return try await explainStack(stack, of: user, store, settings) }
+        guard let widget else { return }
         let ignored = try await store.query(.ignoredEvents(app: app, widget: widget))
         guard let explanation = try await store.query(.readExplanation(app: app, widget: widget)).first else {
             let events = ignored.map { "; ignored: \($0.sentence())" }.joined()

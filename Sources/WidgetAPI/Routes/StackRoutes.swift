@@ -1,0 +1,136 @@
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+/// Routes of stacks: their arrangement, and the schedule of their top widgets.
+struct StackRoutes: Sendable {
+    let parts: APIParts
+
+    /// Time for which a first reader waits for the plan, and the pause between looks for it.
+    private static let patience = Duration.seconds(10)
+    private static let betweenLooks = Duration.milliseconds(200)
+    /// Polling interval while the change feed is down.
+    private static let lookAgain = Duration.seconds(2)
+
+    var all: [APIRoute] {
+        [
+            APIRoute(
+                "readSchedule", .get, "users/{user}/stacks/{stack}/schedule", .own(.widgetsRead),
+                query: ["device", "wait"], handle: read),
+            APIRoute(
+                "arrangeStack", .put, "users/{user}/stacks/{stack}", .own(.widgetsWrite), query: ["wait"],
+                handle: arrange),
+            APIRoute(
+                "turnStack", .post, "users/{user}/stacks/{stack}/turns", .own(.widgetsWrite), query: ["wait"],
+                handle: turn),
+            APIRoute(
+                "replaceShortcuts", .put, "users/{user}/shortcuts", .own(.widgetsWrite), query: ["wait"],
+                handle: replaceShortcuts),
+            APIRoute(
+                "donateInteraction", .post, "users/{user}/donations", .own(.widgetsWrite), query: ["wait"],
+                handle: donate),
+        ]
+    }
+
+    // MARK: Changing
+
+    private func arrange(_ call: APICall) async throws -> Response {
+        try await publish(
+            .stackChanged, call, of: "stack", besides: ["device", "widgets", "smartRotate", "suggestions"])
+    }
+
+    private func turn(_ call: APICall) async throws -> Response {
+        try await publish(.stackTurned, call, of: "stack", besides: ["device", "widget"])
+    }
+
+    private func replaceShortcuts(_ call: APICall) async throws -> Response {
+        try await publish(.shortcutsReplaced, call, besides: ["device", "shortcuts"])
+    }
+
+    private func donate(_ call: APICall) async throws -> Response {
+        try await publish(
+            .interactionDonated, call, besides: ["kind", "configuration", "device", "timeZone"])
+    }
+
+    /// - Parameter parameter: name of a further parameter of the path that is a member of the event.
+    private func publish(
+        _ type: EventType, _ call: APICall, of parameter: String? = nil, besides members: [String]
+    ) async throws -> Response {
+        let bound = ["user"] + (parameter.map { [$0] } ?? [])
+        var body = EventBody(try await call.body(), members: ["app"] + bound + members)
+        body.bind("app", to: call.app)
+        for name in bound { body.bind(name, to: try call.path(name)) }
+        return try await parts.publish(try body.event(of: type), for: call)
+    }
+
+    // MARK: Reading
+
+    private func read(_ call: APICall) async throws -> Response {
+        let key = try await key(call)
+        let wait = try call.integer("wait", in: 0...TimelineRoutes.longestWait, default: 0)
+        let known = EntityTags(call.request.headers[values: .ifNoneMatch])
+        let began = ContinuousClock.now
+        var watch: TimelineChanges.Watch?
+        while true {
+            guard let found = try await schedule(key), let json = found.schedule else {
+                guard began.duration(to: .now) < Self.patience else { throw Problem.scheduleNotPlanned }
+                try await Task.sleep(for: Self.betweenLooks)
+                continue
+            }
+            let tag = "W/\"\(found.revision)\""
+            guard known.contain(tag) else { return Self.answer(json, tag, revision: found.revision) }
+            let left = Duration.seconds(wait) - began.duration(to: .now)
+            guard left > .zero else { return Self.answer(nil, tag, revision: found.revision) }
+            // Read once more after the watch has begun, so that no change is missed.
+            guard let watch else {
+                watch = try parts.watch(.poll, [.timeline(key.id)], for: call)
+                continue
+            }
+            _ = await watch.wait(atMost: min(left, parts.changes.isLive ? parts.changes.patience : Self.lookAgain))
+            try await call.checkToken()
+        }
+    }
+
+    /// The stack that a request is about. Without a device, it must be the only one of its name.
+    private func key(_ call: APICall) async throws -> StackPlan.Key {
+        let (user, stack) = (try call.path("user"), try call.path("stack"))
+        // A device must not learn whether another user exists.
+        if let own = call.user, !Text.equal(own, user) { throw Problem.notFound }
+        if let device = try call.identifier("device") {
+            return StackPlan.Key(app: call.app, user: user, device: device, stack: stack)
+        }
+        let found = try await parts.store.stacks(of: user, app: call.app).filter { Text.equal($0.name, stack) }
+        guard let device = found.first?.device else { throw Problem.notFound }
+        guard found.count == 1 else {
+            throw Problem.parameter("device", "is needed: \(found.count) devices have a stack of this name")
+        }
+        return StackPlan.Key(app: call.app, user: user, device: device, stack: stack)
+    }
+
+    /// The stored schedule; has it planned if nobody has read it before.
+    private func schedule(_ key: StackPlan.Key) async throws -> ReadSchedule? {
+        let found = try await parts.store.query(
+            .readSchedules(app: key.app, user: key.user, stack: key.stack, device: key.device)
+        ).first
+        if let found, !found.isReadLongAgo { return found }
+        if found == nil {
+            let stacks = try await parts.store.stacks(of: key.user, app: key.app)
+            let exists = stacks.contains { Text.equal($0.name, key.stack) && Text.equal($0.device, key.device) }
+            guard exists else { throw Problem.notFound }
+        }
+        _ = try await parts.store.query(.wantSchedule(key))
+        return found
+    }
+
+    private static func answer(_ json: String?, _ tag: String, revision: Int64) -> Response {
+        var headers: HTTPFields = [.cacheControl: "private, no-cache", .vary: "Accept-Encoding"]
+        headers[.eTag] = tag
+        headers[.freshetRevision] = "\(revision)"
+        guard let json else { return Response(status: .notModified, headers: headers) }
+        headers[.contentType] = "application/json"
+        return Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(string: json)))
+    }
+}
