@@ -5,8 +5,8 @@ import WidgetStore
 
 extension SettingKey {
     package static let all: [SettingKey] =
-        general + postgres + kafka + routes + topics + ingest + deadLetters + workers + stacks + providers + api + health
-        + metrics + log
+        general + postgres + kafka + routes + topics + ingest + deadLetters + workers + stacks + providers + api
+        + health + metrics + log
 
     package static let byName: [String: SettingKey] = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
 

@@ -14,7 +14,7 @@ extension WidgetStore {
     /// Most repetitions for widgets that are placed meanwhile.
     private static let eraseAttempts = 10
 
-    /// Erases a user of an app: widgets, stored timelines and dead letters. Widgets placed meanwhile are erased too; events
+    /// Erases a user of an app: stacks, shortcuts and habits, widgets, stored timelines and dead letters. Widgets placed meanwhile are erased too; events
     /// that still wait in Kafka are not, so the app must have stopped sending.
     ///
     /// - Returns: `nil` when there is no such app.
@@ -45,9 +45,10 @@ extension WidgetStore {
         }
     }
 
-    /// Widgets before timelines, as ingest locks them.
+    /// The person before widgets and these before timelines, as ingest locks them.
     private func eraseOnce(_ user: String, _ app: RegisteredApp) async throws -> Erasure {
         try await pool.withTransaction { connection in
+            _ = try await connection.execute(.deletePerson(appID: app.id, user: user))
             let deleted = try await connection.query(.deleteWidgetsOfUser(appID: app.id, user: user))
             let timelines = Array(Set(deleted.compactMap { $0 }))
             if !timelines.isEmpty {
@@ -66,6 +67,20 @@ extension WidgetStore {
 }
 
 extension PostgresStatement where Self == Statements {
+    /// Deletes what is kept of a person. The schedules of the stacks lose their content at once, and go when the workers have
+    /// published their tombstones.
+    package static func deletePerson(appID: Int32, user: String) -> PostgresQuery<Void> {
+        PostgresQuery(
+            """
+            WITH gone AS (
+                DELETE FROM person p WHERE p.app_id = $1::int4 AND p.user_id = $2::text
+            )
+            UPDATE stack_schedule s SET schedule = NULL, due_at = now(), read_at = '-infinity'
+            WHERE s.app_id = $1::int4 AND s.user_id = $2::text
+            """, appID, user
+        )
+    }
+
     /// Deletes the user's widgets, tombstones of removed ones included, in key order; answers the timelines that they showed.
     package static func deleteWidgetsOfUser(appID: Int32, user: String) -> PostgresQuery<Int64?> {
         PostgresQuery(

@@ -24,15 +24,18 @@ package struct ImportedWidget: Sendable {
 package struct ImportCounts: Hashable, Sendable {
     /// Widgets written, new or changed.
     package var widgets = 0
+    /// Stacks written.
+    package var stacks = 0
     /// Timelines created; they are due in the bulk lane.
     package var timelines = 0
-    /// Widgets that were left out because what is stored is newer.
+    /// Widgets and stacks that were left out because what is stored is newer.
     package var older = 0
 
     package init() {}
 
     package static func += (counts: inout ImportCounts, others: ImportCounts) {
         counts.widgets += others.widgets
+        counts.stacks += others.stacks
         counts.timelines += others.timelines
         counts.older += others.older
     }

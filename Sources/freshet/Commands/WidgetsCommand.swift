@@ -95,8 +95,9 @@ extension WidgetsCommand {
         static let configuration = CommandConfiguration(
             abstract: "Imports placed widgets from a file of JSON lines, in bulk.",
             discussion: """
-                Each line is the data of a freshet.widget.placed.v1 event, with an optional "time" (the time of the \
-                import if there is none). An older time never overrides a newer widget. New timelines are due at once, \
+                Each line is the data of a freshet.widget.placed.v1 event, or of freshet.stack.changed.v1, with an \
+                optional "time" (the time of the import if there is none). An older time never overrides a newer widget \
+                or stack. New timelines are due at once, \
                 after everything that is more urgent. What is wrong with a line is told with its number; the others \
                 are imported all the same, and the exit status is 1.
 
@@ -104,9 +105,10 @@ extension WidgetsCommand {
                   freshet widgets import placements.jsonl
                   zcat placements.jsonl.gz | freshet widgets import -
 
-                A line:
+                Lines:
                   {"app":"com.example.bank","widget":"w1","user":"u42","device":"d1","kind":"DueDate",\
                 "family":"systemSmall","environment":{"locale":"en-US","timeZone":"Etc/UTC"}}
+                  {"app":"com.example.bank","user":"u42","device":"d1","stack":"home","widgets":["w1","w2"]}
                 """)
 
         @Argument(help: "The file; - is standard input.")
@@ -134,13 +136,15 @@ extension WidgetsCommand {
             if json {
                 Terminal.printLine([
                     "widgets": .count(summary.counts.widgets),
+                    "stacks": .count(summary.counts.stacks),
                     "timelines": .count(summary.counts.timelines),
                     "older": .count(summary.counts.older),
                     "refused": .count(summary.refused),
                 ])
             } else {
                 Terminal.print(
-                    "imported \(summary.counts.widgets) widgets, \(summary.counts.timelines) new timelines; "
+                    "imported \(summary.counts.widgets) widgets, \(summary.counts.timelines) new timelines, "
+                        + "\(summary.counts.stacks) stacks; "
                         + "\(summary.counts.older) were older than what is stored, \(summary.refused) lines refused")
             }
             guard summary.refused == 0 else { throw CommandFailure(.failure, "not all lines were imported") }
@@ -166,10 +170,10 @@ struct WidgetImport: Sendable {
         // A chunk is written while the next one is read.
         var writing: Task<ImportCounts, any Error>?
         defer { writing?.cancel() }
-        summary.refused = try await reader.chunks(of: chunk, decode: lines.widget, complain: complain) { widgets in
+        summary.refused = try await reader.chunks(of: chunk, decode: lines.item, complain: complain) { items in
             if let counts = try await writing?.value { summary.counts += counts }
-            writing = Task { try await store.importWidgets(widgets.map(\.value)) }
-            progress(widgets.last?.line ?? 0)
+            writing = Task { try await store.write(items.map(\.value)) }
+            progress(items.last?.line ?? 0)
             return true
         }
         if let counts = try await writing?.value { summary.counts += counts }
@@ -177,7 +181,29 @@ struct WidgetImport: Sendable {
     }
 }
 
-/// Reads placements from lines of JSON: the data of `freshet.widget.placed.v1`, with an optional `time`.
+/// A line of an import.
+enum ImportedItem: Sendable {
+    case widget(ImportedWidget)
+    case stack(ImportedStack)
+}
+
+extension WidgetStore {
+    fileprivate func write(_ items: [ImportedItem]) async throws -> ImportCounts {
+        var (widgets, stacks): ([ImportedWidget], [ImportedStack]) = ([], [])
+        for item in items {
+            switch item {
+            case .widget(let widget): widgets.append(widget)
+            case .stack(let stack): stacks.append(stack)
+            }
+        }
+        var counts = try await importWidgets(widgets)
+        counts += try await importStacks(stacks)
+        return counts
+    }
+}
+
+/// Reads placements and stacks from lines of JSON: the data of `freshet.widget.placed.v1` or, with a member `stack`, of
+/// `freshet.stack.changed.v1`; with an optional `time`.
 struct PlacementLines: Sendable {
     static let maximumBytes = 1_048_576
 
@@ -191,38 +217,41 @@ struct PlacementLines: Sendable {
         self.now = now
     }
 
-    func widget(_ line: [UInt8]) throws(LineRefused) -> ImportedWidget {
-        let placement = try placement(line)
-        let kind: RegisteredKind
-        do throws(TargetCheck.Unknown) {
-            kind = try targets.kind(placement.kind, of: try targets.app(placement.app))
-        } catch {
-            throw LineRefused(message: "/\(error.member): \(error.message)")
-        }
-        let widget = ImportedWidget(placement: placement, kind: kind, time: try time(line) ?? now)
-        if let problem = widget.problem { throw LineRefused(message: "\(problem)") }
-        return widget
-    }
-
-    private func placement(_ line: [UInt8]) throws(LineRefused) -> WidgetPlacement {
+    func item(_ line: [UInt8]) throws(LineRefused) -> ImportedItem {
+        let (time, isStack) = try look(line)
         let event: FreshetEvent
         do throws(EventError) {
-            event = try decoder.decode(data: line, of: .widgetPlaced)
+            event = try decoder.decode(data: line, of: isStack ? .stackChanged : .widgetPlaced)
         } catch {
             throw LineRefused(error)
         }
-        guard case .placed(let placement) = event else { throw LineRefused(message: "expected a placement") }
-        return placement
+        do throws(TargetCheck.Unknown) {
+            let app = try targets.app(event.app)
+            switch event {
+            case .stackChanged(_, let user, let arrangement):
+                return .stack(ImportedStack(app: app, user: user, arrangement: arrangement, time: time ?? now))
+            case .placed(let placement):
+                let kind = try targets.kind(placement.kind, of: app)
+                let widget = ImportedWidget(placement: placement, kind: kind, time: time ?? now)
+                if let problem = widget.problem { throw .init(member: "", message: "\(problem)") }
+                return .widget(widget)
+            default: throw .init(member: "", message: "expected a placement or a stack")
+            }
+        } catch {
+            throw LineRefused(message: error.member.isEmpty ? error.message : "/\(error.member): \(error.message)")
+        }
     }
 
-    /// The line has been checked to be an object.
-    private func time(_ line: [UInt8]) throws(LineRefused) -> Timestamp? {
+    /// Time of a line, and whether it is a stack.
+    private func look(_ line: [UInt8]) throws(LineRefused) -> (Timestamp?, isStack: Bool) {
         var reader = JSONReader(line)
         var time: Timestamp?
+        var isStack = false
         do throws(JSONError) {
             var object = try reader.beginObject()
             while let key = try reader.nextKey(&object) {
                 guard reader.matches(key, "time") else {
+                    if reader.matches(key, "stack") { isStack = true }
                     try reader.skip()
                     continue
                 }
@@ -231,6 +260,6 @@ struct PlacementLines: Sendable {
         } catch {
             throw LineRefused(message: "\(error.pointer): \(error.message)")
         }
-        return time
+        return (time, isStack)
     }
 }

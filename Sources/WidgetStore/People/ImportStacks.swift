@@ -1,0 +1,73 @@
+import PostgresClient
+package import WidgetModel
+
+/// A stack of an import.
+package struct ImportedStack: Sendable {
+    package let app: RegisteredApp
+    package let user: String
+    package let arrangement: StackArrangement
+    /// When it was last changed.
+    package let time: Timestamp
+
+    package init(app: RegisteredApp, user: String, arrangement: StackArrangement, time: Timestamp) {
+        self.app = app
+        self.user = user
+        self.arrangement = arrangement
+        self.time = time
+    }
+}
+
+extension WidgetStore {
+    /// Writes a chunk of stacks in one transaction. As with events, an older time never overrides a newer one.
+    ///
+    /// - Throws: `PostgresError`; nothing of the chunk is written then.
+    package func importStacks(_ stacks: [ImportedStack]) async throws -> ImportCounts {
+        guard !stacks.isEmpty else { return ImportCounts() }
+        return try await retryingConflicts(isIdempotent: false) {
+            try await pool.withTransaction { connection in
+                let people = Dictionary(grouping: stacks) { PersonName($0.app.id, $0.user) }
+                let keys = people.keys.map { PersonKey(appID: $0.appID, user: $0.text) }
+                var pipeline = PostgresPipeline()
+                _ = pipeline.append(.createPeople(keys))
+                let read = pipeline.append(.readPeople(keys))
+                var counts = ImportCounts()
+                var writes: [PersonWrite] = []
+                for person in try await connection.run(pipeline).rows(read) {
+                    let changes = people[PersonName(person.appID, person.user)] ?? []
+                    let app = changes.first?.app.name ?? ""
+                    guard var record = PersonRecord(app: app, habits: nil, arrangement: person.arrangement) else {
+                        throw PostgresError(.decoding, "stored stacks of a person of app \(app)")
+                    }
+                    let applied = changes.count { record.apply(.stack($0.arrangement, at: $0.time)) }
+                    counts.stacks += applied
+                    counts.older += changes.count - applied
+                    guard applied > 0 else { continue }
+                    writes.append(
+                        PersonWrite(appID: person.appID, user: person.user, arrangement: record.storedArrangement))
+                }
+                if !writes.isEmpty { _ = try await connection.query(.writePeople(writes)) }
+                return counts
+            }
+        }
+    }
+}
+
+/// A person's primary key, compared by bytes.
+private struct PersonName: Hashable {
+    let appID: Int32
+    let text: String
+
+    init(_ appID: Int32, _ text: String) {
+        self.appID = appID
+        self.text = text
+    }
+
+    static func == (left: PersonName, right: PersonName) -> Bool {
+        left.appID == right.appID && Text.equal(left.text, right.text)
+    }
+
+    func hash(into hasher: inout Hasher) {
+        hasher.combine(appID)
+        Text.hash(text, into: &hasher)
+    }
+}
