@@ -34,6 +34,7 @@ struct IngestHarness: Sendable {
                 configuration.topics.pushes = kafka.name(defaults.pushes)
                 configuration.topics.appChanges = kafka.name(defaults.appChanges)
                 configuration.topics.widgets = kafka.name(defaults.widgets)
+                configuration.topics.donations = kafka.name(defaults.donations)
                 configuration.deadLetterTopic = kafka.name("freshet.dead-letters")
                 configuration.group = "ingest-\(UInt64.random(in: 0...UInt64.max))"
                 configuration.memberInterval = .milliseconds(100)
@@ -108,6 +109,7 @@ struct IngestHarness: Sendable {
         case .pushes: configuration.topics.pushes
         case .appChanges: configuration.topics.appChanges
         case .widgets: configuration.topics.widgets
+        case .donations: configuration.topics.donations
         }
     }
 

@@ -138,10 +138,12 @@ struct EventDecoderTests {
     }
 
     @Test func topicsCarryTheirTypes() {
-        #expect(EventTopic.allCases.map(\.defaultName) == ["freshet.pushes", "freshet.app-changes", "freshet.widgets"])
+        let names = ["freshet.pushes", "freshet.app-changes", "freshet.widgets", "freshet.donations"]
+        #expect(EventTopic.allCases.map(\.defaultName) == names)
         #expect(EventTopic.pushes.types == [.pushReceived])
         #expect(EventTopic.appChanges.types == [.appChanged, .reloadRequested])
-        #expect(EventTopic.widgets.types.count == 5)
+        #expect(EventTopic.widgets.types.count == 7)
+        #expect(EventTopic.donations.types == [.shortcutsReplaced, .interactionDonated])
         for type in EventType.allCases {
             for topic in EventTopic.allCases where topic != type.topic {
                 let error = Message.binary(type.rawValue, viewed).decode(topic).error

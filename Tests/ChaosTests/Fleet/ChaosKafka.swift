@@ -62,7 +62,9 @@ struct ChaosTopics: Sendable {
     let pushes: String
     let appChanges: String
     let widgets: String
+    let donations: String
     let timelines: String
+    let suggestions: String
     let deadLetters: String
     let decisions: String
 
@@ -70,19 +72,22 @@ struct ChaosTopics: Sendable {
         pushes = "freshet.pushes\(suffix)"
         appChanges = "freshet.app-changes\(suffix)"
         widgets = "freshet.widgets\(suffix)"
+        donations = "freshet.donations\(suffix)"
         timelines = "freshet.timelines\(suffix)"
+        suggestions = "freshet.suggestions\(suffix)"
         deadLetters = "freshet.dead-letters\(suffix)"
         decisions = "freshet.decisions\(suffix)"
     }
 
-    var inputs: [String] { [pushes, appChanges, widgets] }
-    var all: [String] { inputs + [timelines, deadLetters, decisions] }
+    var inputs: [String] { [pushes, appChanges, widgets, donations] }
+    var all: [String] { inputs + [timelines, suggestions, deadLetters, decisions] }
 
     /// For processes.
     var environment: [String: String] {
         [
             "FRESHET_TOPICS_PUSHES": pushes, "FRESHET_TOPICS_APP_CHANGES": appChanges,
-            "FRESHET_TOPICS_WIDGETS": widgets, "FRESHET_TOPICS_TIMELINES": timelines,
+            "FRESHET_TOPICS_WIDGETS": widgets, "FRESHET_TOPICS_DONATIONS": donations,
+            "FRESHET_TOPICS_TIMELINES": timelines, "FRESHET_TOPICS_SUGGESTIONS": suggestions,
             "FRESHET_TOPICS_DEAD_LETTERS": deadLetters, "FRESHET_TOPICS_DECISIONS": decisions,
         ]
     }

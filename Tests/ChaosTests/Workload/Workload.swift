@@ -152,6 +152,7 @@ final class Workload: Sendable {
                 case .pushes: topics.pushes
                 case .appChanges: topics.appChanges
                 case .widgets: topics.widgets
+                case .donations: topics.donations
                 }
             return KafkaMessage(
                 topic: topic, key: encoded.key, value: encoded.value,

@@ -54,6 +54,10 @@ struct EventLinesTests {
             case .widgetRemoved, .widgetViewed: #"{"app":"a","widget":"w"}"#
             case .deviceEnvironmentChanged:
                 #"{"app":"a","device":"d","environment":{"locale":"en","timeZone":"Etc/UTC"}}"#
+            case .stackChanged: #"{"app":"a","user":"u","device":"d","stack":"s","widgets":["w"]}"#
+            case .stackTurned: #"{"app":"a","user":"u","device":"d","stack":"s","widget":"w"}"#
+            case .shortcutsReplaced: #"{"app":"a","user":"u","shortcuts":[]}"#
+            case .interactionDonated: #"{"app":"a","user":"u","kind":"K"}"#
             }
         #expect(try event(#"{"type":"\#(type.rawValue)","data":\#(data)}"#).event.type == type)
     }

@@ -20,7 +20,8 @@ struct SchemaTests {
     @Test func everyTypeHasItsSchema() throws {
         let files = try FileManager.default.contentsOfDirectory(
             atPath: ContractFiles.folder.appending(path: "events").path())
-        let types = EventType.allCases.map(\.rawValue) + [TimelineUpdatedEvent.type, TimelineDecidedEvent.type]
+        let published = [TimelineUpdatedEvent.type, TimelineDecidedEvent.type, StackScheduledEvent.type]
+        let types = EventType.allCases.map(\.rawValue) + published
         #expect(Set(files) == Set(types.map { "\($0).schema.json" }))
         for type in types {
             let schema = try schema("events/\(type).schema.json")

@@ -73,12 +73,13 @@ struct TopicsDocumentTests {
         #expect(
             found == [
                 "freshet.timelines": [TimelineUpdatedEvent.type, TimelineRemovedEvent.type],
+                "freshet.suggestions": [StackScheduledEvent.type],
                 "freshet.decisions": [TimelineDecidedEvent.type], "freshet.dead-letters": ["deadLetter"],
             ])
         // Every message is in exactly one operation, so that its direction is known.
         let operations = try #require(document["operations"]?.objectValue).members
         let named = operations.flatMap { $0.value["messages"]?.arrayValue ?? [] }.compactMap { $0["$ref"]?.stringValue }
-        #expect(named.count == Set(named).count && named.count == EventType.allCases.count + 4)
+        #expect(named.count == Set(named).count && named.count == EventType.allCases.count + 5)
     }
 
     @Test("every example satisfies the schemas of its headers, its key and its data")
