@@ -85,16 +85,16 @@ struct IngestMembershipTests {
             let (first, second) = (ingest.service(), ingest.service())
             func partitions(_ service: IngestService) -> Int { service.statistics.snapshot.assignedPartitions }
             try await ingest.running([first]) {
-                try await eventually("it reads everything") { partitions(first) == 12 }
+                try await eventually("it reads everything") { partitions(first) == 16 }
                 try await ingest.running([second]) {
-                    try await eventually("they share") { partitions(first) == 6 && partitions(second) == 6 }
+                    try await eventually("they share") { partitions(first) == 8 && partitions(second) == 8 }
                 }
-                try await eventually("it reads everything again") { partitions(first) == 12 }
+                try await eventually("it reads everything again") { partitions(first) == 16 }
                 // As a process that was killed leaves it.
                 try await ingest.store.sql("INSERT INTO ingest_member (id) VALUES (gen_random_uuid())")
-                try await eventually("its share waits") { partitions(first) == 6 }
+                try await eventually("its share waits") { partitions(first) == 8 }
                 try await ingest.store.sql("UPDATE ingest_member SET seen_at = seen_at - interval '1 min'")
-                try await eventually("its share is taken") { partitions(first) == 12 }
+                try await eventually("its share is taken") { partitions(first) == 16 }
             }
             #expect(try await ingest.store.integer("SELECT count(*) FROM ingest_member") == 1)
         }

@@ -3,6 +3,7 @@ import Hummingbird
 import HummingbirdTesting
 import KafkaClient
 import Logging
+import PostgresClient
 import Synchronization
 import TestSupport
 import Testing
@@ -224,6 +225,26 @@ extension TestStore {
             {"entries":[{"content":\(content),"date":"2020-01-01T00:00:00Z"},\
             {"content":"later","date":"2030-01-01T00:00:00Z"}],"policy":"never"}
             """, id, hash: hash)
+    }
+
+    /// Stores the arrangement and the schedule of a user's stack `home`.
+    func saveSchedule(of user: String, device: String = "d1", revision: Int64) async throws {
+        let key = StackPlan.Key(app: TestKinds.app, user: user, device: device, stack: "home")
+        var person = PersonRecord()
+        for device in Set(["d1", device]).sorted() {
+            let stack = StackArrangement(device: device, name: "home", widgets: ["w-\(device)"])
+            _ = person.apply(.stack(stack, at: Timestamp(microseconds: 1)))
+        }
+        let plan = StackPlan(key: key, schedule: StackSchedule(), plannedAt: Timestamp(microseconds: 1))
+        _ = try await pool.query(.wantSchedule(key))
+        try await sql(
+            """
+            UPDATE stack_schedule SET revision = \(revision), due_at = 'infinity', schedule = '\(plan.json.canonical)'
+            WHERE id = '\(key.id)';
+            INSERT INTO person (app_id, user_id, arrangement)
+            SELECT a.id, '\(user)', '\(person.storedArrangement)' FROM app a WHERE a.name = '\(TestKinds.app)'
+            ON CONFLICT (app_id, user_id) DO UPDATE SET arrangement = excluded.arrangement
+            """)
     }
 
     /// Stores JSON of policy and entries for a timeline.

@@ -74,6 +74,11 @@ struct TenancyMatrixTests {
         "getTimeline": Rule(foreign: .notFound),
         "readTimelines": Rule(foreign: .missing, body: ["widgets": ["w1"]]),
         "explainWidget": Rule(foreign: .forbidden),
+        "readSchedule": Rule(foreign: .notFound),
+        "arrangeStack": Rule(foreign: .forbidden, body: ["device": "d1", "widgets": ["w1"]], status: 202),
+        "turnStack": Rule(foreign: .forbidden, body: ["device": "d1", "widget": "w1"], status: 202),
+        "replaceShortcuts": Rule(foreign: .forbidden, body: ["shortcuts": []], status: 202),
+        "donateInteraction": Rule(foreign: .forbidden, body: ["kind": "Purchases"], status: 202),
         "changeEnvironment": Rule(foreign: .forbidden, body: ["environment": environment], status: 202),
         "watchDevice": Rule(foreign: .silent, query: "?for=1"),
         "requestReload": Rule(
@@ -125,6 +130,7 @@ struct TenancyMatrixTests {
     private static func prepare(_ store: TestStore) async throws {
         try await store.defineIntent()
         try await store.place([.test("w1")])
+        try await store.saveSchedule(of: "u1", revision: 1)
         try await store.sql(
             """
             INSERT INTO event_outcome (app_id, event_id, source, type, topic, partition, "offset", user_id, result)
@@ -138,7 +144,7 @@ struct TenancyMatrixTests {
         route.template.replacing("{app}", with: app).replacing("{kind}", with: "Purchases")
             .replacing("{widget}", with: "w1").replacing("{device}", with: "d1").replacing("{letter}", with: "1")
             .replacing("{event}", with: "e1").replacing("{parameter}", with: "category")
-            .replacing("{user}", with: "u1")
+            .replacing("{user}", with: "u1").replacing("{stack}", with: "home")
     }
 
     private static func bearer(_ fault: Fault, _ route: APIRoute, _ api: TestAPI) async throws -> TestAPI.Bearer {

@@ -63,7 +63,10 @@ struct StackRoutes: Sendable {
         var body = EventBody(try await call.body(), members: ["app"] + bound + members)
         body.bind("app", to: call.app)
         for name in bound { body.bind(name, to: try call.path(name)) }
-        return try await parts.publish(try body.event(of: type), for: call)
+        let event = try body.event(of: type)
+        var rules = EventRules(directory: parts.directory)
+        try await rules.check(event, call)
+        return try await parts.publish(event, for: call)
     }
 
     // MARK: Reading

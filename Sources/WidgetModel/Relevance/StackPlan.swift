@@ -16,7 +16,7 @@ package struct StackPlan: Hashable, Sendable {
 
         /// Identity of the schedule: key of its messages.
         package var id: TimelineID {
-            TimelineID(hashOf: JSONValue.array([.string(app), .string(device), .string(stack)]).canonicalBytes)
+            TimelineID(hashOf: JSONValue.texts([app, user, device, stack]).canonicalBytes)
         }
     }
 

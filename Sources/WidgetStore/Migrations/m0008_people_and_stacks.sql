@@ -34,7 +34,7 @@ CREATE INDEX stack_schedule_by_user ON stack_schedule (app_id, user_id);
 CREATE INDEX stack_schedule_due ON stack_schedule (due_at);
 CREATE INDEX stack_schedule_by_timeline ON stack_schedule USING gin (timelines);
 
-COMMENT ON COLUMN stack_schedule.id IS 'first 128 bits of SHA-256 of app, device and stack; key of its messages';
+COMMENT ON COLUMN stack_schedule.id IS 'first 128 bits of SHA-256 of app, user, device and stack; key of its messages';
 COMMENT ON COLUMN stack_schedule.due_at IS 'when it is planned again; while a process plans or publishes, end of its lease';
 COMMENT ON COLUMN stack_schedule.revision IS 'token of the last change; 0: not planned yet';
 COMMENT ON COLUMN stack_schedule.published IS 'whether Kafka has acknowledged this revision';

@@ -25,7 +25,7 @@ private let readSQL = """
 private let wantSQL = """
     INSERT INTO stack_schedule AS s (id, app_id, user_id, device_id, stack)
     SELECT $1::uuid, a.id, $3::text, $4::text, $5::text FROM app a WHERE a.name = $2::text
-    ON CONFLICT (id) DO UPDATE SET read_at = now() WHERE s.user_id = excluded.user_id
+    ON CONFLICT (id) DO UPDATE SET read_at = now()
     """
 
 extension PostgresStatement where Self == Statements {

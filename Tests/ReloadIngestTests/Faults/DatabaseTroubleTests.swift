@@ -272,7 +272,7 @@ struct DatabaseTroubleTests {
                     let applied = try await ingest.applied()
                     // The batch at hand and two that wait; what was taken before the pause is applied, or one of these.
                     #expect(taken - applied <= 4 * 50, "\(taken) taken, \(applied) applied")
-                    #expect(consumer.counters.pauses >= 1 && service.statistics.snapshot.assignedPartitions == 6)
+                    #expect(consumer.counters.pauses >= 1 && service.statistics.snapshot.assignedPartitions == 8)
                     proxied.proxy.delay(.zero)
                     try await ingest.waitUntilApplied(2_001)
                     #expect(try await counted(ingest) == 2_001)

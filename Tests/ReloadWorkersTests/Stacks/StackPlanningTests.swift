@@ -1,0 +1,261 @@
+import KafkaClient
+import PostgresClient
+import Synchronization
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+@Suite("Planning of stacks", .serialized, .tags(.database), .timeLimit(.patience))
+struct StackPlanningTests {
+    private static let key = StackPlan.Key(app: TestKinds.app, user: "u1", device: "d1", stack: "home")
+    private static let hour = Duration.seconds(3_600)
+
+    /// What is sent, by topic.
+    private final class Sent: Sendable {
+        private let messages = Mutex<[KafkaMessage]>([])
+
+        init(_ publisher: RecordingPublisher) {
+            publisher.respond { sent in
+                self.messages.withLock { $0 += sent }
+                return nil
+            }
+        }
+
+        func schedules() throws -> [JSONValue?] {
+            try take("freshet.suggestions").map { try $0.value.map { try JSONValue.parse($0) } }
+        }
+
+        func events() throws -> [FreshetEvent] {
+            try take("freshet.widgets").map { message in
+                let headers = message.headers.map { ($0.name, String(decoding: $0.value ?? [], as: UTF8.self)) }
+                return try EventDecoder().decode(message.value ?? [], headers: headers).event
+            }
+        }
+
+        /// Answers each message once.
+        private func take(_ topic: String) -> [KafkaMessage] {
+            messages.withLock { messages in
+                defer { messages.removeAll { $0.topic == topic } }
+                return messages.filter { $0.topic == topic }
+            }
+        }
+    }
+
+    /// Scores of the timelines that a provider gives, by kind; none: an entry without relevance.
+    private final class Scores: Sendable {
+        private let scores: Mutex<[String: Int]>
+
+        init(_ scores: [String: Int]) {
+            self.scores = Mutex(scores)
+        }
+
+        func set(_ kind: String, _ score: Int?) { scores.withLock { $0[kind] = score } }
+
+        func timeline(_ id: TimelineID, _ kind: String) -> JSONValue {
+            var entry: JSONValue = ["date": "2026-01-01T00:00:00Z", "content": ["n": .string(RandomID.make())]]
+            if let score = scores.withLock({ $0[kind] }), case .object(var object) = entry {
+                object["relevance"] = ["score": .count(score)]
+                entry = .object(object)
+            }
+            return ["id": .string("\(id)"), "policy": "never", "entries": [entry]]
+        }
+    }
+
+    /// Two widgets in a stack whose schedule somebody reads.
+    private func withStack(
+        developerMode: Bool = false, _ body: (TestWorker, StackPlanning, Sent) async throws -> Void
+    ) async throws {
+        try await withWorker(developerMode: developerMode) { worker in
+            try await worker.store.place([.test("w1"), .test("w2", kind: "DueDate")])
+            try await worker.store.change(.stack(Self.arrangement(), at: Timestamp(microseconds: 1)))
+            try await worker.store.want(Self.key)
+            try await body(
+                worker, StackPlanning(context: worker.context, directory: worker.directory), Sent(worker.publisher))
+        }
+    }
+
+    private static func arrangement(_ widgets: [String] = ["w1", "w2"]) -> StackArrangement {
+        StackArrangement(device: "d1", name: "home", widgets: widgets)
+    }
+
+    @Test("A stack is planned once it is read, published, and then left alone")
+    func once() async throws {
+        try await withStack { worker, planning, sent in
+            #expect(try await planning.pass() == 1)
+            let schedules = try sent.schedules()
+            let schedule = try #require(schedules.first ?? nil)
+            #expect(schedules.count == 1 && schedule["rotations"]?.arrayValue?.count == 1)
+            #expect(schedule["rotations"]?.arrayValue?[0]["widget"] == "w1")
+            let stored = try #require(try await worker.store.schedule(Self.key))
+            #expect(schedule["revision"] == .count(stored.revision) && stored.revision > 0)
+            #expect(try await planning.pass() == 0)
+            #expect(try await worker.store.integer("SELECT count(*) FROM stack_schedule WHERE published") == 1)
+        }
+    }
+
+    @Test("It is planned again after a change of the person, and published only if the schedule differs")
+    func changes() async throws {
+        try await withStack { worker, planning, sent in
+            _ = try await planning.pass()
+            _ = try sent.schedules()
+            let now = WallClock.now()
+            // The present top stays, whatever the order.
+            try await worker.store.change(.stack(Self.arrangement(["w2", "w1"]), at: now))
+            #expect(try await planning.pass() == 1)
+            #expect(try sent.schedules().isEmpty)
+            try await worker.store.change(.turned(device: "d1", stack: "home", widget: "w2", at: now))
+            #expect(try await planning.pass() == 1)
+            let schedule = try #require(try sent.schedules().first ?? nil)
+            #expect(schedule["rotations"]?.arrayValue?.last?["widget"] == "w2")
+            #expect(schedule["rotations"]?.arrayValue?.last?["reason"]?["type"] == "person")
+        }
+    }
+
+    @Test("A stored timeline with relevance turns the stack; one without goes on with the earlier score")
+    func relevance() async throws {
+        try await withStack { worker, planning, sent in
+            let scores = Scores(["Purchases": 1, "DueDate": 0])
+            worker.provider.respond { request in
+                .timelines(zip(request.ids, request.kinds).map { id, kind in scores.timeline(id, kind) })
+            }
+            try await worker.drain()
+            _ = try await planning.pass()
+            let first = try #require(try sent.schedules().first ?? nil)
+            #expect(first["rotations"]?.arrayValue?.last?["widget"] == "w1")
+
+            func reload(_ kind: String, _ score: Int?) async throws {
+                scores.set(kind, score)
+                try await worker.store.markUser("u1", kind: kind)
+                try await worker.drain()
+                _ = try await worker.store.pool.query(.gatherRelevanceChanges(limit: 10))
+                #expect(try await planning.pass() == 1)
+            }
+            try await reload("DueDate", 7)
+            try await reload("Purchases", 0)
+            let turned = try #require(try sent.schedules().last ?? nil)
+            #expect(turned["rotations"]?.arrayValue?.last?["widget"] == "w2")
+            #expect(turned["rotations"]?.arrayValue?.last?["reason"]?["score"] == 7)
+            try await reload("DueDate", nil)
+            #expect(try sent.schedules().isEmpty)
+        }
+    }
+
+    @Test("A schedule that Kafka does not take is published by a later turn")
+    func unpublished() async throws {
+        try await withStack { worker, planning, _ in
+            worker.publisher.respond { _ in .testTimeout }
+            _ = try await planning.pass()
+            let revision = try #require(try await worker.store.schedule(Self.key)).revision
+            #expect(try await planning.pass() == 0)
+            let sent = Sent(worker.publisher)
+            try await worker.store.sql("UPDATE stack_schedule SET due_at = now()")
+            #expect(try await planning.pass() == 1)
+            let schedule = try #require(try sent.schedules().first ?? nil)
+            #expect(schedule["revision"] == .count(revision))
+            #expect(try await worker.store.integer("SELECT count(*) FROM stack_schedule WHERE published") == 1)
+        }
+    }
+
+    @Test("The widget of a suggestion is placed before its time, and removed after it; the stack is what it was")
+    func suggestion() async throws {
+        try await withStack { worker, planning, sent in
+            let now = WallClock.now()
+            func declare(_ range: Range<Timestamp>?) async throws {
+                let content = WidgetContent(app: TestKinds.app, kind: "Weather")
+                let shortcuts = range.map { [RelevantShortcut(content: content, ranges: [$0])] } ?? []
+                try await worker.store.change(.shortcuts(device: nil, shortcuts, at: WallClock.now()))
+                #expect(try await planning.pass() == 1)
+            }
+            // In two hours: too early to be placed.
+            try await declare((now + Self.hour * 2)..<(now + Self.hour * 3))
+            #expect(try sent.events().isEmpty)
+            let early = try #require(try sent.schedules().first ?? nil)
+            let widget = try #require(early["suggestions"]?.arrayValue?.first?["widget"]?.stringValue)
+            let dueAt = try await worker.store.integer(
+                "SELECT extract(epoch FROM due_at - now())::int FROM stack_schedule")
+            #expect((6_200...6_300).contains(dueAt), "it is looked at a quarter of an hour before")
+
+            try await declare(now..<(now + Self.hour))
+            let placed = try sent.events()
+            guard case .placed(let placement)? = placed.first, placed.count == 1 else {
+                Issue.record("expected a placement, found \(placed)")
+                return
+            }
+            #expect(placement.widget == widget && placement.kind == "Weather" && placement.device == "d1")
+            try await worker.store.place([placement])
+            try await declare(nil)
+            #expect(try sent.events() == [.removed(app: TestKinds.app, widget: widget)])
+            let last = try #require(try sent.schedules().last ?? nil)
+            #expect(last["suggestions"]?.arrayValue?.map { $0["until"] } == [last["plannedAt"]])
+            #expect(last["rotations"]?.arrayValue?.last?["widget"] == "w1")
+        }
+    }
+
+    @Test("At most six suggestions of an app a day, but in developer mode", arguments: [false, true])
+    func cap(developerMode: Bool) async throws {
+        try await withStack(developerMode: developerMode) { worker, planning, sent in
+            let now = WallClock.now()
+            let content = WidgetContent(app: TestKinds.app, kind: "Weather")
+            let ranges = (1...8).map { number -> Range<Timestamp> in
+                let from = now + Self.hour * number
+                return from..<(from + .seconds(600))
+            }
+            try await worker.store.change(
+                .shortcuts(device: nil, [RelevantShortcut(content: content, ranges: ranges)], at: now))
+            _ = try await planning.pass()
+            let schedule = try #require(try sent.schedules().first ?? nil)
+            #expect(schedule["suggestions"]?.arrayValue?.count == (developerMode ? 8 : 6))
+        }
+    }
+
+    @Test(
+        "A stack that is removed, whose person is erased, or that nobody reads ends with a tombstone",
+        arguments: ["removed", "erased", "unread"])
+    func end(how: String) async throws {
+        try await withStack { worker, planning, sent in
+            _ = try await planning.pass()
+            _ = try sent.schedules()
+            switch how {
+            case "removed": try await worker.store.change(.stack(Self.arrangement([]), at: WallClock.now()))
+            case "erased":
+                _ = try await worker.store.store.erase(user: "u1", of: TestKinds.app)
+                #expect(try await worker.store.integer("SELECT count(*) FROM person") == 0)
+                #expect(try await worker.store.schedule(Self.key)?.schedule == nil)
+            default:
+                try await worker.store.sql(
+                    "UPDATE stack_schedule SET read_at = now() - interval '8 days', due_at = now()")
+            }
+            #expect(try await planning.pass() == 1)
+            #expect(try sent.schedules() == [nil])
+            #expect(try await worker.store.integer("SELECT count(*) FROM stack_schedule") == 0)
+        }
+    }
+}
+
+extension TestStore {
+    /// Applies a change as ingest does.
+    fileprivate func change(_ change: PersonChange) async throws {
+        let app = try #require(try await directory().apps[TestKinds.app])
+        let key = PersonKey(appID: app.id, user: "u1")
+        try await pool.withTransaction { connection in
+            _ = try await connection.query(.createPeople([key]))
+            let stored = try #require(try await connection.query(.readPeople([key])).first)
+            var record = try #require(
+                PersonRecord(app: app.name, habits: stored.habits, arrangement: stored.arrangement))
+            let hasEffect = record.apply(change)
+            #expect(hasEffect)
+            let write = PersonWrite(appID: app.id, user: "u1", arrangement: record.storedArrangement)
+            _ = try await connection.query(.writePeople([write]))
+        }
+    }
+
+    fileprivate func want(_ key: StackPlan.Key) async throws { _ = try await pool.query(.wantSchedule(key)) }
+
+    fileprivate func schedule(_ key: StackPlan.Key) async throws -> ReadSchedule? {
+        try await pool.query(.readSchedules(app: key.app, user: key.user, stack: key.stack, device: key.device)).first
+    }
+}

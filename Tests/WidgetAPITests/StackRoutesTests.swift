@@ -1,0 +1,117 @@
+import HTTPTypes
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import WidgetAPI
+
+@Suite("stacks over HTTP", .tags(.api), .timeLimit(.patience))
+struct StackRoutesTests {
+    private static let path = "\(TestAPI.base)/users/u1/stacks/home/schedule"
+    private static let key = StackPlan.Key(app: TestKinds.app, user: "u1", device: "d1", stack: "home")
+
+    @Test("a schedule has an entity tag, and is given to its own user only")
+    func reading() async throws {
+        try await withStore { store in
+            try await store.saveSchedule(of: "u1", revision: 7)
+            try await withAPI(store) { api in
+                let answer = try await api.ask(.get, Self.path)
+                #expect(answer.status == 200 && answer.headers[.eTag] == "W/\"7\"")
+                #expect(answer.headers[.freshetRevision] == "7")
+                #expect(answer.document["stack"] == "home" && answer.document["rotations"] == [])
+                let again = try await api.ask(.get, Self.path, headers: [.ifNoneMatch: "W/\"7\""])
+                #expect(again.status == 304 && again.text.isEmpty)
+                let other = TestAPI.Bearer.token(try await api.tokens.token(user: "u2"))
+                #expect(try await api.ask(.get, Self.path, as: other).status == 404)
+                for missing in ["users/u1/stacks/other/schedule", "users/u9/stacks/home/schedule"] {
+                    #expect(try await api.ask(.get, "\(TestAPI.base)/\(missing)").status == 404)
+                }
+                #expect(try await api.ask(.get, Self.path + "?device=d9").status == 404)
+                #expect(try await api.ask(.get, Self.path + "?wait=61").status == 400)
+            }
+        }
+    }
+
+    @Test("the device is asked for where several have a stack of the name")
+    func devices() async throws {
+        try await withStore { store in
+            try await store.saveSchedule(of: "u1", revision: 7)
+            try await store.saveSchedule(of: "u1", device: "d2", revision: 8)
+            try await withAPI(store) { api in
+                let answer = try await api.ask(.get, Self.path)
+                #expect(answer.status == 400 && answer.text.contains("device"))
+                #expect(try await api.ask(.get, Self.path + "?device=d1").headers[.freshetRevision] == "7")
+                #expect(try await api.ask(.get, Self.path + "?device=d2").headers[.freshetRevision] == "8")
+            }
+        }
+    }
+
+    @Test("a first read has the stack planned, and waits for the plan")
+    func first() async throws {
+        try await withStore { store in
+            try await store.saveSchedule(of: "u1", revision: 7)
+            try await store.sql("DELETE FROM stack_schedule")
+            try await withAPI(store) { api in
+                async let answer = api.ask(.get, Self.path)
+                try await eventually("wanted") { try await store.integer("SELECT count(*) FROM stack_schedule") == 1 }
+                #expect(try await store.integer("SELECT count(*) FROM stack_schedule WHERE due_at <= now()") == 1)
+                try await store.saveSchedule(of: "u1", revision: 9)
+                let planned = try await answer
+                #expect(planned.status == 200 && planned.headers[.freshetRevision] == "9")
+            }
+        }
+    }
+
+    @Test("a reader that waits gets the next schedule")
+    func waiting() async throws {
+        try await withStore { store in
+            try await store.saveSchedule(of: "u1", revision: 7)
+            let changes = TimelineChanges()
+            changes.set(isLive: true)
+            try await withAPI(store, changes: changes) { api in
+                async let answer = api.ask(.get, Self.path + "?wait=60", headers: [.ifNoneMatch: "W/\"7\""])
+                try await eventually("waiting") { changes.counts.polls == 1 }
+                try await store.saveSchedule(of: "u1", revision: 8)
+                changes.changed([.timeline(Self.key.id)])
+                let changed = try await answer
+                #expect(changed.status == 200 && changed.headers[.freshetRevision] == "8")
+            }
+        }
+    }
+
+    @Test("what is published about a person is what the body says, with the path's user and stack")
+    func publishing() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                let user = "\(TestAPI.base)/users/u1"
+                let calls: [(HTTPRequest.Method, String, JSONValue)] = [
+                    (.put, "\(user)/stacks/home", ["device": "d1", "widgets": ["w1", "w2"], "suggestions": false]),
+                    (.post, "\(user)/stacks/home/turns", ["device": "d1", "widget": "w2"]),
+                    (.put, "\(user)/shortcuts", ["shortcuts": [["kind": "DueDate"]]]),
+                    (.post, "\(user)/donations", ["kind": "Purchases", "timeZone": "Europe/Berlin"]),
+                ]
+                for (method, path, body) in calls {
+                    let answer = try await api.ask(method, path, body: body)
+                    #expect(answer.status == 202, "\(answer.text)")
+                }
+                let stack = StackArrangement(
+                    device: "d1", name: "home", widgets: ["w1", "w2"], smartRotate: true, suggestions: false)
+                let shortcut = RelevantShortcut(content: WidgetContent(app: TestKinds.app, kind: "DueDate"))
+                #expect(
+                    try api.published.events().map(\.event) == [
+                        .stackChanged(app: TestKinds.app, user: "u1", stack),
+                        .stackTurned(app: TestKinds.app, user: "u1", device: "d1", stack: "home", widget: "w2"),
+                        .shortcutsReplaced(app: TestKinds.app, user: "u1", device: nil, [shortcut]),
+                        .interactionDonated(
+                            app: TestKinds.app, user: "u1",
+                            DonatedInteraction(kind: "Purchases", timeZone: "Europe/Berlin")),
+                    ])
+                #expect(try api.published.handlings().allSatisfy(\.isOrderedByArrival))
+                let unknown = try await api.ask(.post, "\(user)/donations", body: ["kind": "Nothing"])
+                #expect(unknown.status == 422 && unknown.text.contains("/kind"))
+            }
+        }
+    }
+}
