@@ -5,6 +5,7 @@ import Logging
 import PostgresClient
 import ServiceLifecycle
 import TestSupport
+import WidgetStore
 
 /// One run: everything is set up, the workload goes on while faults happen, all is healed, and what is left is checked.
 struct ChaosRun: Sendable {
@@ -78,7 +79,7 @@ struct ChaosRun: Sendable {
                 report.say(
                     "\(world.widgets.count) widgets, \(world.timelines.count) timelines, \(options.rate) events/s, seed "
                         + "\(options.seed)")
-                try await act(stage, inputs, timelines, pool)
+                try await act(stage, inputs, timelines, pool, kafka)
             } catch {
                 report.violated(.liveness, "\(error)")
             }
@@ -116,7 +117,7 @@ struct ChaosRun: Sendable {
     }
 
     private func act(
-        _ stage: Stage, _ inputs: InputLog, _ timelines: TimelineLog, _ pool: PostgresPool
+        _ stage: Stage, _ inputs: InputLog, _ timelines: TimelineLog, _ pool: PostgresPool, _ kafka: ChaosKafka
     ) async throws {
         let (report, fleet, workload) = (stage.report, stage.fleet, stage.workload)
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -145,6 +146,9 @@ struct ChaosRun: Sendable {
             try await FinalCheck(
                 world: stage.world, model: inputs.model, latest: timelines.latest, provider: stage.provider, pool: pool,
                 audit: audit, report: report, logs: fleet.workers.map(\.log)
+            ).run()
+            try await PersonCheck(
+                world: stage.world, model: inputs.model, kafka: kafka, pool: pool, report: report
             ).run()
             try await stop(fleet)
             group.cancelAll()
@@ -207,6 +211,8 @@ struct ChaosRun: Sendable {
         while !Task.isCancelled {
             do { try await Task.sleep(for: .seconds(1)) } catch { return }
             try? await audit.look()
+            // Somebody reads the schedules of some stacks.
+            for key in PersonCheck.keys(of: inputs.model).prefix(20) { _ = try? await pool.query(.wantSchedule(key)) }
             guard let rows = try? await pool.query(StoredPositions()) else { continue }
             var stored: [TopicPartition: Int64] = [:]
             for row in rows { stored[TopicPartition(topic: row.topic, partition: row.partition)] = row.next }

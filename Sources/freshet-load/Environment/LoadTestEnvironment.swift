@@ -199,6 +199,7 @@ final class LoadTestEnvironment: Sendable {
             ("kafka.group", settings.kafka.group), ("api.port", "0"), ("log.level", "warning"),
             ("providers.allowPrivateNetworks", "127.0.0.0/8"), ("topics.pushes", topics.pushes),
             ("topics.appChanges", topics.appChanges), ("topics.widgets", topics.widgets),
+            ("topics.donations", topics.donations), ("topics.suggestions", topics.suggestions),
             ("topics.timelines", topics.timelines), ("topics.deadLetters", topics.deadLetters),
             ("topics.decisions", topics.decisions),
         ]
@@ -368,6 +369,8 @@ extension TopicSettings {
         pushes = name(pushes)
         appChanges = name(appChanges)
         widgets = name(widgets)
+        donations = name(donations)
+        suggestions = name(suggestions)
         timelines = name(timelines)
         deadLetters = name(deadLetters)
         decisions = name(decisions)
@@ -375,8 +378,8 @@ extension TopicSettings {
 
     fileprivate func partitions(_ plan: LoadTestEnvironment.Plan) -> [(name: String, count: Int)] {
         [
-            (pushes, plan.inputPartitions), (appChanges, 1), (widgets, 1), (timelines, plan.outputPartitions),
-            (deadLetters, 1), (decisions, plan.outputPartitions),
+            (pushes, plan.inputPartitions), (appChanges, 1), (widgets, 1), (donations, plan.inputPartitions),
+            (suggestions, 1), (timelines, plan.outputPartitions), (deadLetters, 1), (decisions, plan.outputPartitions),
         ]
     }
 }

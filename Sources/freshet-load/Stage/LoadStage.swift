@@ -141,7 +141,7 @@ struct LoadStage: Sendable {
     /// The consumer positions.
     func positions() async throws -> [EventPlace: Int64] {
         let topics = environment.settings.topics
-        let names = [topics.pushes, topics.appChanges, topics.widgets]
+        let names = [topics.pushes, topics.appChanges, topics.widgets, topics.donations]
         var positions: [EventPlace: Int64] = [:]
         for row in try await environment.pool.query(.listPositions()) {
             guard let topic = names.firstIndex(where: { Text.equal($0, row.topic) }) else { continue }

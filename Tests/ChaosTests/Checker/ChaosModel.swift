@@ -31,6 +31,8 @@ struct ChaosModel: Sendable {
     private(set) var kindGenerations: [String: Int] = [:]
     /// By app and id.
     private(set) var widgets: [String: Widget] = [:]
+    /// By app and user.
+    private(set) var people: [String: ChaosPerson] = [:]
     private(set) var refused: Set<Place> = []
     private(set) var next: [TopicPartition: Int64] = [:]
     private(set) var applied = 0
@@ -63,6 +65,9 @@ struct ChaosModel: Sendable {
         for bump in event.kindBumps { kindGenerations[ChaosWorld.key(bump.app, bump.kind), default: 0] += 1 }
         if let lifecycle = event.lifecycle, let time = event.lifecycleTime, !apply(lifecycle, at: time) {
             refused.insert(place)
+        }
+        if let person = event.person {
+            people[ChaosWorld.key(person.app, person.user), default: ChaosPerson()].apply(person)
         }
         if let view = event.view { count(view.at, of: view.timeline) }
         return nil

@@ -31,6 +31,7 @@ struct ChaosEvent: Sendable {
     var lifecycleTime: Timestamp?
     /// A view of a stable timeline, by its index.
     var view: (timeline: Int, at: Timestamp)?
+    var person: PersonEvent?
     /// Becomes a dead letter.
     var isRefused = false
     /// What changes before it is published.

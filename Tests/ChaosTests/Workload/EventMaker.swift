@@ -6,7 +6,7 @@ import WidgetModel
 struct EventMaker {
     private enum Sort {
         case user, device, widget, everyone, everyoneMatching, allKinds, foreground, background, view, environment
-        case move, movePush, malformed, operatorReload
+        case move, movePush, malformed, operatorReload, person
     }
 
     private static let start = Timestamp(rfc3339: "2026-01-01T00:00:00Z") ?? Timestamp(microseconds: 0)
@@ -50,7 +50,7 @@ struct EventMaker {
         let sort = random.element(weighted: [
             (Sort.user, 460), (.device, 90), (.widget, 90), (.foreground, 60), (.background, 40), (.view, 90),
             (.environment, 20), (.move, 70), (.movePush, 40), (.everyone, 3), (.everyoneMatching, 4), (.allKinds, 1),
-            (.operatorReload, 6), (.malformed, 2),
+            (.operatorReload, 6), (.malformed, 2), (.person, 80),
         ])
         let app = random.element(world.apps)
         switch sort {
@@ -74,6 +74,7 @@ struct EventMaker {
         case .view: return view()
         case .environment: return environment(app)
         case .move: return move(app)
+        case .person: return person(app)
         case .movePush:
             let person = random.element(world.movers)
             var event = make(
@@ -189,6 +190,31 @@ struct EventMaker {
         event.sources = event.marks.map { .timeline(world.timelines[$0].id) }
         event.lifecycle = .environment(app: app.name, device: device, place)
         event.lifecycleTime = time
+        return event
+    }
+
+    // MARK: Stacks, shortcuts and donations
+
+    /// Of a person whose widgets stay.
+    private mutating func person(_ app: ChaosApp) -> ChaosEvent {
+        let user = random.element(world.users)
+        let widgets = world.widgets.map(\.placement).filter {
+            $0.app == app.name && $0.user == user && $0.device == "\(user)-d0"
+        }.map(\.widget)
+        let kind = random.element(app.kinds).definition.name
+        // Sometimes an event comes late: it must not override what is newer.
+        let time = Self.start + .seconds(number - (random.chance(0.1) ? 300 : 0))
+        let change: PersonEvent.Change
+        let at: Timestamp
+        switch random.integer(0..<10) {
+        case 0...1: (change, at) = (.stack(widgets.filter { _ in random.chance(0.7) }), time)
+        case 2 where !widgets.isEmpty: (change, at) = (.turned(random.element(widgets)), time)
+        case 3: (change, at) = (.shortcuts(random.chance(0.5) ? [kind] : []), time)
+        default: (change, at) = (.donated(kind: kind), Self.start + .seconds(1_800 * random.integer(0..<500)))
+        }
+        let person = PersonEvent(app: app.name, user: user, change: change, time: at)
+        var event = make(person.message, at: at, key: user)
+        event.person = person
         return event
     }
 

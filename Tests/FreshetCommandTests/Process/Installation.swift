@@ -42,7 +42,8 @@ struct Installation: Sendable {
         for (variable, topic) in [
             ("PUSHES", "freshet.pushes"), ("APP_CHANGES", "freshet.app-changes"), ("WIDGETS", "freshet.widgets"),
             ("TIMELINES", "freshet.timelines"), ("DEAD_LETTERS", "freshet.dead-letters"),
-            ("DECISIONS", "freshet.decisions"),
+            ("DECISIONS", "freshet.decisions"), ("DONATIONS", "freshet.donations"),
+            ("SUGGESTIONS", "freshet.suggestions"),
         ] {
             environment["FRESHET_TOPICS_\(variable)"] = kafka.name(topic)
         }
@@ -81,7 +82,7 @@ struct Installation: Sendable {
 func withInstallation(_ body: @Sendable (Installation) async throws -> Void) async throws {
     let topics = [
         "freshet.pushes", "freshet.app-changes", "freshet.widgets", "freshet.timelines", "freshet.dead-letters",
-        "freshet.decisions",
+        "freshet.decisions", "freshet.donations", "freshet.suggestions",
     ]
     let (ports, listening) = AsyncStream.makeStream(of: Int.self)
     let provider = SampleProvider(seed: 7, logger: quietLogger, onListening: { listening.yield($0) })
@@ -99,7 +100,7 @@ func withInstallation(_ body: @Sendable (Installation) async throws -> Void) asy
                     producer: producer,
                     topics: [
                         .pushes: kafka.name(topics[0]), .appChanges: kafka.name(topics[1]),
-                        .widgets: kafka.name(topics[2]),
+                        .widgets: kafka.name(topics[2]), .donations: kafka.name("freshet.donations"),
                     ],
                     source: "/tests")
                 do {

@@ -6,12 +6,16 @@ import WidgetModel
 @Suite(.tags(.process), .timeLimit(.patience)) struct TopicsProcessTests {
     @Test("check tells what differs, a dry run what would be done, and neither does anything")
     func check() async throws {
-        let topics = ["freshet.pushes", "freshet.app-changes", "freshet.widgets", "freshet.dead-letters"]
+        let topics = [
+            "freshet.pushes", "freshet.app-changes", "freshet.widgets", "freshet.dead-letters", "freshet.donations",
+            "freshet.suggestions",
+        ]
         try await withKafka(topics: topics + ["freshet.other"], partitions: 4) { kafka in
             let environment = [
                 "FRESHET_KAFKA_BOOTSTRAP_SERVERS": kafka.configuration.bootstrapServers,
                 "FRESHET_TOPICS_PUSHES": kafka.name(topics[0]), "FRESHET_TOPICS_APP_CHANGES": kafka.name(topics[1]),
                 "FRESHET_TOPICS_WIDGETS": kafka.name(topics[2]), "FRESHET_TOPICS_DEAD_LETTERS": kafka.name(topics[3]),
+                "FRESHET_TOPICS_DONATIONS": kafka.name(topics[4]), "FRESHET_TOPICS_SUGGESTIONS": kafka.name(topics[5]),
                 "FRESHET_TOPICS_TIMELINES": kafka.name("freshet.no-such-timelines"), "FRESHET_TOPICS_PARTITIONS": "4",
             ]
             let checked = try await FreshetProcess.run(["topics", "check", "--json"], environment: environment)

@@ -34,7 +34,8 @@ struct SettingsTests {
         #expect(settings.api.host == "127.0.0.1")
         #expect(settings.providers.allowPrivateNetworks.isEmpty)
         #expect(settings.kafka.deliveryTimeout < settings.workers.lease)
-        #expect(settings.topics.inputs == ["freshet.pushes", "freshet.app-changes", "freshet.widgets"])
+        let inputs = ["freshet.pushes", "freshet.app-changes", "freshet.widgets", "freshet.donations"]
+        #expect(settings.topics.inputs == inputs)
     }
 
     @Test func defaultsPassTheirOwnChecks() throws {

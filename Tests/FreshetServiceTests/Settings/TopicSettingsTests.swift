@@ -23,7 +23,7 @@ struct TopicSettingsTests {
             ], environment: [:]
         ).settings
         #expect(settings.topics.inputs.suffix(2) == ["bank.pushes", "z.widgets"])
-        #expect(settings.topics.inputSorts == [.pushes, .appChanges, .widgets, .pushes, .widgets])
+        #expect(settings.topics.inputSorts == [.pushes, .appChanges, .widgets, .donations, .pushes, .widgets])
         #expect(settings.topics.all.contains("bank.pushes") && settings.topics.embedded.contains("z.widgets"))
         #expect(settings.topics.allowedApps == ["bank.pushes": "com.example.bank|com.example.shop"])
     }

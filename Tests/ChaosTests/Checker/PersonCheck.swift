@@ -1,0 +1,154 @@
+import KafkaClient
+import Logging
+import PostgresClient
+import TestSupport
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+/// Compares people and the schedules of their stacks with what the log and the suggestions topic say, when all is quiet.
+struct PersonCheck {
+    let world: ChaosWorld
+    let model: ChaosModel
+    let kafka: ChaosKafka
+    let pool: PostgresPool
+    let report: ChaosReport
+
+    func run() async throws {
+        try await checkPeople()
+        try await checkSchedules()
+    }
+
+    private func checkPeople() async throws {
+        var left = model.people
+        for row in try await pool.query(StoredPeople()) {
+            let key = ChaosWorld.key(row.app, row.user)
+            let app = world.apps.first { $0.name == row.app }
+            let expected = left.removeValue(forKey: key)?.record(
+                app: row.app, user: row.user, kinds: app?.kinds.map(\.definition) ?? [])
+            let stored = PersonRecord(app: row.app, habits: row.habits, arrangement: row.arrangement)
+            report.checked(.exactlyOnce)
+            if stored == nil || stored != expected {
+                report.violated(
+                    .exactlyOnce,
+                    "person \(key): stored \(row.arrangement ?? "-") and \(row.habits?.count ?? 0) bytes of habits, the log says "
+                        + "\(expected?.storedArrangement ?? "nothing") and \(expected?.habits.encoded.count ?? 0) bytes"
+                )
+            }
+        }
+        for key in left.keys { report.violated(.exactlyOnce, "person \(key) is not stored") }
+    }
+
+    /// Every stack has a reader now: what is planned is what was published last.
+    private func checkSchedules() async throws {
+        let keys = Self.keys(of: model)
+        for key in keys { _ = try await pool.query(.wantSchedule(key)) }
+        try await eventually("all schedules are planned and published", every: .milliseconds(200)) {
+            try await pool.query(OpenSchedules()).first == 0
+        }
+        let published = try await latest()
+        var stored: Set<TimelineID> = []
+        for row in try await pool.query(StoredSchedules()) {
+            stored.insert(row.id)
+            let message = published[row.id]
+            var expected = try JSONValue.parse(row.schedule).objectValue ?? JSONObject()
+            expected["revision"] = .count(row.revision)
+            report.checked(.publishedIsStored)
+            if message?.revision != row.revision || message?.value != .object(expected) {
+                report.violated(
+                    .publishedIsStored,
+                    "schedule \(row.id): stored is revision \(row.revision), published "
+                        + "\(message.map { "\($0.revision)" } ?? "nothing")")
+            }
+        }
+        for key in keys where !stored.contains(key.id) {
+            report.violated(.noLostReload, "the stack of \(key.app) \(key.user) has no schedule")
+        }
+        for (id, message) in published where !stored.contains(id) && message.value != nil {
+            report.violated(.publishedIsStored, "schedule \(id) is gone, and the last message is no tombstone")
+        }
+    }
+
+    /// Stacks with widgets that stay.
+    static func keys(of model: ChaosModel) -> [StackPlan.Key] {
+        model.people.compactMap { key, person in
+            let names = key.split(separator: " ").map(String.init)
+            guard let stack = person.stack, !stack.widgets.isEmpty, names.count == 2 else { return nil }
+            return StackPlan.Key(app: names[0], user: names[1], device: "\(names[1])-d0", stack: PersonEvent.stack)
+        }
+    }
+
+    private typealias Message = (revision: Int64, value: JSONValue?)
+
+    /// The message of each key with the highest revision.
+    private func latest() async throws -> [TimelineID: Message] {
+        let logger = Logger(label: "chaos") { _ in SwiftLogNoOpLogHandler() }
+        let admin = KafkaAdmin(configuration: kafka.configuration, logger: logger)
+        let reader = KafkaReader(configuration: kafka.configuration, logger: logger)
+        let places = (0..<Int32(ChaosKafka.partitions)).map {
+            TopicPartition(topic: kafka.topics.suggestions, partition: $0)
+        }
+        var latest: [TimelineID: Message] = [:]
+        for (place, bounds) in try await admin.bounds(of: places) where bounds.end > bounds.earliest {
+            var next = bounds.earliest
+            while next < bounds.end {
+                let last = min(next + 1_000, bounds.end) - 1
+                guard let batch = try await reader.messages(of: place, at: next...last) else { break }
+                for index in 0..<batch.count {
+                    guard let key = batch.key(index), let id = TimelineID(bytes: batch.bytes[key]),
+                        let header = batch.header(index, named: TimelineHeaders.revision),
+                        let revision = Int64(String(decoding: batch.bytes[header], as: UTF8.self)),
+                        revision >= latest[id]?.revision ?? 0
+                    else { continue }
+                    latest[id] = (revision, try batch.value(index).map { try JSONValue.parse(Array(batch.bytes[$0])) })
+                }
+                next = last + 1
+            }
+        }
+        return latest
+    }
+}
+
+struct StoredPeople: PostgresStatement {
+    struct Row: Sendable {
+        let app: String
+        let user: String
+        let habits: [UInt8]?
+        let arrangement: String?
+    }
+
+    let sql = """
+        SELECT a.name AS app, p.user_id, p.habits, p.arrangement FROM person p JOIN app a ON a.id = p.app_id
+        WHERE p.habits IS NOT NULL OR p.arrangement IS NOT NULL
+        """
+
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(
+            app: try row.value("app"), user: try row.value("user_id"), habits: try row.optional("habits"),
+            arrangement: try row.optional("arrangement"))
+    }
+}
+
+struct StoredSchedules: PostgresStatement {
+    struct Row: Sendable {
+        let id: TimelineID
+        let revision: Int64
+        let schedule: String
+    }
+
+    let sql = "SELECT id, revision, schedule FROM stack_schedule WHERE schedule IS NOT NULL"
+
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(id: try row.value("id"), revision: try row.value("revision"), schedule: try row.value("schedule"))
+    }
+}
+
+/// Number of schedules that are due, or not published.
+struct OpenSchedules: PostgresStatement {
+    let sql = """
+        SELECT count(*) AS open FROM stack_schedule
+        WHERE due_at < now() + interval '40 seconds' OR NOT published OR schedule IS NULL
+        """
+
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("open") }
+}

@@ -1,0 +1,89 @@
+import WidgetEvents
+
+@testable import WidgetModel
+
+/// What an event does to a person's stack, shortcuts or habits.
+struct PersonEvent: Sendable {
+    enum Change: Sendable {
+        case stack([String])
+        case turned(String)
+        /// Names of the kinds.
+        case shortcuts([String])
+        case donated(kind: String)
+    }
+
+    let app: String
+    let user: String
+    let change: Change
+    let time: Timestamp
+
+    static let stack = "home"
+
+    var device: String { "\(user)-d0" }
+
+    /// The event of the log. Suggestions are off, since their widgets would come from Freshet itself.
+    var message: FreshetEvent {
+        switch change {
+        case .stack(let widgets):
+            return .stackChanged(
+                app: app, user: user,
+                StackArrangement(device: device, name: Self.stack, widgets: widgets, suggestions: false))
+        case .turned(let widget):
+            return .stackTurned(app: app, user: user, device: device, stack: Self.stack, widget: widget)
+        case .shortcuts(let kinds):
+            let shortcuts = kinds.map { RelevantShortcut(content: WidgetContent(app: app, kind: $0)) }
+            return .shortcutsReplaced(app: app, user: user, device: nil, shortcuts)
+        case .donated(let kind):
+            return .interactionDonated(
+                app: app, user: user, DonatedInteraction(kind: kind, device: device, timeZone: "UTC"))
+        }
+    }
+}
+
+/// What the log says must have become of a person. Written apart from the product's own folding.
+struct ChaosPerson: Sendable {
+    private(set) var stack: (widgets: [String], at: Timestamp)?
+    private(set) var turn: (widget: String, at: Timestamp)?
+    private(set) var shortcuts: (kinds: [String], at: Timestamp)?
+    private(set) var donations: [(kind: String, at: Timestamp)] = []
+
+    mutating func apply(_ event: PersonEvent) {
+        switch event.change {
+        case .stack(let widgets):
+            if let stack, event.time < stack.at { return }
+            stack = (widgets, event.time)
+        case .turned(let widget):
+            guard stack != nil, turn.map({ event.time > $0.at }) ?? true else { return }
+            turn = (widget, event.time)
+        case .shortcuts(let kinds):
+            if let shortcuts, event.time < shortcuts.at { return }
+            shortcuts = (kinds, event.time)
+        case .donated(let kind): donations.append((kind, event.time))
+        }
+    }
+
+    /// What must be stored.
+    func record(app: String, user: String, kinds: [KindDefinition]) -> PersonRecord {
+        var record = PersonRecord()
+        if let stack {
+            let arrangement = StackArrangement(
+                device: "\(user)-d0", name: PersonEvent.stack, widgets: stack.widgets, suggestions: false)
+            record.stacks = [
+                PersonRecord.StackState(
+                    arrangement: arrangement, changedAt: stack.at, turn: turn.map { Stack.Turn(widget: $0, at: $1) })
+            ]
+        }
+        if let shortcuts {
+            let contents = shortcuts.kinds.map { RelevantShortcut(content: WidgetContent(app: app, kind: $0)) }
+            record.sets = [PersonRecord.ShortcutSet(device: nil, shortcuts: contents, changedAt: shortcuts.at)]
+        }
+        for (name, time) in donations {
+            guard let kind = kinds.first(where: { $0.name == name }) else { continue }
+            let values = kind.effective(.empty, family: kind.anyFamily)
+            _ = record.habits.learn(
+                HabitKey.keys(kind: name, configuration: values, intent: kind.intent), kind: name,
+                at: HalfHour(at: time, timeZone: "UTC"))
+        }
+        return record
+    }
+}
