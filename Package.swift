@@ -136,7 +136,8 @@ let package = Package(
             name: "freshet-load",
             dependencies: [
                 "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents",
-                "WidgetStore", "FreshetClient", argumentParser, logging, lifecycle, httpClient, nio,
+                "WidgetStore", "WidgetAPI", "FreshetClient", argumentParser, logging, lifecycle, httpClient, nio,
+                .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
             swiftSettings: strict),

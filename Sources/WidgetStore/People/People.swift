@@ -111,3 +111,29 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(writePeopleSQL, binding: PersonWrite.input.parameters(writes))
     }
 }
+
+/// Number of stored people and the space that they take.
+package struct PeopleSize: Sendable {
+    package let people: Int64
+    /// Mean size of a row.
+    package let rowBytes: Double
+    /// Of the table with its index.
+    package let totalBytes: Int64
+}
+
+extension PostgresStatement where Self == Statements {
+    /// Measures all stored people: reads the whole table.
+    package static func peopleSize() -> PostgresQuery<PeopleSize> {
+        PostgresQuery(
+            """
+            SELECT count(*) AS people, coalesce(avg(pg_column_size(p)), 0)::float8 AS row_bytes,
+                   pg_total_relation_size('person') AS total_bytes
+            FROM person p
+            """
+        ) { row in
+            PeopleSize(
+                people: try row.value("people"), rowBytes: try row.value("row_bytes"),
+                totalBytes: try row.value("total_bytes"))
+        }
+    }
+}

@@ -193,7 +193,9 @@ final class LoadTestEnvironment: Sendable {
     // MARK: Services
 
     /// Starts the service in a process of its own; returns when all its roles work.
-    func startService(_ role: ProcessRole = .all) async throws -> ChildProcess {
+    ///
+    /// - Parameter settings: assignments besides those of the environment.
+    func startService(_ role: ProcessRole = .all, settings more: [String] = []) async throws -> ChildProcess {
         let topics = settings.topics
         let values = [
             ("kafka.group", settings.kafka.group), ("api.port", "0"), ("log.level", "warning"),
@@ -206,7 +208,7 @@ final class LoadTestEnvironment: Sendable {
         var arguments = ["run", "--print-ready", "--role", role.rawValue]
         if let config = options.settings.config { arguments += ["--config", config] }
         // Of a key that comes twice the last counts.
-        for assignment in values.map({ "\($0.0)=\($0.1)" }) + options.settings.assignments {
+        for assignment in values.map({ "\($0.0)=\($0.1)" }) + more + options.settings.assignments {
             arguments += ["--set", assignment]
         }
         let properties = kafka.properties.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }

@@ -36,7 +36,10 @@ struct PersonCheck {
                 )
             }
         }
-        for key in left.keys { report.violated(.exactlyOnce, "person \(key) is not stored") }
+        // A turn of a stack that there is not has no effect.
+        for (key, person) in left where person.hasEffect {
+            report.violated(.exactlyOnce, "person \(key) is not stored")
+        }
     }
 
     /// Every stack has a reader now: what is planned is what was published last.

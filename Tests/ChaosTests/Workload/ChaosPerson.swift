@@ -47,6 +47,8 @@ struct ChaosPerson: Sendable {
     private(set) var shortcuts: (kinds: [String], at: Timestamp)?
     private(set) var donations: [(kind: String, at: Timestamp)] = []
 
+    var hasEffect: Bool { stack != nil || shortcuts != nil || !donations.isEmpty }
+
     mutating func apply(_ event: PersonEvent) {
         switch event.change {
         case .stack(let widgets):

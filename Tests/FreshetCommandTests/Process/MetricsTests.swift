@@ -116,7 +116,7 @@ struct MetricsTests {
                     != nil)
             #expect(page.value(MetricCatalogue.poolConnections.name, ["state": "maximum"]) == 8)
             #expect(page.sum(MetricCatalogue.samples.name, ["outcome": "failed"]) == 0)
-            #expect(page.value(MetricCatalogue.ingestPartitions.name) == 24)
+            #expect(page.value(MetricCatalogue.ingestPartitions.name) == 32)
             #expect(page.value(MetricCatalogue.buildInfo.name, ["version": "0.1.0", "role": "all"]) == 1)
             #expect(page.sum(MetricCatalogue.liveTuples.name, ["table": "timeline"]) >= 0)
             #expect(page.sum(MetricCatalogue.xminSeconds.name) < 3_600)

@@ -1,0 +1,243 @@
+import ArgumentParser
+import Foundation
+import FreshetClient
+import FreshetService
+import KafkaClient
+import PostgresClient
+import SampleProvider
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+struct LoadStacksCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "stacks",
+        abstract: "Donations that wait in Kafka, then schedules that are read while donations go on.",
+        discussion: """
+            Needs an empty PostgreSQL database (postgres.url). Imports people, each with stacks of widgets. First, a service of the \
+            role ingest applies donations that wait in Kafka, and then as many pushes; the result has both rates. Then \
+            a service of all roles plans the stacks of some people, while donations go on at --rate and readers ask for \
+            schedules with the entity tag that they have, as fast as they are answered. Sizes of the stored people come last.
+
+            Example:
+              deploy/local/postgres run -- freshet-load stacks --people 20000 --donations 100000
+            """)
+
+    @Option(help: "People.")
+    var people = 20_000
+
+    @Option(help: "Stacks of each, with four widgets each.")
+    var stacks = 3
+
+    @Option(help: "Donations, and pushes, that wait in Kafka.")
+    var donations = 100_000
+
+    @Option(help: "Donations a second while schedules are read.")
+    var rate = 1_000
+
+    @Option(help: "Seconds for which schedules are read.")
+    var duration = 20
+
+    @Option(help: "People whose schedules are read.")
+    var readers = 1_000
+
+    @OptionGroup var options: ScenarioOptions
+
+    func validate() throws {
+        try OptionRange.check("--people", people, in: 1...10_000_000)
+        try OptionRange.check("--stacks", stacks, in: 1...16)
+        try OptionRange.check("--donations", donations, in: 1...3_000_000)
+        try OptionRange.check("--rate", rate, in: 1...100_000)
+        try OptionRange.check("--duration", duration, in: 1...3_600)
+        try OptionRange.check("--readers", readers, in: 1...people)
+    }
+
+    func run() async throws {
+        let total = 2 * donations + rate * duration
+        let plan = LoadTestEnvironment.Plan(
+            inputPartitions: min(256, max(16, total * 450 / (3 << 20) + 1)), outputPartitions: 4, seed: options.seed)
+        let scenario = self
+        try await options.run(plan) { try await LoadStacks(options: scenario).run($0) }
+    }
+}
+
+/// Donations and schedules of many people.
+struct LoadStacks: Sendable {
+    let options: LoadStacksCommand
+    private static let widgetsPerStack = 4
+    /// Time over which donations are spread, in half hours.
+    private static let halfHours = 14 * 48
+    private static let patience = Duration.seconds(120)
+
+    /// The people whose schedules are read have widgets; the others have only stacks.
+    private var world: LoadWorld {
+        LoadWorld(users: options.readers, widgetsPerUser: options.stacks * Self.widgetsPerStack, kinds: 20)
+    }
+
+    func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
+        let world = world
+        try await world.place(in: environment.store, provider: environment.providerURL)
+        try await importStacks(environment)
+        var random = SampleRandom(seed: options.options.seed)
+        var result = LoadResult(scenario: "stacks")
+        // Rows of people grow with the first donations: that pass is the cold one.
+        var passes: [(rate: Double, cpu: Double?)] = []
+        for number in 0..<2 {
+            let events = (0..<options.donations).map { donation(to: random.below(options.people), $0, &random) }
+            let before = try await environment.store.appliedEvents()
+            try await publish(events, "donation-\(number)", environment)
+            passes.append(try await drain(from: before, events.count, environment))
+        }
+        let widgets = (0..<options.donations).map { _ in random.below(world.widgets) }
+        let before = try await environment.store.appliedEvents()
+        try await environment.publishReloads(of: widgets, in: world) { "push-\($0)" }
+        let pushes = try await drain(from: before, widgets.count, environment)
+        try await read(&result, &random, environment)
+        let size = try await environment.pool.query(.peopleSize()).first
+        result.events = options.donations
+        result.wallSeconds = Double(options.donations) / passes[1].rate
+        result.extras += [
+            ("donationsPerSecond", .rounded(passes[1].rate)), ("coldDonationsPerSecond", .rounded(passes[0].rate)),
+            ("pushesPerSecond", .rounded(pushes.rate)), ("donationsToPushes", .rounded(passes[1].rate / pushes.rate)),
+            ("donationServiceCPUSeconds", .rounded(passes[1].cpu)),
+            ("people", .count(size?.people)), ("rowBytes", .rounded(size?.rowBytes)),
+            ("bytesPerPerson", .rounded(size.map { Double($0.totalBytes) / Double(max(1, $0.people)) })),
+        ]
+        return result
+    }
+
+    // MARK: People
+
+    private func importStacks(_ environment: LoadTestEnvironment) async throws {
+        let app = LoadWorld.defaultApp
+        guard let registered = try await DirectoryCache(pool: environment.pool).refresh().apps[app] else { return }
+        let chunk = 5_000
+        let time = WallClock.now()
+        for first in stride(from: 0, to: options.people, by: chunk) {
+            Terminal.progress("importing stacks: people \(first) of \(options.people)")
+            let people = first..<min(first + chunk, options.people)
+            _ = try await environment.store.importStacks(
+                people.flatMap { person in
+                    (0..<options.stacks).map { stack in
+                        ImportedStack(
+                            app: registered, user: "u\(person)", arrangement: arrangement(person, stack), time: time)
+                    }
+                })
+        }
+        await environment.checkpoint()
+    }
+
+    private func arrangement(_ person: Int, _ stack: Int) -> StackArrangement {
+        let first = (person * options.stacks + stack) * Self.widgetsPerStack
+        return StackArrangement(
+            device: "d\(person)", name: "stack\(stack)",
+            widgets: (first..<(first + Self.widgetsPerStack)).map { "w\($0)" })
+    }
+
+    /// Views at about the same half hours, some of them at random.
+    private func donation(to person: Int, _ number: Int, _ random: inout SampleRandom) -> OutgoingEvent {
+        let habit = (person * 7) % 48
+        let day = random.below(14)
+        let slot = random.below(4) > 0 ? day * 48 + habit : random.below(Self.halfHours)
+        let kind = "Load\((person * options.stacks * Self.widgetsPerStack + random.below(4)) % 20)"
+        let interaction = DonatedInteraction(kind: kind, device: "d\(person)", timeZone: "Europe/London")
+        return OutgoingEvent(
+            .interactionDonated(app: LoadWorld.defaultApp, user: "u\(person)", interaction), id: "\(number)",
+            time: WallClock.now() - .seconds(1_800 * slot), key: "u\(person)")
+    }
+
+    private func publish(_ events: [OutgoingEvent], _ name: String, _ environment: LoadTestEnvironment) async throws {
+        Terminal.progress("publishing \(events.count) donations")
+        try await environment.withPublisher(linger: .milliseconds(50)) { publisher in
+            for first in stride(from: 0, to: events.count, by: 50_000) {
+                let chunk = Array(events[first..<min(first + 50_000, events.count)])
+                for result in await publisher.publish(chunk) { _ = try result.get() }
+            }
+        }
+    }
+
+    /// Has a service of the role ingest apply events that wait.
+    private func drain(
+        from before: Int, _ count: Int, _ environment: LoadTestEnvironment
+    ) async throws -> (rate: Double, cpu: Double?) {
+        Terminal.progress("applying \(count) events")
+        let service = try await environment.startService(.ingest)
+        var began: ContinuousClock.Instant?
+        var (applied, since) = (before, ContinuousClock.now)
+        while applied < before + count {
+            guard since.duration(to: .now) < Self.patience else {
+                throw CommandFailure(.failure, "\(before + count - applied) events were not applied")
+            }
+            try environment.requireServices()
+            let now = try await environment.store.appliedEvents()
+            if now > before, began == nil { (began, applied) = (.now, now) }
+            if now != applied { (applied, since) = (now, .now) }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        let seconds = (began ?? since).duration(to: since) / .seconds(1)
+        let cpu = service.cpuSeconds
+        await environment.stop(service)
+        return (Double(count) / max(seconds, 0.001), cpu)
+    }
+
+    // MARK: Schedules
+
+    private func read(
+        _ result: inout LoadResult, _ random: inout SampleRandom, _ environment: LoadTestEnvironment
+    ) async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-load-\(RandomID.make())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let file = folder.appendingPathComponent("keys.json")
+        let token = try await ScheduleReaders.token(app: LoadWorld.defaultApp, keyIn: file)
+        let service = try await environment.startService(
+            .all, settings: ["api.keys=\(file.path)", "api.rateLimit=0"])
+        let port = Int(service.greeting["apiPort"]?.numberValue?.int64 ?? 0)
+        let paths = (0..<options.readers).flatMap { person in
+            (0..<options.stacks).map { "users/u\(person)/stacks/stack\($0)/schedule?device=d\(person)" }
+        }
+        let readers = ScheduleReaders(app: LoadWorld.defaultApp, port: port, token: token, paths: paths)
+        Terminal.progress("rendering \(world.widgets) widgets")
+        while try await environment.pool.query(Statements.timelinesUnderWay()).first != 0 {
+            try environment.requireServices()
+            try await Task.sleep(for: .milliseconds(200))
+        }
+        Terminal.progress("planning \(paths.count) stacks")
+        let planning = ContinuousClock.now
+        try await readers.readAll(width: 200)
+        let planned = planning.duration(to: .now) / .seconds(1)
+        Terminal.progress("reading schedules for \(options.duration) s")
+        let before = try await environment.store.appliedEvents()
+        let count = options.rate * options.duration
+        let events = (0..<count).map { donation(to: random.below(options.people), $0, &random) }
+        let began = ContinuousClock.now
+        let cpu = service.cpuSeconds ?? 0
+        let end = began + .seconds(options.duration)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await readers.read(until: end, width: 64) }
+            group.addTask {
+                try await environment.withPublisher { publisher in
+                    let chunk = max(1, options.rate / 20)
+                    for (index, first) in stride(from: 0, to: count, by: chunk).enumerated() {
+                        try await Task.sleep(until: began + .milliseconds(50 * index), clock: .continuous)
+                        let part = Array(events[first..<min(first + chunk, count)])
+                        for result in await publisher.publish(part) { _ = try result.get() }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        let seconds = began.duration(to: .now) / .seconds(1)
+        let applied = try await environment.store.appliedEvents() - before
+        result.serviceCPUSeconds = service.cpuSeconds.map { $0 - cpu }
+        result.peakResidentBytes = service.peakResidentBytes
+        result.latency = readers.latency
+        result.lost = readers.failures
+        result.extras += [
+            ("readsPerSecond", .rounded(Double(readers.answers) / seconds)),
+            ("donationsPerSecondBeside", .rounded(Double(applied) / seconds)),
+            ("plannedPerSecond", .rounded(Double(paths.count) / planned)),
+        ]
+        await environment.stop(service)
+    }
+}

@@ -1,0 +1,94 @@
+import AsyncHTTPClient
+import Foundation
+import FreshetService
+import NIOCore
+import NIOHTTP1
+import Synchronization
+import WidgetAPI
+import WidgetModel
+
+/// Readers of stacks' schedules over HTTP: each asks again as soon as it is answered, with the entity tag that it has.
+final class ScheduleReaders: Sendable {
+    private struct State {
+        var latency = LatencyHistogram()
+        var tags: [String: String] = [:]
+        var answers = 0
+        var failures = 0
+    }
+
+    private let state = Mutex(State())
+    private let next = Atomic(0)
+    private let base: String
+    private let token: String
+    private let paths: [String]
+
+    /// - Parameters:
+    ///   - port: port of the API.
+    ///   - paths: of the schedules, below the app.
+    init(app: String, port: Int, token: String, paths: [String]) {
+        base = "http://127.0.0.1:\(port)/v1/apps/\(app)/"
+        self.token = token
+        self.paths = paths
+    }
+
+    /// Makes a key for the API and a token by it.
+    ///
+    /// - Parameter file: where the key is written, readable for its owner only.
+    static func token(app: String, keyIn file: URL) async throws -> String {
+        let jwks: JSONValue = ["keys": [TokenIssuer.makeKey(.hs256, id: "load")]]
+        let attributes: [FileAttributeKey: Any] = [.posixPermissions: 0o600]
+        guard FileManager.default.createFile(atPath: file.path, contents: Data(jwks.encoded), attributes: attributes)
+        else { throw CommandFailure(.failure, "cannot write \(file.path)") }
+        return try await TokenIssuer(keys: try await TokenKeys(jwks: jwks.encoded)).issue(
+            TokenIssuer.Grant(app: app, scopes: [.widgetsRead], expiresAt: WallClock.now() + .seconds(86_400)))
+    }
+
+    var answers: Int { state.withLock { $0.answers } }
+    var failures: Int { state.withLock { $0.failures } }
+    var latency: LatencySummary { state.withLock { $0.latency.summary } }
+
+    /// Reads each schedule once, so that all are planned. What is counted begins afterwards.
+    func readAll(width: Int) async throws {
+        try await run(width: width) { index in index < self.paths.count }
+        state.withLock { state in
+            state.latency.reset()
+            (state.answers, state.failures) = (0, 0)
+        }
+    }
+
+    /// Reads at random until a time.
+    func read(until end: ContinuousClock.Instant, width: Int) async throws {
+        try await run(width: width) { _ in ContinuousClock.now < end }
+    }
+
+    private func run(width: Int, while goesOn: @escaping @Sendable (Int) -> Bool) async throws {
+        next.store(0, ordering: .relaxed)
+        try await withThrowingDiscardingTaskGroup { group in
+            for _ in 0..<width {
+                group.addTask {
+                    while true {
+                        let index = self.next.add(1, ordering: .relaxed).oldValue
+                        guard goesOn(index) else { return }
+                        try await self.ask(self.paths[index % self.paths.count])
+                    }
+                }
+            }
+        }
+    }
+
+    private func ask(_ path: String) async throws {
+        var request = HTTPClientRequest(url: base + path)
+        request.headers.add(name: "Authorization", value: "Bearer \(token)")
+        if let tag = state.withLock({ $0.tags[path] }) { request.headers.add(name: "If-None-Match", value: tag) }
+        let began = ContinuousClock.now
+        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
+        _ = try await response.body.collect(upTo: 1 << 20)
+        let took = began.duration(to: .now)
+        state.withLock { state in
+            state.answers += 1
+            if response.status != .ok, response.status != .notModified { state.failures += 1 }
+            state.tags[path] = response.headers.first(name: "ETag")
+            state.latency.record(took)
+        }
+    }
+}
