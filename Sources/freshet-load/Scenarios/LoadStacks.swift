@@ -204,7 +204,7 @@ struct LoadStacks: Sendable {
         }
         Terminal.progress("planning \(paths.count) stacks")
         let planning = ContinuousClock.now
-        try await readers.readAll(width: 200)
+        try await readers.readAll(width: 256)
         let planned = planning.duration(to: .now) / .seconds(1)
         Terminal.progress("reading schedules for \(options.duration) s")
         let before = try await environment.store.appliedEvents()
@@ -238,6 +238,7 @@ struct LoadStacks: Sendable {
             ("donationsPerSecondBeside", .rounded(Double(applied) / seconds)),
             ("plannedPerSecond", .rounded(Double(paths.count) / planned)),
         ]
+        try await readers.shutdown()
         await environment.stop(service)
     }
 }

@@ -16,8 +16,12 @@ final class ScheduleReaders: Sendable {
         var failures = 0
     }
 
+    /// Most connections.
+    private static let connections = 256
+
     private let state = Mutex(State())
     private let next = Atomic(0)
+    private let http: HTTPClient
     private let base: String
     private let token: String
     private let paths: [String]
@@ -29,7 +33,12 @@ final class ScheduleReaders: Sendable {
         base = "http://127.0.0.1:\(port)/v1/apps/\(app)/"
         self.token = token
         self.paths = paths
+        var configuration = HTTPClient.Configuration()
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = Self.connections
+        http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }
+
+    func shutdown() async throws { try await http.shutdown() }
 
     /// Makes a key for the API and a token by it.
     ///
@@ -81,7 +90,7 @@ final class ScheduleReaders: Sendable {
         request.headers.add(name: "Authorization", value: "Bearer \(token)")
         if let tag = state.withLock({ $0.tags[path] }) { request.headers.add(name: "If-None-Match", value: tag) }
         let began = ContinuousClock.now
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
+        let response = try await http.execute(request, timeout: .seconds(30))
         _ = try await response.body.collect(upTo: 1 << 20)
         let took = began.duration(to: .now)
         state.withLock { state in
