@@ -119,7 +119,7 @@ package struct PersonRecord: Hashable, Sendable {
 }
 
 /// Order and switches of a stack, as a device reports them.
-package struct StackArrangement: Hashable, Sendable, Codable {
+package struct StackArrangement: Hashable, Sendable {
     /// Most widgets of a stack.
     package static let maximumWidgets = 32
 
@@ -161,7 +161,12 @@ extension PersonRecord {
         }
 
         struct StackState: Codable {
-            var stack: StackArrangement
+            var device: String
+            var name: String
+            var widgets: [String]
+            /// Nil: on.
+            var smartRotate: Bool?
+            var suggestions: Bool?
             var at: Int64
             var turn: Turn?
         }
@@ -201,7 +206,9 @@ extension PersonRecord {
         var stored = Stored()
         stored.stacks = stacks.map { state in
             Stored.StackState(
-                stack: state.arrangement, at: state.changedAt.microseconds,
+                device: state.arrangement.device, name: state.arrangement.name, widgets: state.arrangement.widgets,
+                smartRotate: state.arrangement.smartRotate ? nil : false,
+                suggestions: state.arrangement.suggestions ? nil : false, at: state.changedAt.microseconds,
                 turn: state.turn.map { Stored.Turn(widget: $0.widget, at: $0.at.microseconds) })
         }
         stored.sets = sets.map { set in
@@ -235,7 +242,10 @@ extension PersonRecord {
         guard let stored = try? JSONDecoder().decode(Stored.self, from: Data(arrangement.utf8)) else { return nil }
         stacks = stored.stacks.map { state in
             StackState(
-                arrangement: state.stack, changedAt: Timestamp(microseconds: state.at),
+                arrangement: StackArrangement(
+                    device: state.device, name: state.name, widgets: state.widgets,
+                    smartRotate: state.smartRotate ?? true, suggestions: state.suggestions ?? true),
+                changedAt: Timestamp(microseconds: state.at),
                 turn: state.turn.map { Stack.Turn(widget: $0.widget, at: Timestamp(microseconds: $0.at)) })
         }
         sets = stored.sets.map { set in

@@ -1,0 +1,98 @@
+import KafkaClient
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+@Suite("Events about people", .serialized, .timeLimit(.patience))
+struct PersonFoldTests {
+    private static let app = SampleKind.appName
+
+    private static func event(_ event: FreshetEvent, offset: Int = 0, at time: Timestamp? = .now) -> BatchEvent {
+        BatchEvent(record: offset, position: .at(offset), time: time, event: event)
+    }
+
+    private static func donation(_ kind: String, _ configuration: WidgetConfiguration = .empty) -> FreshetEvent {
+        .interactionDonated(
+            app: app, user: "u1", DonatedInteraction(kind: kind, configuration: configuration, timeZone: "UTC"))
+    }
+
+    @Test("Unknown apps and kinds are rejected with their place; an event without a time too")
+    func rejected() {
+        var fold = BatchFold(directory: .sample)
+        let shortcuts = ["Purchases", "Nothing"].map {
+            RelevantShortcut(content: WidgetContent(app: Self.app, kind: $0))
+        }
+        fold.add(Self.event(Self.donation("Nothing")))
+        fold.add(Self.event(.shortcutsReplaced(app: Self.app, user: "u1", device: nil, shortcuts), offset: 1))
+        fold.add(Self.event(.stackTurned(app: "none", user: "u1", device: "d", stack: "s", widget: "w"), offset: 2))
+        fold.add(Self.event(Self.donation("Purchases"), offset: 3, at: nil))
+        #expect(fold.rejected.map(\.pointer) == ["/kind", "/shortcuts/1/kind", "/app", nil])
+        #expect(fold.rejected.map(\.code) == ["unknownKind", "unknownKind", "unknownApp", "missingAttribute"])
+        #expect(fold.people.isEmpty && fold.accepted == 0)
+        #expect(!fold.isPlain)
+    }
+
+    @Test("Donations and stacks that come twice, or of which the process dies behind the commit, count once")
+    func exactlyOnce() async throws {
+        try await IngestHarness.lend { ingest in
+            let stack = StackArrangement(device: "d1", name: "home", widgets: ["w1", "w2"])
+            let app = TestKinds.app
+            let time = WallClock.now()
+            let interaction = DonatedInteraction(kind: "Purchases", timeZone: "UTC")
+            let events: [FreshetEvent] = (0..<20).flatMap { number -> [FreshetEvent] in
+                [
+                    .interactionDonated(app: app, user: "u\(number % 5)", interaction),
+                    .stackChanged(app: app, user: "u\(number % 5)", stack),
+                ]
+            }
+            try await ingest.running([ingest.service(), ingest.service()]) {
+                try await ingest.publish(events, at: time)
+                try await ingest.waitUntilApplied(events.count)
+            }
+            var habits = Habits()
+            _ = habits.learn(
+                HabitKey.keys(kind: "Purchases", configuration: .empty, intent: nil), kind: "Purchases",
+                at: HalfHour(at: time, timeZone: "UTC"))
+            let appID = try #require(try await ingest.store.directory().apps[app]).id
+            let keys = (0..<5).map { PersonKey(appID: appID, user: "u\($0)") }
+            let people = try await ingest.store.pool.query(.readPeople(keys))
+            #expect(people.count == 5)
+            for person in people {
+                #expect(person.habits == habits.encoded)
+                let record = PersonRecord(app: app, habits: nil, arrangement: person.arrangement)
+                #expect(record?.stacks.map(\.arrangement) == [stack])
+            }
+        }
+    }
+
+    @Test("A donation without a time zone has that of the person's widgets")
+    func timeZone() async throws {
+        try await IngestHarness.lend { ingest in
+            let tokyo = WidgetEnvironment(storedLocale: "en", timeZone: "Asia/Tokyo")
+            try await ingest.store.place([.test("w1", environment: tokyo)])
+            let time = try #require(Timestamp(rfc3339: "2026-06-22T03:00:00Z"))
+            try await ingest.running([ingest.service()]) {
+                try await ingest.publish(
+                    [.interactionDonated(app: TestKinds.app, user: "u1", DonatedInteraction(kind: "Purchases"))],
+                    at: time)
+                try await ingest.waitUntilApplied(1)
+            }
+            let appID = try #require(try await ingest.store.directory().apps[TestKinds.app]).id
+            let stored = try await ingest.store.pool.query(.readPeople([PersonKey(appID: appID, user: "u1")])).first
+            var expected = Habits()
+            _ = expected.learn(
+                HabitKey.keys(kind: "Purchases", configuration: .empty, intent: nil), kind: "Purchases",
+                at: HalfHour(at: time, timeZone: "Asia/Tokyo"))
+            #expect(stored?.habits == expected.encoded)
+        }
+    }
+}
+
+extension Timestamp {
+    fileprivate static var now: Timestamp { WallClock.now() }
+}

@@ -1,0 +1,125 @@
+import TestSupport
+import Testing
+
+@testable import WidgetModel
+
+/// `widget-rules.md` F, from donations and shortcuts to the schedule of a day.
+@Suite("Planning from a person's data", .timeLimit(.patience))
+struct PersonPlannerTests {
+    private static func kind(_ combinations: [[String]]) -> KindDefinition {
+        KindDefinition(
+            name: HabitsTests.kind, providerURL: "https://p.example.com", placeholder: .object(JSONObject()),
+            intent: HabitsTests.intent(combinations))
+    }
+
+    private static let other = KindDefinition(
+        name: "Meeting", providerURL: "https://p.example.com", placeholder: .object(JSONObject()))
+
+    /// A person with four weeks of donations, and a stack of these widgets of the kind: card and category.
+    private static func planner(
+        _ widgets: [(id: String, card: String, category: String)], combinations: [[String]],
+        shortcuts: [RelevantShortcut] = []
+    ) throws -> PersonPlanner {
+        let kind = kind(combinations)
+        var person = PersonRecord()
+        person.habits = try HabitsTests.shopper(try #require(kind.intent))
+        for name in ["home", "other"] {
+            let ids = name == "home" ? widgets.map(\.id) + ["removed"] : ["lonely"]
+            let arrangement = StackArrangement(device: "d", name: name, widgets: ids)
+            _ = person.apply(.stack(arrangement, at: Timestamp(microseconds: 0)))
+        }
+        _ = person.apply(.shortcuts(device: nil, shortcuts, at: Timestamp(microseconds: 0)))
+        func widget(_ id: String, _ card: String, _ category: String) throws -> PersonPlanner.Widget {
+            PersonPlanner.Widget(
+                id: id, kind: kind, family: .systemSmall, configuration: try HabitsTests.configuration(card, category),
+                timeZone: HabitsTests.berlin, relevance: RelevanceRecord())
+        }
+        return PersonPlanner(
+            app: "com.example.wallet", device: "d", person: person,
+            widgets: try widgets.map(widget) + [try widget("lonely", "None", "none")],
+            kinds: [kind.name: kind, other.name: other])
+    }
+
+    private static func plan(_ planner: PersonPlanner, _ stack: String = "home", at time: String) throws -> StackPlan {
+        let key = StackPlan.Key(app: planner.app, user: "u", device: "d", stack: stack)
+        return try #require(planner.plan(key, after: nil, at: try HabitsTests.time(time)))
+    }
+
+    private static func top(_ plan: StackPlan, _ time: String) throws -> String? {
+        plan.schedule.top(at: try HabitsTests.time(time))?.item.widget
+    }
+
+    @Test("F: the week of the talk: Friday noon AcmeCard's groceries, in the evening SoupPay's restaurants")
+    func fridayNoon() throws {
+        let planner = try Self.planner(
+            [("weather", "None", "none"), ("acme", "AcmeCard", "groceries"), ("soup", "SoupPay", "restaurants")],
+            combinations: [["card"], ["card", "category"]])
+        let plan = try Self.plan(planner, at: "2026-07-03T06:00:00+02:00")
+        #expect(try Self.top(plan, "2026-07-03T08:00:00+02:00") == "weather")
+        #expect(try Self.top(plan, "2026-07-03T12:05:00+02:00") == "acme")
+        #expect(try Self.top(plan, "2026-07-03T19:05:00+02:00") == "soup")
+        let noon = try #require(plan.schedule.top(at: try HabitsTests.time("2026-07-03T12:05:00+02:00")))
+        guard case .prediction(_, let explanation) = noon.reason else {
+            Issue.record("\(noon.reason)")
+            return
+        }
+        #expect(explanation.contains("between 11:45 and 12:15"))
+    }
+
+    @Test("F: {Card} matches any category; {Card, Category} only widgets set to both")
+    func combinations() throws {
+        let widgets = [("weather", "None", "none"), ("acme", "AcmeCard", "fuel")]
+        let any = try Self.planner(widgets, combinations: [["card"]])
+        let both = try Self.planner(widgets, combinations: [["card", "category"]])
+        let (start, noon) = ("2026-07-03T06:00:00+02:00", "2026-07-03T12:05:00+02:00")
+        #expect(try Self.top(try Self.plan(any, at: start), noon) == "acme")
+        #expect(try Self.top(try Self.plan(both, at: start), noon) == "weather")
+    }
+
+    @Test("One stack of a device takes suggestions; the calendar is suggested at 9:30, and the stack is restored")
+    func suggestions() throws {
+        let range = try HabitsTests.time("2026-07-03T09:30:00Z")..<HabitsTests.time("2026-07-03T10:00:00Z")
+        let content = WidgetContent(app: "com.example.wallet", kind: "Meeting")
+        let planner = try Self.planner(
+            [("weather", "None", "none")], combinations: [["card"]],
+            shortcuts: [RelevantShortcut(content: content, role: "meeting", ranges: [range])])
+        let start = "2026-07-03T06:00:00Z"
+        let plan = try Self.plan(planner, at: start)
+        #expect(plan.schedule.insertions.map(\.content) == [content])
+        #expect(try Self.top(plan, "2026-07-03T09:45:00Z") == nil)
+        #expect(try Self.top(plan, "2026-07-03T10:00:00Z") == "weather")
+        #expect(try Self.plan(planner, "other", at: start).schedule.insertions.isEmpty)
+        // A shortcut whose time is over is not one by habit.
+        #expect(try Self.plan(planner, at: "2026-07-03T11:00:00Z").schedule.insertions.isEmpty)
+    }
+
+    @Test("A shortcut without ranges is suggested when the person usually looks, unless the device shows such a widget")
+    func byHabit() throws {
+        let values = try HabitsTests.configuration("AcmeCard", "groceries")
+        let content = WidgetContent(app: "com.example.wallet", kind: HabitsTests.kind, configuration: values)
+        let shortcut = RelevantShortcut(content: content)
+        let planner = try Self.planner(
+            [("weather", "None", "none")], combinations: [["card", "category"]], shortcuts: [shortcut])
+        let plan = try Self.plan(planner, at: "2026-07-03T06:00:00+02:00")
+        let noon = try HabitsTests.time("2026-07-03T12:05:00+02:00")
+        #expect(plan.schedule.insertion(at: noon)?.content.kind == HabitsTests.kind)
+        let shown = try Self.planner(
+            [("weather", "None", "none"), ("acme", "AcmeCard", "groceries")], combinations: [["card", "category"]],
+            shortcuts: [shortcut])
+        #expect(try Self.plan(shown, at: "2026-07-03T06:00:00+02:00").schedule.insertions.isEmpty)
+    }
+
+    @Test("The explanation tells why a widget is on top, and why another is not")
+    func explained() throws {
+        let planner = try Self.planner(
+            [("weather", "None", "none"), ("acme", "AcmeCard", "groceries")], combinations: [["card"]])
+        let noon = try HabitsTests.time("2026-07-03T12:05:00+02:00")
+        let plan = try Self.plan(planner, at: "2026-07-03T06:00:00+02:00")
+        let own = try #require(planner.planner(of: "home", at: noon))
+        let explanation = StackExplanation(of: own, plan: plan, at: noon)
+        #expect(explanation.items.map(\.isOnTop) == [false, true])
+        #expect(explanation.items[0].sentence.contains("neither relevance nor a habit"))
+        #expect(explanation.items[1].sentence.contains("viewed on"))
+        #expect(explanation.hold == nil)
+    }
+}

@@ -1,0 +1,135 @@
+import Randomness
+import TestSupport
+import Testing
+
+@testable import WidgetModel
+
+@Suite("A person's stacks and shortcuts", .timeLimit(.patience))
+struct PersonRecordTests {
+    /// Something to change within an expectation.
+    private final class Box {
+        var value = PersonRecord()
+    }
+
+    private static func apply(_ change: PersonChange, isOrderedByArrival: Bool = false, to box: Box) -> Bool {
+        box.value.apply(change, isOrderedByArrival: isOrderedByArrival)
+    }
+
+    private static func at(_ seconds: Int) -> Timestamp { Timestamp(microseconds: Int64(seconds) * 1_000_000) }
+
+    private static func stack(_ name: String, _ widgets: [String], at time: Int) -> PersonChange {
+        .stack(StackArrangement(device: "d1", name: name, widgets: widgets), at: at(time))
+    }
+
+    private static func shortcuts(_ kinds: [String], _ device: String? = nil, at time: Int) -> PersonChange {
+        .shortcuts(
+            device: device,
+            kinds.map { RelevantShortcut(content: WidgetContent(app: "a", kind: $0), ranges: [at(1)..<at(2)]) },
+            at: at(time))
+    }
+
+    private static func widgets(_ box: Box) -> [String: [String]] {
+        Dictionary(box.value.stacks.map { ($0.arrangement.name, $0.arrangement.widgets) }) { $1 }
+    }
+
+    @Test("The later of two arrangements holds, whatever their order; of equal times the one that came last")
+    func order() {
+        let record = Box()
+        #expect(Self.apply(Self.stack("s", ["a"], at: 5), to: record))
+        #expect(!Self.apply(Self.stack("s", ["b"], at: 4), to: record))
+        #expect(Self.apply(Self.stack("s", ["c"], at: 5), to: record))
+        #expect(Self.widgets(record) == ["s": ["c"]])
+        #expect(Self.apply(Self.stack("s", ["d"], at: 1), isOrderedByArrival: true, to: record))
+        #expect(Self.widgets(record) == ["s": ["d"]] && record.value.stacks[0].changedAt == Self.at(5))
+    }
+
+    @Test("A widget is in one stack at most: that of the later event, whatever their order")
+    func oneStack() {
+        for changes in [[("s", 1), ("t", 2)], [("t", 2), ("s", 1)]] {
+            let record = Box()
+            for (name, time) in changes { #expect(Self.apply(Self.stack(name, ["a", name], at: time), to: record)) }
+            #expect(Self.widgets(record) == ["s": ["s"], "t": ["a", "t"]])
+        }
+    }
+
+    @Test("A removed stack stays removed for older events; too many stacks forget the removed ones first")
+    func removal() {
+        let record = Box()
+        _ = Self.apply(Self.stack("gone", [], at: 9), to: record)
+        #expect(!Self.apply(Self.stack("gone", ["a"], at: 8), to: record))
+        for number in 0..<40 { _ = Self.apply(Self.stack("s\(number)", ["w\(number)"], at: number), to: record) }
+        #expect(record.value.stacks.count == PersonRecord.maximumStacks)
+        #expect(!record.value.stacks.contains { $0.arrangement.name == "gone" || $0.arrangement.name == "s0" })
+    }
+
+    @Test("A turn is of a stack that there is, and not older than the last one")
+    func turns() {
+        let record = Box()
+        func turn(_ widget: String, _ time: Int) -> PersonChange {
+            .turned(device: "d1", stack: "s", widget: widget, at: Self.at(time))
+        }
+        #expect(!Self.apply(turn("a", 1), to: record))
+        _ = Self.apply(Self.stack("s", ["a", "b"], at: 1), to: record)
+        #expect(Self.apply(turn("b", 3), to: record))
+        #expect(!Self.apply(turn("a", 3), to: record))
+        #expect(Self.apply(turn("a", 2), isOrderedByArrival: true, to: record))
+        // It goes on when the stack is arranged anew.
+        _ = Self.apply(Self.stack("s", ["b", "a"], at: 4), to: record)
+        #expect(record.value.stacks[0].turn == Stack.Turn(widget: "a", at: Self.at(3)))
+    }
+
+    @Test("F: setting the shortcuts replaces the whole set; what is left out is withdrawn")
+    func sets() {
+        let record = Box()
+        _ = Self.apply(Self.shortcuts(["A", "B"], at: 1), to: record)
+        _ = Self.apply(Self.shortcuts(["C"], "d1", at: 1), to: record)
+        #expect(record.value.shortcuts(on: "d1").map(\.content.kind) == ["A", "B", "C"])
+        #expect(record.value.shortcuts(on: "d2").map(\.content.kind) == ["A", "B"])
+        _ = Self.apply(Self.shortcuts(["B"], at: 2), to: record)
+        #expect(!Self.apply(Self.shortcuts(["A"], at: 1), to: record))
+        #expect(record.value.shortcuts(on: "d2").map(\.content.kind) == ["B"])
+        for number in 0..<20 { _ = Self.apply(Self.shortcuts(["D"], "x\(number)", at: 10 + number), to: record) }
+        #expect(record.value.sets.count == PersonRecord.maximumSets)
+    }
+
+    @Test("The stored form holds everything, and nothing else is taken for one")
+    func storedForm() throws {
+        for seed in 0..<40 {
+            var random = SeededGenerator(seed: UInt64(seed))
+            let record = Box()
+            for _ in 0..<30 {
+                let time = Int.random(in: 0..<100, using: &random)
+                let name = "s\(Int.random(in: 0..<4, using: &random))"
+                let changes: [PersonChange] = [
+                    Self.stack(name, (0..<3).map { "w\((time + $0) % 12)" }, at: time),
+                    .turned(device: "d1", stack: name, widget: "w\(time % 12)", at: Self.at(time)),
+                    Self.shortcuts(["K\(time % 3)"], time % 2 == 0 ? nil : "d1", at: time),
+                    .viewed(
+                        kind: "K", keys: [HabitKey(rawValue: UInt64(time))],
+                        at: HalfHour(day: time % 40, index: time % 48)
+                    ),
+                ]
+                _ = Self.apply(changes[Int.random(in: 0..<4, using: &random)], to: record)
+            }
+            let read = PersonRecord(
+                app: "a", habits: record.value.habits.encoded, arrangement: record.value.storedArrangement)
+            #expect(read == record.value)
+            let all = record.value.stacks.flatMap(\.arrangement.widgets)
+            #expect(Set(all).count == all.count)
+        }
+        #expect(PersonRecord(app: "a", habits: nil, arrangement: nil) == PersonRecord())
+        #expect(PersonRecord(app: "a", habits: [9], arrangement: nil) == nil)
+        #expect(PersonRecord(app: "a", habits: nil, arrangement: "[]") == nil)
+    }
+
+    @Test("Three stacks of four widgets, and habits as large as they may be, take 2,100 bytes at most")
+    func size() {
+        let record = Box()
+        for stack in 0..<3 {
+            _ = Self.apply(
+                Self.stack("stack\(stack)", (0..<4).map { "widget-000000000-\(stack)\($0)" }, at: 1), to: record)
+        }
+        #expect(record.value.storedArrangement.utf8.count < 500)
+        #expect(record.value.storedArrangement.utf8.count + Habits.maximumBytes < 2_100)
+    }
+}

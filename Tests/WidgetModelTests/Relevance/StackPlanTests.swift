@@ -1,0 +1,131 @@
+import TestSupport
+import Testing
+
+@testable import WidgetModel
+
+@Suite("Plans as they are stored and published", .timeLimit(.patience))
+struct StackPlanTests {
+    private typealias Planner = StackPlannerTests
+    private static let key = StackPlan.Key(app: "com.example.a", user: "u", device: "d", stack: "home")
+
+    /// A day with rotations for every reason, and a suggestion.
+    private static func plan(at time: String = "06:00", after previous: StackPlan? = nil) -> StackPlan {
+        var planner = StackPlanner(Planner.stack("a", "b"))
+        planner.evidence = [
+            "a": .init(curve: Planner.curve([("07:00", 1), ("08:00", 0)])),
+            "b": .init(
+                predictions: [
+                    WidgetPrediction(from: Planner.time("12:00"), probability: 0.8, explanation: "viewed often"),
+                    WidgetPrediction(from: Planner.time("12:30"), probability: 0),
+                ]),
+        ]
+        planner.candidates = [Planner.candidate("c", "15:00", "16:00")]
+        let now = Planner.time(time)
+        return StackPlan(
+            key: key, schedule: planner.schedule(at: now, after: previous?.schedule ?? StackSchedule()),
+            plannedAt: now, suggestedAt: previous?.suggestions(before: now) ?? [])
+    }
+
+    @Test("What is read again is what was stored")
+    func stored() {
+        let plan = Self.plan()
+        #expect(plan.schedule.rotations.count >= 3 && plan.schedule.insertions.count == 1)
+        #expect(StackPlan(stored: plan.json, key: Self.key) == plan)
+        #expect(StackPlan(stored: ["rotations": []], key: Self.key) == nil)
+        #expect(
+            Set([Self.key.id, StackPlan.Key(app: "com.example.a", user: "v", device: "d", stack: "home").id]).count == 2
+        )
+    }
+
+    @Test("A plan that says the same as an earlier one goes on, until that is six hours old")
+    func continues() {
+        let first = Self.plan()
+        for time in ["06:30", "07:30", "11:59"] {
+            #expect(Self.plan(at: time, after: first).continues(first), "\(time)")
+        }
+        #expect(!Self.plan(at: "12:00", after: first).continues(first))
+        var other = Self.plan(at: "06:30", after: first)
+        other.schedule.rotations[other.schedule.rotations.count - 1].item = .widget("a")
+        #expect(!other.continues(first))
+        other = Self.plan(at: "06:30", after: first)
+        other.schedule.insertions = []
+        #expect(!other.continues(first))
+    }
+
+    @Test("It is looked at again after six hours, or when the widget of a suggestion is to be placed or removed")
+    func looks() {
+        #expect(Self.plan(at: "06:00").nextLook == Planner.time("12:00"))
+        let placing = Self.plan(at: "11:00")
+        #expect(placing.nextLook == Planner.time("14:45"))
+        #expect(placing.placed(at: Planner.time("14:44")).isEmpty)
+        #expect(placing.placed(at: Planner.time("14:45")).map(\.content.kind) == ["c"])
+        #expect(placing.placed(at: Planner.time("16:00")).isEmpty)
+        #expect(Self.plan(at: "15:10", after: placing).nextLook == Planner.time("16:00"))
+    }
+
+    @Test("Suggestions that have begun are counted for 24 hours, each once")
+    func counted() {
+        let first = Self.plan(at: "14:00")
+        #expect(first.suggestions(before: Planner.time("14:59")).isEmpty)
+        let second = Self.plan(at: "15:30", after: first)
+        #expect(second.suggestedAt == [Planner.time("15:00")])
+        #expect(second.suggestions(before: Planner.time("23:00")) == [Planner.time("15:00")])
+        #expect(second.suggestions(before: Planner.time("15:00") + .seconds(86_400)).isEmpty)
+    }
+
+    @Test("The widget of a suggestion is known by its id, in its own stack")
+    func suggestionWidgets() {
+        let plan = Self.plan()
+        let widget = plan.widget(of: Planner.content("c"))
+        #expect(plan.isSuggestion(widget: widget) && Text.identifierProblem(widget) == nil)
+        #expect(!plan.isSuggestion(widget: "a"))
+        #expect(plan.widget(of: Planner.content("d")) != widget)
+    }
+}
+
+@Suite("Relevance over several timelines")
+struct RelevanceRecordTests {
+    private typealias Planner = StackPlannerTests
+
+    @Test("E: a missing relevance changes nothing: the earlier one goes on over a new timeline, its future is cut")
+    func goesOn() {
+        var record = RelevanceRecord()
+        record.replace(with: Planner.curve([("08:00", 1), ("20:00", 5)]), at: Planner.time("08:00"))
+        // The game goes on, and its updates carry none.
+        record.replace(with: RelevanceCurve([]), at: Planner.time("09:00"))
+        #expect(record.curve.score(at: Planner.time("21:00")) == 1)
+        record.replace(with: Planner.curve([("10:00", 3)]), at: Planner.time("09:30"))
+        #expect(record.curve.score(at: Planner.time("09:45")) == 1)
+        #expect(record.curve.score(at: Planner.time("10:00")) == 3)
+    }
+
+    @Test("E: a duration that began before goes on to its end, then counts as 0")
+    func duration() {
+        var record = RelevanceRecord()
+        record.replace(with: Planner.curve([("08:00", 7)], minutes: 30), at: Planner.time("08:00"))
+        record.replace(with: RelevanceCurve([]), at: Planner.time("08:10"))
+        #expect(record.curve.score(at: Planner.time("08:29")) == 7)
+        #expect(record.curve.score(at: Planner.time("08:30")) == 0)
+    }
+
+    @Test("Ranks are among all scores that were ever provided")
+    func ranks() {
+        var record = RelevanceRecord()
+        for (hour, score) in [("08", 10.0), ("09", 20), ("10", 30), ("11", 5)] {
+            record.replace(with: Planner.curve([("\(hour):00", score)]), at: Planner.time("\(hour):00"))
+        }
+        #expect(record.evidence.rank(of: 30) > 0.8)
+        #expect(record.evidence.rank(of: 5) < 0.2)
+    }
+
+    @Test("The stored form of a curve holds it, and nothing else is taken for one")
+    func stored() {
+        let curve = RelevanceCurve([
+            .init(date: Planner.time("08:00"), score: 52.6, duration: .seconds(1_800)),
+            .init(date: Planner.time("09:00"), score: -1),
+        ])
+        #expect(RelevanceCurve(encoded: curve.encoded) == curve)
+        #expect(RelevanceCurve(encoded: []) == RelevanceCurve([]))
+        #expect(RelevanceCurve(encoded: [1]) == nil)
+    }
+}
