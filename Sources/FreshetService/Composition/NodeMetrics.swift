@@ -101,6 +101,8 @@ final class NodeMetrics: Sendable {
             (MetricCatalogue.unpublished, workers.unpublished), (MetricCatalogue.gateTimelines, workers.unchanged),
             (MetricCatalogue.fenced, workers.fenced), (MetricCatalogue.collected, workers.collected),
             (MetricCatalogue.swept, workers.swept), (MetricCatalogue.auditAppointed, workers.auditAppointed),
+            (MetricCatalogue.stacksPlanned, workers.stacksPlanned),
+            (MetricCatalogue.stacksPublished, workers.stacksPublished),
             (MetricCatalogue.databaseErrors, workers.databaseErrors),
             (MetricCatalogue.breakersOpened, workers.breakersOpened),
             (MetricCatalogue.limitsShrunk, workers.limitsShrunk),

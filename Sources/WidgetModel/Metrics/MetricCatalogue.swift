@@ -139,6 +139,11 @@ package struct MetricDefinitions: Sendable {
     package let auditAppointed = MetricDefinition(
         "freshet_audit_appointed_total", .counter,
         "Timelines with something to do and no work list, which the audit has appointed anew. Above 0: a defect.")
+    package let stacksPlanned = MetricDefinition(
+        "freshet_stacks_planned_total", .counter, "Schedules of stacks that were planned.")
+    package let stacksPublished = MetricDefinition(
+        "freshet_stacks_published_total", .counter,
+        "Schedules of stacks that Kafka has acknowledged, or whose suggestions were placed or removed.")
     package let databaseErrors = MetricDefinition(
         "freshet_workers_database_errors_total", .counter, "Statements that failed and were tried again.")
     package let gateTimelines = MetricDefinition(
