@@ -14,8 +14,8 @@ extension WidgetStore {
     /// Most repetitions for widgets that are placed meanwhile.
     private static let eraseAttempts = 10
 
-    /// Erases a user of an app: stacks, shortcuts and habits, widgets, stored timelines and dead letters. Widgets placed meanwhile are erased too; events
-    /// that still wait in Kafka are not, so the app must have stopped sending.
+    /// Erases a user of an app: stacks, shortcuts and habits, widgets, stored timelines and dead letters. Widgets placed
+    /// meanwhile are erased too; events that still wait in Kafka are not, so the app must have stopped sending.
     ///
     /// - Returns: `nil` when there is no such app.
     /// - Throws: `PostgresError`.

@@ -12,7 +12,7 @@ struct UsersCommand: AsyncParsableCommand {
 
     struct Erase: StoreCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Erases a user of an app: widgets, stored timelines and dead letters.",
+            abstract: "Erases a user of an app: stacks and habits, widgets, stored timelines and dead letters.",
             discussion: """
                 The data is removed from the database when the command ends. The workers publish a tombstone for each \
                 timeline that nobody else shows, so that Kafka's compaction removes it too. Events in the input topics are \

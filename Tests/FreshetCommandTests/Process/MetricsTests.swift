@@ -88,7 +88,8 @@ struct MetricsTests {
             #expect(Set(page.families.keys).isSubset(of: MetricCatalogue.byName.keys))
 
             // In a running process counts go on; these are of what has ended.
-            let topics = Set(["widgets", "pushes", "app-changes", "donations"].map { installation.kafka.name("freshet.\($0)") })
+            let topics = Set(
+                ["widgets", "pushes", "app-changes", "donations"].map { installation.kafka.name("freshet.\($0)") })
             let lag = try #require(page.families[MetricCatalogue.ingestLag.name])
             #expect(Set(lag.samples.compactMap { $0.labels["topic"] }) == topics)
             let events = MetricCatalogue.ingestEvents.name
