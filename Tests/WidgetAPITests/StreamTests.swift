@@ -32,6 +32,33 @@ struct StreamTests {
         }
     }
 
+    @Test("a stream has the stacks of its device planned, and tells their schedules and the changes of these")
+    func schedules() async throws {
+        let changes = TimelineChanges()
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            try await store.saveSchedule(of: "u1", revision: 7)
+            try await store.sql("DELETE FROM stack_schedule")
+            try await withServedAPI(store, configuration: APIConfiguration(port: 0), changes: changes) { port, tokens in
+                let connection = try await RawConnection.open(port)
+                try await connection.send(
+                    "GET \(TestAPI.base)/devices/d1/events HTTP/1.1\r\nHost: a\r\n"
+                        + "Authorization: Bearer \(try await tokens.token())\r\n\r\n")
+                try await eventually("the stack is to be planned") {
+                    try await store.integer("SELECT count(*) FROM stack_schedule WHERE due_at <= now()") == 1
+                }
+                for revision in [8, 9] {
+                    try await store.saveSchedule(of: "u1", revision: Int64(revision))
+                    changes.changed([.user(app: TestKinds.app, user: "u1")])
+                    try await eventually("revision \(revision) is told") {
+                        connection.text.contains("\"stack\":\"home\",\"revision\":\(revision),")
+                    }
+                }
+                #expect(connection.text.ranges(of: "event: schedule\n").count == 2)
+            }
+        }
+    }
+
     @Test("a stream corrects what it has said of staleness, and is resumed by the id of its last event")
     func stream() async throws {
         let changes = TimelineChanges()

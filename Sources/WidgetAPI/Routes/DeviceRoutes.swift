@@ -39,7 +39,8 @@ struct DeviceRoutes: Sendable {
 
     // MARK: Stream
 
-    /// Server-sent events: what each widget of the device shows, first and after each change of content or staleness.
+    /// Server-sent events: what each widget of the device shows, first and after each change of content or staleness, and the
+    /// schedules of its stacks, which are planned as long as somebody listens.
     ///
     /// A client that comes again with the id of the last event gets nothing that it has been told.
     ///
@@ -49,7 +50,7 @@ struct DeviceRoutes: Sendable {
         let seconds = try call.integer("for", in: 1...Self.longestStream, default: Self.longestStream)
         let watch = try parts.watch(.stream, [], for: call)
         let stream = DeviceStream(
-            pool: parts.store.pool, app: call.app, device: device, user: call.user, watch: watch,
+            store: parts.store, app: call.app, device: device, user: call.user, watch: watch,
             known: call.request.headers[.lastEventID])
         // The stream ends with the token, and soon after its key is removed.
         let expiry = call.principal.expiresAt - WallClock.now()
@@ -87,7 +88,7 @@ extension HTTPField.Name {
 
 /// State of one stream: what has been sent.
 private struct DeviceStream: Sendable {
-    let pool: PostgresPool
+    let store: WidgetStore
     let app: String
     let device: String
     let user: String?
@@ -95,19 +96,25 @@ private struct DeviceStream: Sendable {
     /// Id of the last event that the client has of an earlier stream; nil once it was compared.
     var known: String?
     var told: [String: DeviceTimeline] = [:]
+    var toldSchedules: Set<DeviceSchedule> = []
+    /// Users whose stacks are planned.
+    var planned: Set<String> = []
 
     /// Text of the events since the last call; empty for none.
     mutating func news() async throws(PostgresError) -> String {
         let statement = Statements.deviceTimelines(
             app: app, device: device, user: user, limit: DeviceRoutes.widgetLimit)
-        let rows = try await pool.query(statement)
-        var keys = Set(rows.map { TimelineChanges.Key.timeline($0.timelineID) })
-        for owner in Set(rows.map(\.user)).union(user.map { [$0] } ?? []) { keys.insert(.user(app: app, user: owner)) }
-        watch.set(keys)
+        let rows = try await store.query(statement)
+        let owners = Set(rows.map(\.user)).union(user.map { [$0] } ?? [])
+        try await plan(for: owners)
+        let schedules = try await store.query(.deviceSchedules(app: app, device: device, users: Array(owners)))
+        let ids = rows.map(\.timelineID) + schedules.map(\.id)
+        watch.set(Set(ids.map { .timeline($0) } + owners.map { .user(app: app, user: $0) }))
         let now = Dictionary(rows.map { ($0.widget, $0) }) { $1 }
-        let id = Self.id(of: rows)
+        let id = Self.id(of: rows, schedules)
         defer {
             told = now
+            toldSchedules = Set(schedules)
             known = nil
         }
         var events: [String] = []
@@ -117,6 +124,7 @@ private struct DeviceStream: Sendable {
             events.append(Self.event("widgets", ["widgets": .array(rows.map { .string($0.widget) })]))
         }
         events += rows.filter { told[$0.widget] != $0 }.map { Self.event("timeline", $0.json) }
+        events += schedules.filter { !toldSchedules.contains($0) }.map { Self.event("schedule", $0.json) }
         for widget in told.keys.sorted() where now[widget] == nil {
             events.append(Self.event("removed", ["widget": .string(widget)]))
         }
@@ -125,9 +133,20 @@ private struct DeviceStream: Sendable {
         return events.joined()
     }
 
+    /// Has the stacks of users planned.
+    private mutating func plan(for users: Set<String>) async throws(PostgresError) {
+        for user in users.subtracting(planned) {
+            for stack in try await store.stacks(of: user, app: app) where Text.equal(stack.device, device) {
+                let key = StackPlan.Key(app: app, user: user, device: device, stack: stack.name)
+                _ = try await store.query(.wantSchedule(key))
+            }
+            planned.insert(user)
+        }
+    }
+
     /// Id of the state that a client has been told.
-    private static func id(of rows: [DeviceTimeline]) -> String {
-        ContentHash(of: JSONValue.array(rows.map(\.json)).encoded).description
+    private static func id(of rows: [DeviceTimeline], _ schedules: [DeviceSchedule]) -> String {
+        ContentHash(of: JSONValue.array(rows.map(\.json) + schedules.map(\.json)).encoded).description
     }
 
     private static func event(_ name: String, _ data: JSONValue) -> String {
@@ -141,6 +160,15 @@ extension DeviceTimeline {
             "widget": .string(widget), "kind": .string(kind), "timeline": .string(timelineID.description),
             "revision": .count(revision),
             "etag": .text(hash.map(EntityTags.tag)), "stale": .bool(isStale),
+        ]
+    }
+}
+
+extension DeviceSchedule {
+    fileprivate var json: JSONValue {
+        [
+            "user": .string(user), "stack": .string(stack), "revision": .count(revision),
+            "etag": .string("W/\"\(revision)\""),
         ]
     }
 }

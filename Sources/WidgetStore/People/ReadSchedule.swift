@@ -28,7 +28,31 @@ private let wantSQL = """
     ON CONFLICT (id) DO UPDATE SET read_at = now()
     """
 
+/// The schedule of a stack on a device, for readers who are told of changes.
+package struct DeviceSchedule: Hashable, Sendable {
+    package let id: TimelineID
+    package let user: String
+    package let stack: String
+    package let revision: Int64
+}
+
 extension PostgresStatement where Self == Statements {
+    /// The planned schedules of users on a device.
+    package static func deviceSchedules(app: String, device: String, users: [String]) -> PostgresQuery<DeviceSchedule> {
+        PostgresQuery(
+            """
+            SELECT s.id, s.user_id, s.stack, s.revision FROM stack_schedule s JOIN app a ON a.id = s.app_id
+            WHERE a.name = $1::text AND s.device_id = $2::text AND s.user_id = ANY ($3::text[])
+                AND s.schedule IS NOT NULL
+            ORDER BY s.user_id, s.stack
+            """, app, device, PostgresArray(users)
+        ) { row in
+            DeviceSchedule(
+                id: try row.value("id"), user: try row.value("user_id"), stack: try row.value("stack"),
+                revision: try row.value("revision"))
+        }
+    }
+
     /// Reads the schedules of a user's stacks of a name.
     ///
     /// - Parameter device: nil: on any device.

@@ -220,11 +220,18 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(publishedSQL, binding: publishedInput.parameters(schedules))
     }
 
-    /// Deletes schedules whose tombstones Kafka has acknowledged; not those that a reader wants again.
+    /// Deletes schedules whose tombstones Kafka has acknowledged, and relevance that no other schedule needs; not those that a
+    /// reader wants again.
     package static func deleteSchedules(_ schedules: [DueSchedule]) -> PostgresQuery<Void> {
         PostgresQuery(
-            "DELETE FROM stack_schedule s WHERE s.id = ANY ($1::uuid[]) AND s.due_at > now()",
-            PostgresArray(schedules.map(\.id)))
+            """
+            WITH gone AS (
+                DELETE FROM stack_schedule s WHERE s.id = ANY ($1::uuid[]) AND s.due_at > now() RETURNING s.timelines
+            )
+            DELETE FROM relevance r USING (SELECT DISTINCT unnest(g.timelines) AS id FROM gone g) t
+            WHERE r.timeline_id = t.id AND NOT EXISTS (
+                SELECT FROM stack_schedule s WHERE s.timelines @> ARRAY[t.id] AND s.id <> ALL ($1::uuid[]))
+            """, PostgresArray(schedules.map(\.id)))
     }
 
     /// Makes the schedules due whose timelines have changed, and answers how many changes there were.

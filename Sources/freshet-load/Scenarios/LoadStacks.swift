@@ -19,7 +19,7 @@ struct LoadStacksCommand: AsyncParsableCommand {
             a service of all roles plans the stacks of some people, while donations go on at --rate and readers ask for \
             schedules with the entity tag that they have, as fast as they are answered. Sizes of the stored people come last.
 
-            Example:
+            Examples:
               deploy/local/postgres run -- freshet-load stacks --people 20000 --donations 100000
             """)
 

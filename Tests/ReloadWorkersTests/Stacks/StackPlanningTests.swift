@@ -217,8 +217,10 @@ struct StackPlanningTests {
         arguments: ["removed", "erased", "unread"])
     func end(how: String) async throws {
         try await withStack { worker, planning, sent in
+            try await worker.drain()
             _ = try await planning.pass()
             _ = try sent.schedules()
+            #expect(try await worker.store.integer("SELECT count(*) FROM relevance") == 2)
             switch how {
             case "removed": try await worker.store.change(.stack(Self.arrangement([]), at: WallClock.now()))
             case "erased":
@@ -232,6 +234,7 @@ struct StackPlanningTests {
             #expect(try await planning.pass() == 1)
             #expect(try sent.schedules() == [nil])
             #expect(try await worker.store.integer("SELECT count(*) FROM stack_schedule") == 0)
+            #expect(try await worker.store.integer("SELECT count(*) FROM relevance") == 0)
         }
     }
 }

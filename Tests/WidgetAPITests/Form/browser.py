@@ -9,6 +9,7 @@ import base64
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,12 +32,24 @@ class Browser:
             [program, "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu",
              "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
              f"--user-data-dir={profile}", "about:blank"],
-            preexec_fn=pipes, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            preexec_fn=pipes, close_fds=False, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(to_us)
         os.close(to_browser)
         self.reading, self.writing = from_browser, from_us
         self.rest, self.number, self.session = b"", 0, None
         self.errors = []
+
+    def end(self):
+        """Kills all of the browser's processes, and waits until none can write to the profile any more."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            try:
+                os.killpg(self.process.pid, 0)
+            except (ProcessLookupError, PermissionError):
+                return
+            time.sleep(0.02)
 
     def message(self, deadline):
         while b"\0" not in self.rest:
@@ -237,8 +250,7 @@ def main():
                 browser.call(f"{domain}.enable")
             use(browser, url, token, folder)
         finally:
-            browser.process.kill()
-            browser.process.wait()
+            browser.end()
 
 
 if __name__ == "__main__":
