@@ -57,18 +57,18 @@ package struct PersonPlanner: Sendable {
         person.stacks.filter { Text.equal($0.arrangement.device, device) && !$0.arrangement.widgets.isEmpty }
     }
 
-    /// The planner of a stack; nil: there is no such stack, or none of its widgets is placed.
+    /// The planner of a stack, with those of its widgets that are placed; nil: there is no such stack.
     package func planner(of name: String, suggestions: [Timestamp] = [], at now: Timestamp) -> StackPlanner? {
         guard let state = stacks.first(where: { Text.equal($0.arrangement.name, name) }) else { return nil }
         let arrangement = state.arrangement
         let found = arrangement.widgets.compactMap { id in widgets.first { Text.equal($0.id, id) } }
-        guard !found.isEmpty else { return nil }
         var stack = Stack(
             name: name, items: found.map { Stack.Item(widget: $0.id, content: $0.content(of: app)) },
             smartRotate: arrangement.smartRotate, suggestions: arrangement.suggestions, chosen: state.turn)
         // Suggestions go to one stack of the device.
         let takesSuggestions = stacks.first { $0.arrangement.suggestions }?.arrangement.name
         stack.suggestions = takesSuggestions.map { Text.equal($0, name) } ?? false
+        guard let first = found.first else { return StackPlanner(stack) }
         let range = now..<(now + StackPlanner.horizon)
         var evidence: [String: StackPlanner.Evidence] = [:]
         for widget in found {
@@ -79,7 +79,7 @@ package struct PersonPlanner: Sendable {
         let own = widgets.filter { !StackPlan.isSuggestion(widget: $0.id) }
         var planner = StackPlanner(
             stack, evidence: evidence,
-            candidates: candidates(in: range, timeZone: found[0].timeZone, family: found[0].family),
+            candidates: candidates(in: range, timeZone: first.timeZone, family: first.family),
             shown: Set(own.map { $0.content(of: app) }), suggested: [app: suggestions.count])
         planner.policy = policy
         return planner
@@ -112,7 +112,7 @@ package struct PersonPlanner: Sendable {
         }
     }
 
-    /// Plans a stack; nil: there is nothing to plan.
+    /// Plans a stack; nil: there is no such stack.
     package func plan(_ key: StackPlan.Key, after previous: StackPlan?, at now: Timestamp) -> StackPlan? {
         let suggestions = previous?.suggestions(before: now) ?? []
         guard let planner = planner(of: key.stack, suggestions: suggestions, at: now) else { return nil }

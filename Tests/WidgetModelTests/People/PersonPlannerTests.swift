@@ -109,6 +109,15 @@ struct PersonPlannerTests {
         #expect(try Self.plan(shown, at: "2026-07-03T06:00:00+02:00").schedule.insertions.isEmpty)
     }
 
+    @Test("A stack of which no widget is placed has a plan without rotations; one that there is not has none")
+    func unplaced() throws {
+        var planner = try Self.planner([("weather", "None", "none")], combinations: [["card"]])
+        planner.widgets = []
+        #expect(try Self.plan(planner, at: "2026-07-03T06:00:00Z").schedule == StackSchedule())
+        let missing = planner.planner(of: "nothing", at: try HabitsTests.time("2026-07-03T06:00:00Z"))
+        #expect(missing == nil)
+    }
+
     @Test("The explanation tells why a widget is on top, and why another is not")
     func explained() throws {
         let planner = try Self.planner(
