@@ -47,7 +47,7 @@ struct PersonFold {
         }
     }
 
-    /// People whose rows the steps need, in key order.
+    /// People whose rows the steps need.
     static func needed(_ steps: [PersonStep]) -> [PersonKey] {
         var keys: [ScopedIdentifier: PersonKey] = [:]
         for step in steps {

@@ -18,7 +18,8 @@ package struct RelevanceRecord: Hashable, Sendable {
         curve = RelevanceCurve(points)
     }
 
-    package var evidence: RelevanceRanks { RelevanceRanks(history, with: curve) }
+    /// Ranks among all scores.
+    package var ranks: RelevanceRanks { RelevanceRanks(history, with: curve) }
 }
 
 extension RelevanceCurve {

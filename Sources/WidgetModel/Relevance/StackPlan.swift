@@ -159,7 +159,7 @@ extension JSONValue {
 }
 
 extension StackSchedule.Reason {
-    /// `{"type", "text"}` and numbers by type.
+    /// `{"type"}`, and the evidence by type.
     package var json: JSONValue {
         var object = JSONObject()
         switch self {
