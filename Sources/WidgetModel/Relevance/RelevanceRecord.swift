@@ -17,9 +17,6 @@ package struct RelevanceRecord: Hashable, Sendable {
         }
         curve = RelevanceCurve(points)
     }
-
-    /// Ranks among all scores.
-    package var ranks: RelevanceRanks { RelevanceRanks(history, with: curve) }
 }
 
 extension RelevanceCurve {

@@ -114,8 +114,8 @@ struct RelevanceRecordTests {
         for (hour, score) in [("08", 10.0), ("09", 20), ("10", 30), ("11", 5)] {
             record.replace(with: Planner.curve([("\(hour):00", score)]), at: Planner.time("\(hour):00"))
         }
-        #expect(record.ranks.rank(of: 30) > 0.8)
-        #expect(record.ranks.rank(of: 5) < 0.2)
+        #expect(record.history.rank(of: 30, with: record.curve) > 0.8)
+        #expect(record.history.rank(of: 5, with: record.curve) < 0.2)
     }
 
     @Test("The stored form of a curve holds it, and nothing else is taken for one")
