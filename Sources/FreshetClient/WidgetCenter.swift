@@ -51,7 +51,10 @@ public final class WidgetCenter: Service {
         let topics = configuration.topics
         publisher = EventPublisher(
             producer: producer,
-            topics: [.pushes: topics.pushes, .appChanges: topics.appChanges, .widgets: topics.widgets],
+            topics: [
+                .pushes: topics.pushes, .appChanges: topics.appChanges, .widgets: topics.widgets,
+                .donations: topics.donations,
+            ],
             source: configuration.source)
     }
 

@@ -35,14 +35,16 @@ public struct WidgetCenterConfiguration: Sendable {
         public var pushes: String
         public var appChanges: String
         public var widgets: String
+        public var donations: String
 
         public init(
             pushes: String = "freshet.pushes", appChanges: String = "freshet.app-changes",
-            widgets: String = "freshet.widgets"
+            widgets: String = "freshet.widgets", donations: String = "freshet.donations"
         ) {
             self.pushes = pushes
             self.appChanges = appChanges
             self.widgets = widgets
+            self.donations = donations
         }
     }
 

@@ -16,10 +16,10 @@ extension WidgetEvent {
             throw WidgetCenterError(.invalidArgument, "id \(problem)")
         }
         return OutgoingEvent(
-            try content.event(app: app), id: id, time: try time(), key: try key(), traceparent: traceparent)
+            try content.event(app: app), id: id, time: try Self.time(date), key: try key(), traceparent: traceparent)
     }
 
-    private func time() throws(WidgetCenterError) -> Timestamp {
+    static func time(_ date: Date) throws(WidgetCenterError) -> Timestamp {
         let seconds = date.timeIntervalSince1970
         // From 1970 to before the year 10000, which no RFC 3339 text can name; not a number is in no range.
         guard (0..<253_402_300_800).contains(seconds) else {
@@ -35,7 +35,7 @@ extension WidgetEvent {
             .environmentChanged(_, let user, _, _):
             try Self.check(user, "user")
             return user
-        case .push, .appChange, .operatorReload, .placed:
+        case .push, .appChange, .operatorReload, .placed, .person:
             return nil
         }
     }
@@ -84,6 +84,7 @@ extension WidgetEvent.Content {
             return .environmentChanged(
                 app: app, device: device, environment: try environment.model(),
                 significantTimeChange: significantTimeChange)
+        case .person(let content): return try content.event(app: app)
         }
     }
 }

@@ -23,6 +23,7 @@ public struct WidgetEvent: Hashable, Sendable {
         case viewed(widget: String, user: String)
         case environmentChanged(
             device: String, user: String, environment: WidgetCenter.Environment, significantTimeChange: Bool)
+        case person(PersonContent)
     }
 
     /// Scope of a reload request.
@@ -40,7 +41,7 @@ public struct WidgetEvent: Hashable, Sendable {
     /// Time of the event. Events of one widget take effect in the order of their dates.
     public var date: Date
 
-    private init(_ content: Content) {
+    init(_ content: Content) {
         self.content = content
         id = RandomID.make()
         date = Date()

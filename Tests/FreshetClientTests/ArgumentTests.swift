@@ -58,9 +58,18 @@ private struct Draw {
             timeZone: one(["Etc/UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires", "/", "Etc/GMT+5"]))
     }
 
+    mutating func shortcut() -> WidgetCenter.RelevantShortcut {
+        let start = Date(timeIntervalSince1970: one([0, 1_700_000_000, -1]))
+        let ranges = (0..<one([0, 1, 2, 24, 25])).map { _ in start..<start.addingTimeInterval(one([60, 60, 60, 0])) }
+        return WidgetCenter.RelevantShortcut(
+            kind: isTrue(90) ? "Kind" : identifier(), configuration: isTrue(10) ? values() : [:],
+            role: isTrue(50) ? nil : one(["work", "", String(repeating: "r", count: 65)]),
+            ranges: isTrue(80) ? [] : ranges)
+    }
+
     mutating func event() -> WidgetEvent {
         var event: WidgetEvent =
-            switch Int.random(in: 0..<9, using: &generator) {
+            switch Int.random(in: 0..<13, using: &generator) {
             case 0: .reloadTimelines(ofKind: identifier(), for: audience(), matching: values())
             case 1: .reloadTimelines(ofKinds: kinds(), for: audience(), matching: values())
             case 2: .reloadAllTimelines(for: audience(), matching: values())
@@ -76,6 +85,22 @@ private struct Draw {
                         family: one(WidgetCenter.Family.allCases), configuration: values(),
                         environment: environment()))
             case 6: .widgetConfigured(identifier(), of: identifier(), configuration: values())
+            case 8:
+                .stackChanged(
+                    WidgetCenter.Stack(
+                        name: identifier(), user: identifier(), device: identifier(),
+                        widgets: isTrue(90) ? [identifier(), identifier()] : (0..<one([32, 33])).map { "w\($0)" },
+                        smartRotate: isTrue(50), suggestions: isTrue(50)))
+            case 9: .stackTurned(identifier(), of: identifier(), device: identifier(), to: identifier())
+            case 10:
+                .relevantShortcuts(
+                    (0..<one([0, 1, 2, 20, 21])).map { _ in shortcut() }, of: identifier(),
+                    device: isTrue(50) ? identifier() : nil)
+            case 11:
+                .interaction(
+                    with: identifier(), configuration: values(), of: identifier(),
+                    device: isTrue(50) ? identifier() : nil,
+                    timeZone: isTrue(50) ? one(["Etc/UTC", "Europe/Berlin", "nowhere", ""]) : nil)
             case 7: isTrue(50) ? .widgetRemoved(identifier(), of: identifier()) : .widgetViewed("w", of: identifier())
             default:
                 .environmentChanged(

@@ -99,17 +99,19 @@ struct SnippetTests {
                 bootstrapServers: kafka.bootstrapServers, properties: EmbeddedKafka.clientProperties, logger: quiet)
             try await GettingStarted.widgets(center)
             try await GettingStarted.reloads(center)
+            try await GettingStarted.stacks(center)
             try await GettingStarted.batch(center, viewed: [("w1", "u42"), ("w2", "u43")])
             try await GettingStarted.errors(center, logger: quiet)
             await center.shutdown()
             #expect(GettingStarted.overload("kafka:9092").backPressure == .fail)
-            let received = try await kafka.received(count: 11)
+            let received = try await kafka.received(count: 14)
             var counts: [EventType: Int] = [:]
             for event in received { counts[event.event.event.type, default: 0] += 1 }
             #expect(
                 counts == [
                     .widgetPlaced: 1, .widgetViewed: 3, .widgetConfigured: 1, .deviceEnvironmentChanged: 1,
-                    .widgetRemoved: 1, .pushReceived: 3, .appChanged: 1,
+                    .widgetRemoved: 1, .pushReceived: 3, .appChanged: 1, .stackChanged: 1, .shortcutsReplaced: 1,
+                    .interactionDonated: 1,
                 ])
         }
     }

@@ -9,7 +9,7 @@ import WidgetModel
 @testable import FreshetClient
 
 let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-let topics = ["freshet.pushes", "freshet.app-changes", "freshet.widgets"]
+let topics = ["freshet.pushes", "freshet.app-changes", "freshet.widgets", "freshet.donations"]
 
 /// What a consumer of Freshet's topics got.
 struct Received: Sendable {

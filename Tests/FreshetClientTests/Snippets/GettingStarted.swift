@@ -2,6 +2,7 @@
 // compares the two. Only the public interface is used.
 
 // snippet: imports
+import Foundation
 import FreshetClient
 import Logging
 import ServiceLifecycle
@@ -59,6 +60,17 @@ enum GettingStarted {
         try await center.reloadTimelines(ofKind: "DueDate", for: .device("d1"))
         try await center.reloadAllTimelines()
         try await center.appChanged(.foreground, for: .user("u42"), kinds: ["RecentPurchases"])
+        // snippet end
+    }
+
+    static func stacks(_ center: WidgetCenter) async throws {
+        // snippet: stacks
+        try await center.publish(
+            .stackChanged(WidgetCenter.Stack(name: "home", user: "u42", device: "d1", widgets: ["w1", "w2"])))
+        let now = Date()
+        try await center.setRelevantShortcuts(
+            [WidgetCenter.RelevantShortcut(kind: "DueDate", ranges: [now..<now.addingTimeInterval(1_800)])], of: "u42")
+        try await center.donateInteraction(with: "RecentPurchases", configuration: ["card": "acme"], of: "u42")
         // snippet end
     }
 
