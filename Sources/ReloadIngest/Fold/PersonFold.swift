@@ -39,11 +39,8 @@ struct PersonFold {
     init(stored: [StoredPerson], of directory: KindDirectory) throws(PostgresError) {
         let names = Dictionary(directory.apps.values.map { ($0.id, $0.name) }) { $1 }
         for person in stored {
-            let app = names[person.appID] ?? ""
-            guard let record = PersonRecord(app: app, habits: person.habits, arrangement: person.arrangement) else {
-                throw PostgresError(.decoding, "stored state of a person of app \(app)")
-            }
-            people[ScopedIdentifier(person.appID, person.user)] = State(record: record, timeZone: person.timeZone)
+            people[ScopedIdentifier(person.appID, person.user)] = State(
+                record: try person.record(app: names[person.appID] ?? ""), timeZone: person.timeZone)
         }
     }
 

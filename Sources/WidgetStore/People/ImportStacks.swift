@@ -34,10 +34,7 @@ extension WidgetStore {
                 var writes: [PersonWrite] = []
                 for person in try await connection.run(pipeline).rows(read) {
                     let changes = people[PersonName(person.appID, person.user)] ?? []
-                    let app = changes.first?.app.name ?? ""
-                    guard var record = PersonRecord(app: app, habits: nil, arrangement: person.arrangement) else {
-                        throw PostgresError(.decoding, "stored stacks of a person of app \(app)")
-                    }
+                    var record = try person.record(app: changes.first?.app.name ?? "")
                     let applied = changes.count { record.apply(.stack($0.arrangement, at: $0.time)) }
                     counts.stacks += applied
                     counts.older += changes.count - applied

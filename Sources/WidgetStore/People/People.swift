@@ -1,4 +1,5 @@
 package import PostgresClient
+package import WidgetModel
 
 /// A user of an app.
 package struct PersonKey: Sendable {
@@ -33,6 +34,14 @@ package struct StoredPerson: Sendable {
         habits = try row.optional("habits")
         arrangement = try row.optional("arrangement")
         timeZone = try row.optional("time_zone")
+    }
+
+    /// - Throws: `PostgresError` if the row is not what this version has stored.
+    package func record(app: String) throws(PostgresError) -> PersonRecord {
+        guard let record = PersonRecord(app: app, habits: habits, arrangement: arrangement) else {
+            throw PostgresError(.decoding, "stored state of a person of app \(app)")
+        }
+        return record
     }
 }
 

@@ -41,11 +41,7 @@ package struct StackMaterial: Sendable {
         self.directory = directory
         let apps = Dictionary(directory.apps.values.map { ($0.id, $0.name) }) { $1 }
         for person in people {
-            let app = apps[person.appID] ?? ""
-            guard let record = PersonRecord(app: app, habits: person.habits, arrangement: person.arrangement) else {
-                throw PostgresError(.decoding, "stored state of a person of app \(app)")
-            }
-            records[Name((person.appID, person.user))] = record
+            records[Name((person.appID, person.user))] = try person.record(app: apps[person.appID] ?? "")
         }
         for widget in widgets {
             self.widgets[Name((widget.appID, widget.user)), default: []].append(widget)
