@@ -23,6 +23,7 @@ let tls: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
 let httpClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
 let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
 let jwt: Target.Dependency = .product(name: "JWTKit", package: "jwt-kit")
+let http2: Target.Dependency = .product(name: "NIOHTTP2", package: "swift-nio-http2")
 let metrics: Target.Dependency = .product(name: "Metrics", package: "swift-metrics")
 let tracing: Target.Dependency = .product(name: "Tracing", package: "swift-distributed-tracing")
 let argumentParser: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
@@ -42,6 +43,9 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio", from: "2.100.0"),
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.30.0"),
         .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.2"),
+        .package(url: "https://github.com/apple/swift-nio-http2", from: "1.38.0"),
+        .package(url: "https://github.com/apple/swift-certificates", from: "1.10.0"),
+        .package(url: "https://github.com/apple/swift-asn1", from: "1.3.0"),
         .package(url: "https://github.com/apple/swift-crypto", "3.12.3"..<"5.0.0"),
         .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
@@ -91,6 +95,14 @@ let package = Package(
             ],
             swiftSettings: strictWithC),
         .target(
+            name: "WidgetDelivery",
+            dependencies: [
+                "PostgresClient", "ReloadWorkers", "WidgetModel", "WidgetStore", logging, lifecycle, httpClient, jwt,
+                nio,
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ],
+            swiftSettings: strict),
+        .target(
             name: "WidgetRepresentation", dependencies: ["KafkaClient", "WidgetEvents", "WidgetModel", "WidgetStore"],
             swiftSettings: strict),
         .target(
@@ -111,13 +123,18 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "SampleProvider",
-            dependencies: ["WidgetModel", logging, lifecycle, hummingbird, nio, crypto],
+            dependencies: [
+                "WidgetModel", logging, lifecycle, hummingbird, nio, crypto, http2, tls, jwt,
+                .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "X509", package: "swift-certificates"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+            ],
             swiftSettings: strict),
         .target(
             name: "FreshetService",
             dependencies: [
                 "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore", "ReloadIngest",
-                "ReloadWorkers", "WidgetAPI", "WidgetRepresentation", argumentParser,
+                "ReloadWorkers", "WidgetAPI", "WidgetDelivery", "WidgetRepresentation", argumentParser,
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Yams", package: "Yams"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
@@ -190,6 +207,13 @@ let package = Package(
                 "ReloadWorkers", "ReloadIngest", "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel",
                 "WidgetStore", "Randomness", "TestSupport", logging, lifecycle, httpClient, nio, tls,
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
+            ],
+            swiftSettings: strict),
+        .testTarget(
+            name: "WidgetDeliveryTests",
+            dependencies: [
+                "WidgetDelivery", "ReloadWorkers", "SampleProvider", "PostgresClient", "WidgetModel", "WidgetStore",
+                "TestSupport", logging, httpClient, jwt, nio,
             ],
             swiftSettings: strict),
         .testTarget(

@@ -76,8 +76,9 @@ package enum EventEncoder {
         case .configured(_, let widget, _), .removed(_, let widget), .viewed(_, let widget): widget
         case .environmentChanged(_, let device, _, _): device
         case .stackChanged(_, let user, _), .stackTurned(_, let user, _, _, _), .shortcutsReplaced(_, let user, _, _),
-            .interactionDonated(_, let user, _):
+            .interactionDonated(_, let user, _), .deviceUnregistered(_, let user, _):
             user
+        case .deviceRegistered(_, let registration): registration.user
         }
     }
 
@@ -130,6 +131,13 @@ package enum EventEncoder {
             members.append("kind", interaction.kind)
             members.append("configuration", json: interaction.configuration.canonical.utf8)
             members.append("timeZone", interaction.timeZone)
+        case .deviceRegistered(_, let registration):
+            members.append("user", registration.user)
+            members.append("device", registration.device)
+            members.append("channel", json: registration.channel.json.encoded)
+        case .deviceUnregistered(_, let user, let device):
+            members.append("user", user)
+            members.append("device", device)
         }
         return members.finish()
     }

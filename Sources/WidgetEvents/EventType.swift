@@ -12,6 +12,8 @@ package enum EventType: String, CaseIterable, Sendable {
     case stackTurned = "freshet.stack.turned.v1"
     case shortcutsReplaced = "freshet.shortcuts.replaced.v1"
     case interactionDonated = "freshet.interaction.donated.v1"
+    case deviceRegistered = "freshet.device.registered.v1"
+    case deviceUnregistered = "freshet.device.unregistered.v1"
 
     /// The topic that carries the type.
     package var topic: EventTopic {
@@ -19,7 +21,7 @@ package enum EventType: String, CaseIterable, Sendable {
         case .pushReceived: .pushes
         case .appChanged, .reloadRequested: .appChanges
         case .widgetPlaced, .widgetConfigured, .widgetRemoved, .widgetViewed, .deviceEnvironmentChanged, .stackChanged,
-            .stackTurned:
+            .stackTurned, .deviceRegistered, .deviceUnregistered:
             .widgets
         case .shortcutsReplaced, .interactionDonated: .donations
         }

@@ -20,6 +20,8 @@ package enum FreshetEvent: Hashable, Sendable {
     /// The whole set of an app's relevant shortcuts, for one device of the user or all.
     case shortcutsReplaced(app: String, user: String, device: String?, [RelevantShortcut])
     case interactionDonated(app: String, user: String, DonatedInteraction)
+    case deviceRegistered(app: String, DeviceRegistration)
+    case deviceUnregistered(app: String, user: String, device: String)
 
     package var type: EventType {
         switch self {
@@ -35,6 +37,8 @@ package enum FreshetEvent: Hashable, Sendable {
         case .stackTurned: .stackTurned
         case .shortcutsReplaced: .shortcutsReplaced
         case .interactionDonated: .interactionDonated
+        case .deviceRegistered: .deviceRegistered
+        case .deviceUnregistered: .deviceUnregistered
         }
     }
 
@@ -45,19 +49,20 @@ package enum FreshetEvent: Hashable, Sendable {
         case .configured(let app, _, _), .removed(let app, _), .viewed(let app, _),
             .environmentChanged(let app, _, _, _), .stackChanged(let app, _, _),
             .stackTurned(let app, _, _, _, _), .shortcutsReplaced(let app, _, _, _),
-            .interactionDonated(let app, _, _):
+            .interactionDonated(let app, _, _), .deviceRegistered(let app, _), .deviceUnregistered(let app, _, _):
             app
         }
     }
 }
 
 extension FreshetEvent {
-    /// The user whose stacks, shortcuts or habits the event changes; nil for other events.
+    /// The user whose stacks, shortcuts, habits or devices the event changes; nil for other events.
     package var person: String? {
         switch self {
         case .stackChanged(_, let user, _), .stackTurned(_, let user, _, _, _), .shortcutsReplaced(_, let user, _, _),
-            .interactionDonated(_, let user, _):
+            .interactionDonated(_, let user, _), .deviceUnregistered(_, let user, _):
             user
+        case .deviceRegistered(_, let registration): registration.user
         case .push, .appChange, .operatorReload, .placed, .configured, .removed, .viewed, .environmentChanged: nil
         }
     }

@@ -21,6 +21,15 @@ extension JSONReader {
                 app: app, device: try require(data.device, "device", data),
                 environment: try require(data.environment, "environment", data),
                 significantTimeChange: data.significantTimeChange)
+        case .deviceRegistered:
+            return .deviceRegistered(
+                app: app,
+                DeviceRegistration(
+                    user: try require(data.user, "user", data), device: try require(data.device, "device", data),
+                    channel: try require(data.channel, "channel", data)))
+        case .deviceUnregistered:
+            return .deviceUnregistered(
+                app: app, user: try require(data.user, "user", data), device: try require(data.device, "device", data))
         case .stackChanged, .stackTurned, .shortcutsReplaced, .interactionDonated:
             return try personEvent(of: type, app, user: try require(data.user, "user", data), data)
         }
@@ -123,6 +132,8 @@ extension EventType {
         case .stackTurned: ([.app, .user, .device, .stack, .widget], [])
         case .shortcutsReplaced: ([.app, .user, .shortcuts], [.device])
         case .interactionDonated: ([.app, .user, .kind], [.configuration, .device, .timeZone])
+        case .deviceRegistered: ([.app, .user, .device, .channel], [])
+        case .deviceUnregistered: ([.app, .user, .device], [])
         }
     }
 }
@@ -131,7 +142,7 @@ extension EventType {
 private struct EventData {
     enum Member: String {
         case app, audience, kinds, matching, state, widget, user, device, kind, family, configuration, environment
-        case significantTimeChange, stack, widgets, smartRotate, suggestions, shortcuts, timeZone
+        case significantTimeChange, stack, widgets, smartRotate, suggestions, shortcuts, timeZone, channel
     }
 
     private(set) var app: String?
@@ -154,6 +165,7 @@ private struct EventData {
     /// Without the name of their app.
     private(set) var shortcuts: [RelevantShortcut]?
     private(set) var timeZone: String?
+    private(set) var channel: DeliveryChannel?
     /// Index of the data in the reader's bytes.
     private(set) var start = 0
 
@@ -205,6 +217,7 @@ private struct EventData {
         case .suggestions: suggestions = try reader.bool()
         case .shortcuts: shortcuts = try reader.shortcuts()
         case .timeZone: timeZone = try reader.timeZone()
+        case .channel: channel = try reader.deliveryChannel()
         }
     }
 }

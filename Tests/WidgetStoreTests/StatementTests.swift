@@ -104,6 +104,13 @@ struct StatementTests {
         Statements.deleteOutcomesOfUser(appID: 1, user: "a"), Statements.lockWidgets(WidgetScope(widgets: [])),
         Statements.readWidgets(WidgetScope(widgets: [])), Statements.insertWidgets([]), Statements.updateWidgets([]),
         Statements.deleteUnplacedWidgets(olderThan: .zero, keeping: 1, limit: 1),
+        Statements.writeRegistrations([]), Statements.releaseTokens(of: []),
+        Statements.deleteRegistrations(appID: 1, user: "a"), Statements.markDevices(limit: 1, window: .zero),
+        Statements.claimDeliveries(lists: 1, lease: .zero), Statements.readDeliveredWidgets(of: []),
+        Statements.nextDelivery(), Statements.settleDeliveries([], window: .zero), Statements.endDeliveries([]),
+        Statements.recordWebhookFailure(appID: 1, error: "a", patience: .zero),
+        Statements.recordWebhookSuccess(appID: 1), Statements.enableWebhook(app: "a"), Statements.failingWebhooks(),
+        Statements.relistDevices(app: "a", after: 1, toldSince: nil),
     ]
 
     @Test("utility statements, which PREPARE does not take, can be run")

@@ -5,6 +5,7 @@ import ReloadIngest
 import ReloadWorkers
 import ServiceLifecycle
 import WidgetAPI
+import WidgetDelivery
 import WidgetEvents
 import WidgetModel
 import WidgetRepresentation
@@ -31,6 +32,8 @@ extension FreshetNode {
         let handOver = HandOverDesk()
         let workers: WorkerConfiguration
         let providers: NodeProviders
+        let egress: EgressGuard
+        private let limits: ConnectionLimits
         /// Asks for options and defaults.
         let configurations: ConfigurationClient
 
@@ -48,9 +51,10 @@ extension FreshetNode {
             } catch {
                 throw CommandFailure(.configuration, "providers.allowPrivateNetworks: \(error)")
             }
+            egress = EgressGuard(policy)
+            limits = try settings.connectionLimits()
             providers = NodeProviders(
-                egress: EgressGuard(policy), connectionsPerHost: workers.concurrency,
-                limits: try settings.connectionLimits())
+                egress: egress, connectionsPerHost: workers.concurrency, limits: limits)
             configurations = ConfigurationClient(
                 fetcher: providers, directory: directory, configuration: workers, logger: logger)
         }
@@ -115,6 +119,17 @@ extension FreshetNode {
                     producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout, condition: output),
                 signal: work, statistics: statistics, onStored: onStored, decisions: decisions, handOver: handOver,
                 heartbeat: heartbeat, logger: logger)
+        }
+
+        /// - Throws: ``CommandFailure`` when the keys or authorities of the settings cannot be read.
+        func delivery(countingIn statistics: DeliveryStatistics) throws(CommandFailure) -> DeliveryRole {
+            DeliveryRole(
+                configuration: try settings.deliveryConfiguration(),
+                apns: APNsClient.configuration(trusting: try settings.apnsLimits()),
+                webhooks: ProviderClient.configuration(
+                    egress: egress, connectionsPerHost: workers.concurrency, limits: limits),
+                store: WidgetStore(pool: pool), directory: directory, egress: egress, statistics: statistics,
+                logger: logger)
         }
 
         /// Adds the workers' counts to the database; to be stopped after them.

@@ -5,6 +5,7 @@ package import ReloadIngest
 package import ReloadWorkers
 package import ServiceLifecycle
 package import WidgetAPI
+import WidgetDelivery
 package import WidgetModel
 package import WidgetStore
 
@@ -31,6 +32,8 @@ package final class FreshetNode: Sendable {
     package let ingest: IngestService?
     /// Counts of the workers; nil when the node runs none.
     let workerStatistics: WorkerStatistics?
+    /// Counts of the delivery; nil when the node runs none.
+    let deliveryStatistics: DeliveryStatistics?
     private let preparation: NodePreparation
     private let cluster: ClusterCheck
     private let apiPort: ListeningPort?
@@ -87,6 +90,11 @@ package final class FreshetNode: Sendable {
                     publishingTo: $0, countingIn: statistics, onStored: onStored, decisions: decisions,
                     output: output, heartbeat: heartbeat) : nil
         }
+        let deliveryStatistics = roles.runsDelivery ? DeliveryStatistics() : nil
+        self.deliveryStatistics = deliveryStatistics
+        let delivery = try deliveryStatistics.map { counts throws(CommandFailure) in
+            try wiring.delivery(countingIn: counts)
+        }
         let port = roles.runsAPI ? ListeningPort() : nil
         let healthPort = settings.health.port.map { _ in ListeningPort() }
         let phase = NodePhase()
@@ -130,6 +138,7 @@ package final class FreshetNode: Sendable {
         }
         if let decisions { back.append(decisions) }
         if let workers { back += [wiring.listener(postgres), wiring.flusher(of: statistics), workers] }
+        if let delivery { back.append(delivery) }
         back += ingest?.services ?? []
         if let observed { back.append(observed.sampler) }
         self.front = front

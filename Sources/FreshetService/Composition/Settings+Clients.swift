@@ -4,6 +4,7 @@ package import PostgresClient
 package import ReloadIngest
 package import ReloadWorkers
 import WidgetAPI
+package import WidgetDelivery
 package import WidgetEvents
 import WidgetModel
 import WidgetStore
@@ -71,6 +72,7 @@ extension Settings {
         }
         configuration.group = kafka.group
         configuration.deadLetterTopic = topics.deadLetters
+        configuration.tokenKeys = DeviceTokenKeys(base64: delivery.tokenKeys)
         return configuration
     }
 
@@ -96,6 +98,35 @@ extension Settings {
         configuration.providerBackoff.cap = workers.retryCap
         configuration.maximumResponseBytes = providers.maximumResponseBytes
         return configuration
+    }
+
+    /// - Throws: ``CommandFailure`` when a key of the push service cannot be read.
+    package func deliveryConfiguration() throws(CommandFailure) -> DeliveryConfiguration {
+        var configuration = DeliveryConfiguration()
+        configuration.policy = delivery.policy
+        configuration.tokenKeys = DeviceTokenKeys(base64: delivery.tokenKeys)
+        for (app, text) in delivery.apnsKeys { configuration.apnsKeys[app] = try APNsKey(setting: text, of: app) }
+        if let url = delivery.apnsURL {
+            for environment in APNsAddress.Environment.allCases { configuration.apnsURLs[environment] = url }
+        }
+        configuration.webhooks = delivery.webhooks
+        configuration.concurrency = delivery.concurrency
+        configuration.timeout = delivery.timeout
+        configuration.webhookPatience = delivery.webhookPatience
+        return configuration
+    }
+
+    /// Limits of connections to the push service.
+    ///
+    /// - Throws: ``CommandFailure`` when the trusted authorities cannot be read.
+    func apnsLimits() throws(CommandFailure) -> ConnectionLimits {
+        var limits = ConnectionLimits(connectTimeout: delivery.timeout, readTimeout: delivery.timeout)
+        do throws(ConnectionLimits.InvalidTrustRoots) {
+            if let file = delivery.trustRoots { try limits.trust(roots: file) }
+        } catch {
+            throw CommandFailure(.configuration, "delivery.trustRoots: \(error)")
+        }
+        return limits
     }
 
     /// - Throws: ``CommandFailure`` when the trusted authorities cannot be read.
@@ -133,4 +164,24 @@ extension TopicSettings {
 
     /// The topics of an embedded cluster.
     package var embedded: [String] { all + [decisions] }
+}
+
+extension APNsKey {
+    /// Reads `TEAM/KEY/path of the .p8 file`.
+    fileprivate init(setting text: String, of app: String) throws(CommandFailure) {
+        let parts = text.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
+        let name = "delivery.apnsKeys, app \(Text.quoted(app))"
+        guard parts.count == 3 else { throw CommandFailure(.configuration, "\(name): expected TEAM/KEY/path") }
+        let pem: String
+        do throws(BoundedFile.Unreadable) {
+            pem = try BoundedFile.read(path: parts[2], maximumBytes: 65_536)
+        } catch {
+            throw CommandFailure(.configuration, "\(name): \(parts[2]): \(error.message)")
+        }
+        self.init(teamID: parts[0], keyID: parts[1], privateKeyPEM: pem)
+        guard isUsable else {
+            throw CommandFailure(
+                .configuration, "\(name): \(parts[2]) holds no P-256 key; expected a .p8 file as Apple issues it")
+        }
+    }
 }

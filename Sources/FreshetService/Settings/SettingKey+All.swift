@@ -5,7 +5,8 @@ import WidgetStore
 
 extension SettingKey {
     package static let all: [SettingKey] =
-        general + postgres + kafka + routes + topics + ingest + deadLetters + workers + stacks + providers + api
+        general + postgres + kafka + routes + topics + ingest + deadLetters + workers + stacks + delivery + providers
+        + api
         + health + metrics + log
 
     package static let byName: [String: SettingKey] = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
@@ -177,6 +178,55 @@ extension SettingKey {
         .integer(
             "stacks.suggestionsPerDay", \.stacks.maximumSuggestionsPerDay, 0...1_000,
             "Most suggestions of an app on a device in 24 hours; developer mode lifts it."),
+    ]
+
+    private static let delivery: [SettingKey] = [
+        .map(
+            "delivery.tokenKeys", \.delivery.tokenKeys,
+            expectation: "id=base64 of 32 bytes, separated by commas; the greatest id seals", isSecret: true,
+            isValid: { id, key in
+                !id.isEmpty && id.utf8.count <= 64 && DeviceTokenKeys.secret(base64: key) != nil
+            },
+            "Keys that the tokens of devices are encrypted with at rest."),
+        .map(
+            "delivery.apnsKeys", \.delivery.apnsKeys,
+            expectation: "app=TEAM/KEY/path of the .p8 file, separated by commas",
+            isValid: { app, key in
+                !app.isEmpty && key.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false).count == 3
+            },
+            "Keys of apps at Apple's push notification service."),
+        .optionalText(
+            "delivery.apnsURL", \.delivery.apnsURL, expectation: "an https URL",
+            isValid: { (try? ProviderURL($0))?.scheme == .https },
+            "Server in place of Apple's, both production and sandbox, for tests with a stand-in."),
+        .optionalText(
+            "delivery.trustRoots", \.delivery.trustRoots, expectation: "the path of a file with PEM certificates",
+            "Authorities that the push service's certificate may be signed by, besides the system's."),
+        .map(
+            "delivery.webhooks", \.delivery.webhooks, expectation: "app=URL, separated by commas",
+            isValid: { app, url in !app.isEmpty && (try? ProviderURL(url)) != nil },
+            "Webhooks of apps whose backends tell the devices themselves."),
+        .duration(
+            "delivery.window", \.delivery.policy.window, .zero...(.seconds(300)),
+            "Time for which the changes of a device's widgets are gathered before it is told."),
+        .duration(
+            "delivery.minimumSpacing", \.delivery.policy.minimumSpacing, .zero...(.seconds(86_400)),
+            "Least time between two pushes to a device, unless a person waits."),
+        .integer(
+            "delivery.pushesPerDay", \.delivery.policy.dailyBudget, 1...100_000,
+            "Most pushes to a device in 24 hours; developer mode lifts it."),
+        .integer(
+            "delivery.concurrency", \.delivery.concurrency, 4...100_000,
+            "Most devices that a process tells at once."),
+        .duration(
+            "delivery.timeout", \.delivery.timeout, .milliseconds(100)...(.seconds(50)),
+            "Time for one push or one request of a webhook."),
+        .duration(
+            "delivery.objective", \.delivery.objective, .seconds(1)...(.seconds(86_400)),
+            "Time within which a change is to be fetched by the devices that show it."),
+        .duration(
+            "delivery.webhookPatience", \.delivery.webhookPatience, .seconds(1)...(.seconds(30 * 86_400)),
+            "Time after which a webhook that fails is disabled."),
     ]
 
     private static let providers: [SettingKey] = [

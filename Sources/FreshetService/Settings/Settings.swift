@@ -15,6 +15,7 @@ package struct Settings: Sendable, Equatable {
     }()
     package var workers = WorkerSettings()
     package var stacks = RotationPolicy()
+    package var delivery = DeliverySettings()
     package var providers = ProviderSettings()
     package var api = APISettings()
     package var health = HealthSettings()
@@ -24,10 +25,11 @@ package struct Settings: Sendable, Equatable {
 
 /// Parts of Freshet that a process runs.
 package enum ProcessRole: String, CaseIterable, Sendable {
-    case ingest, workers, api, all
+    case ingest, workers, delivery, api, all
 
     package var runsIngest: Bool { self == .ingest || self == .all }
     package var runsWorkers: Bool { self == .workers || self == .all }
+    package var runsDelivery: Bool { self == .delivery || self == .all }
     package var runsAPI: Bool { self == .api || self == .all }
 }
 
@@ -90,6 +92,24 @@ package struct WorkerSettings: Sendable, Equatable {
     package var graceTime = Duration.seconds(20)
     package var retryCap = Duration.seconds(900)
     package var publishDecisions = false
+}
+
+package struct DeliverySettings: Sendable, Equatable {
+    package var policy = DeliveryPolicy()
+    /// Keys that seal the tokens of devices: base64 of 32 bytes, by id.
+    @Redacted package var tokenKeys: [String: String] = [:]
+    /// Keys of apps at Apple's push notification service, by app: `TEAM/KEY/path of the .p8 file`.
+    package var apnsKeys: [String: String] = [:]
+    /// URL in place of Apple's, for a stand-in.
+    package var apnsURL: String?
+    package var trustRoots: String?
+    /// URLs of webhooks, by app.
+    package var webhooks: [String: String] = [:]
+    package var concurrency = 1_000
+    package var timeout = Duration.seconds(10)
+    /// Time within which a change is to be fetched by the devices that show it.
+    package var objective = Duration.seconds(30)
+    package var webhookPatience = Duration.seconds(3 * 86_400)
 }
 
 package struct ProviderSettings: Sendable, Equatable {

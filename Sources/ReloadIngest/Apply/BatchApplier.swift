@@ -38,6 +38,8 @@ struct BatchApplier: Sendable {
     var limits = DeadLetterLimits()
     /// Delay of a new widget's timeline while its dynamic defaults are asked for; nil: the definition's are taken.
     var defaultsPatience: Duration?
+    /// Seal the tokens of registered devices; nil: registrations with tokens are rejected.
+    var tokenKeys: DeviceTokenKeys?
 
     /// Applies a batch and moves the positions.
     ///
@@ -131,6 +133,7 @@ struct BatchApplier: Sendable {
         if !fold.people.isEmpty {
             outcome.ignored = try await writePeople(of: fold, behind: &last, on: connection)
         }
+        if !fold.devices.isEmpty { try await writeDevices(of: fold, behind: &last, on: connection, &outcome) }
         var (input, writes) = (input(fold), LifecycleWrites())
         if !fold.lifecycle.isEmpty {
             let lifecycle = try await read(fold, behind: last, on: connection)
@@ -198,6 +201,24 @@ struct BatchApplier: Sendable {
         let writes = people.writes
         if !writes.isEmpty { _ = pipeline.append(.writePeople(writes)) }
         return people.ignored
+    }
+
+    // MARK: Devices
+
+    private func writeDevices(
+        of fold: BatchFold, behind pipeline: inout PostgresPipeline, on connection: PostgresConnection,
+        _ outcome: inout Outcome
+    ) async throws {
+        let devices = DeviceFold(fold.devices, sealing: tokenKeys)
+        outcome.rejected += devices.rejected
+        outcome.ignored += devices.ignored
+        let writes = devices.writes
+        guard !writes.isEmpty else { return }
+        let written = pipeline.append(.writeRegistrations(writes))
+        _ = pipeline.append(.releaseTokens(of: writes))
+        let results = try await connection.run(pipeline)
+        outcome.ignored += devices.older(written: results.rows(written))
+        pipeline = PostgresPipeline()
     }
 
     // MARK: Widgets

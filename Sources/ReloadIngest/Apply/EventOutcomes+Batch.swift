@@ -34,7 +34,7 @@ extension PreparedBatch {
             case .placed(let placement): placement.widget
             case .configured(_, let widget, _), .removed(_, let widget), .viewed(_, let widget): widget
             case .push, .appChange, .operatorReload, .environmentChanged, .stackChanged, .stackTurned,
-                .shortcutsReplaced, .interactionDonated:
+                .shortcutsReplaced, .interactionDonated, .deviceRegistered, .deviceUnregistered:
                 nil
             }
         return EventOutcome(

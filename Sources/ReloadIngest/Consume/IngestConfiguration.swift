@@ -1,4 +1,5 @@
 package import PostgresClient
+package import WidgetModel
 package import WidgetStore
 
 /// Settings of ingest. The defaults are safe for production.
@@ -35,6 +36,8 @@ package struct IngestConfiguration: Hashable, Sendable {
     package var retention: Duration = .seconds(30 * 86_400)
     /// Topic of dead letters.
     package var deadLetterTopic = "freshet.dead-letters"
+    /// Keys that the tokens of devices are sealed with; nil: devices with tokens cannot be registered.
+    package var tokenKeys: DeviceTokenKeys?
 
     /// Policy for a partition whose next offset is not in the log.
     package var offsetOutOfRange = OffsetOutOfRangePolicy.stop
@@ -53,6 +56,7 @@ extension DeadLetterReplayer {
         self.init(
             topics: configuration.topics, maximumEventBytes: configuration.maximumEventBytes,
             directoryAge: configuration.directoryAge,
-            applier: BatchApplier(pool: pool, audienceLimit: configuration.audienceLimit))
+            applier: BatchApplier(
+                pool: pool, audienceLimit: configuration.audienceLimit, tokenKeys: configuration.tokenKeys))
     }
 }

@@ -64,7 +64,8 @@ package final class IngestService: Service {
         self.makeConsumer = makeConsumer
         applier = BatchApplier(
             pool: pool, audienceLimit: configuration.audienceLimit, recordsDecisions: onDecisions != nil,
-            limits: configuration.deadLetters, defaultsPatience: defaults?.patience)
+            limits: configuration.deadLetters, defaultsPatience: defaults?.patience,
+            tokenKeys: configuration.tokenKeys)
         membership = IngestMembership(pool: pool, configuration: configuration, status: status)
         flow = IngestFlow(
             pool: pool, limits: configuration.deadLetters, allowedApps: configuration.topics.allowedApps,

@@ -32,6 +32,8 @@ struct BatchFold: Sendable {
     private(set) var lifecycle: [LifecycleStep] = []
     /// Events that change people, in log order.
     private(set) var people: [PersonStep] = []
+    /// Registrations of devices, in log order.
+    private(set) var devices: [DeviceStep] = []
     /// Sampled trace contexts of accepted events, in log order.
     private(set) var traces: [(position: EventPosition, traceparent: String)] = []
     private(set) var rejected: [RejectedEvent] = []
@@ -66,7 +68,9 @@ struct BatchFold: Sendable {
     func isDiverted(_ appID: Int32) -> Bool { divertedApps.contains(appID) }
 
     /// Whether the batch has only accepted reload requests and views: no events that need stored rows, and no dead letters.
-    var isPlain: Bool { lifecycle.isEmpty && people.isEmpty && rejected.isEmpty && diverted.isEmpty }
+    var isPlain: Bool {
+        lifecycle.isEmpty && people.isEmpty && devices.isEmpty && rejected.isEmpty && diverted.isEmpty
+    }
 
     /// Number of rows of SQL input for targeted requests.
     var markCount: Int { targeted.count }
@@ -144,6 +148,9 @@ struct BatchFold: Sendable {
                     try add(request, at: event.position)
                 }
             case .stackChanged, .stackTurned, .shortcutsReplaced, .interactionDonated: try addPerson(event)
+            case .deviceRegistered(let app, let registration):
+                try addDevice(app, registration.user, registration.device, registration.channel, event)
+            case .deviceUnregistered(let app, let user, let device): try addDevice(app, user, device, nil, event)
             }
             accepted += 1
             if let trace = event.trace, trace.isSampled { traces.append((event.position, trace.description)) }
@@ -306,6 +313,21 @@ extension BatchFold {
             )
         }
         return (kind, kind.definition.effective(configuration, family: family))
+    }
+}
+
+// MARK: - Devices
+
+extension BatchFold {
+    private mutating func addDevice(
+        _ appName: String, _ user: String, _ device: String, _ channel: DeliveryChannel?, _ event: BatchEvent
+    ) throws(RejectedEvent.Reason) {
+        let app = try app(appName)
+        guard let time = event.time else { throw .missingTime(app: app.name) }
+        devices.append(
+            DeviceStep(
+                record: event.record, app: app, user: user, device: device, channel: channel, time: time,
+                isOrderedByArrival: event.handling.isOrderedByArrival))
     }
 }
 

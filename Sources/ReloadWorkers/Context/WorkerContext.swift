@@ -1,5 +1,5 @@
 import Logging
-import PostgresClient
+package import PostgresClient
 import WidgetModel
 import WidgetStore
 
@@ -119,7 +119,7 @@ struct WorkerContext: Sendable {
 
 extension PostgresError {
     /// Whether a retry can succeed: false for a wrong configuration, a schema of another version, and shutdown.
-    var canPass: Bool {
+    package var canPass: Bool {
         switch kind {
         case .configuration, .misuse, .migration, .shutdown: false
         case .connection, .server, .poolTimeout, .encoding, .decoding: true

@@ -1,4 +1,4 @@
-import NIOSSL
+package import NIOSSL
 
 /// How connections to providers are made: how long they may take, and whose certificates are believed.
 package struct ConnectionLimits: Sendable {
@@ -14,7 +14,7 @@ package struct ConnectionLimits: Sendable {
     /// Until the next bytes of an answer.
     package var readTimeout: Duration
     /// Certificates are verified, and the host's name with them.
-    private(set) var tls: TLSConfiguration
+    package private(set) var tls: TLSConfiguration
 
     package init(connectTimeout: Duration = .seconds(3), readTimeout: Duration = .seconds(30)) {
         self.connectTimeout = connectTimeout

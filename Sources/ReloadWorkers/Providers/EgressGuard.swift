@@ -1,6 +1,6 @@
 package import NIOCore
 import Synchronization
-import WidgetModel
+package import WidgetModel
 
 /// Enforces the egress policy: on a provider's host before a request, and on every connection that is made.
 package final class EgressGuard: Sendable {
@@ -26,7 +26,7 @@ package final class EgressGuard: Sendable {
     /// Looks the host up.
     ///
     /// - Throws: ``Refusal`` when any of its addresses is not permitted, `AddressLookup.Failure`, `CancellationError`.
-    func permit(_ url: ProviderURL) async throws {
+    package func permit(_ url: ProviderURL) async throws {
         let addresses = try await resolver.addresses(of: url.host)
         guard policy.permits(addresses, host: url.host, port: url.port) else {
             throw Refusal(description: "the provider's host has an address that is not public, and not allowed")

@@ -95,9 +95,7 @@ package final class ProviderClient: ProviderFetching {
         guard response.status == .ok else {
             throw ProviderFailure(
                 .status, "answered with status \(response.status.code)",
-                retryAfter: response.headers.first(name: "retry-after").flatMap { text in
-                    RetryAfter.delay(text, date: response.headers.first(name: "date"), now: now())
-                }, status: Int(response.status.code))
+                retryAfter: RetryAfter.delay(of: response.headers, now: now()), status: Int(response.status.code))
         }
         try Self.requireJSON(response.headers.first(name: "content-type"))
         let encoding = response.headers[canonicalForm: "content-encoding"].joined(separator: ",")

@@ -1,7 +1,13 @@
-import WidgetModel
+package import NIOHTTP1
+package import WidgetModel
 
 /// The header `Retry-After` (RFC 9110, section 10.2.3): seconds, or a date.
-enum RetryAfter {
+package enum RetryAfter {
+    /// How long an answer with these headers asks to wait; nil when it does not.
+    package static func delay(of headers: HTTPHeaders, now: Timestamp) -> Duration? {
+        headers.first(name: "retry-after").flatMap { delay($0, date: headers.first(name: "date"), now: now) }
+    }
+
     /// How long to wait; nil when it says nothing that can be read. What is past is zero.
     ///
     /// - Parameters:

@@ -37,9 +37,10 @@ struct EventRules: Sendable {
             guard call.user == nil else {
                 throw Problem.forbidden("a token of one user cannot change a device for all of its users")
             }
-        case .stackChanged, .stackTurned, .shortcutsReplaced, .interactionDonated:
+        case .stackChanged, .stackTurned, .shortcutsReplaced, .interactionDonated, .deviceRegistered,
+            .deviceUnregistered:
             if let user = call.user, let person = event.person, !Text.equal(person, user) {
-                throw Problem.forbidden("a token of one user changes stacks and habits of this user only")
+                throw Problem.forbidden("a token of one user changes stacks, habits and devices of this user only")
             }
             for (kind, pointer) in event.kindsOfPerson where try await find(kind, of: call.app) == nil {
                 throw Problem.unprocessable([Self.unknown(kind, at: pointer)])

@@ -1,5 +1,5 @@
-/// Lower-case hexadecimal text of the model's 128-bit values, in the UUID form `8-4-4-4-12`.
-enum Hex {
+/// Lower-case hexadecimal text: of bytes, and of the model's 128-bit values in the UUID form `8-4-4-4-12`.
+package enum Hex {
     /// Bytes of the UUID form.
     static let uuidLength = 36
 
@@ -41,6 +41,22 @@ enum Hex {
             offset += 1
         }
         return words
+    }
+
+    package static func text(_ bytes: [UInt8]) -> String {
+        var digits: [UInt8] = []
+        digits.reserveCapacity(2 * bytes.count)
+        for byte in bytes {
+            for nibble in [byte >> 4, byte & 15] { digits.append(nibble < 10 ? 48 + nibble : 87 + nibble) }
+        }
+        return String(decoding: digits, as: UTF8.self)
+    }
+
+    /// Reads an even number of digits, either case; nil for anything else.
+    package static func bytes(_ text: String) -> [UInt8]? {
+        let digits = text.utf8.compactMap(digit)
+        guard digits.count == text.utf8.count, digits.count.isMultiple(of: 2) else { return nil }
+        return stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
     }
 
     @inline(__always)

@@ -11,6 +11,7 @@ package enum StoreMigrations {
         migration(6, "placeholders_and_statistics", PackageResources.m0006_placeholders_and_statistics_sql),
         migration(7, "event_outcomes", PackageResources.m0007_event_outcomes_sql),
         migration(8, "people_and_stacks", PackageResources.m0008_people_and_stacks_sql),
+        migration(9, "delivery", PackageResources.m0009_delivery_sql),
     ]
 
     private static func migration(_ version: Int, _ name: String, _ text: [UInt8]) -> PostgresMigration {

@@ -96,13 +96,13 @@ private let storeTimelinesSQL = """
         FROM ordered i
         WHERE t.id = i.id AND \(storedRevisionCheck)
         RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew, t.eligible_at, t.content_revision,
-            t.revision, t.rendered
+            t.revision, t.rendered, t.user_id, i.reason
     ), \(Appending.lists(of: "stored")), unshown AS (
         DELETE FROM snapshot s USING stored d WHERE s.timeline_id = d.id
     ), relevance_changed AS (
         INSERT INTO relevance_change (timeline_id)
         SELECT d.id FROM stored d JOIN relevance r ON r.timeline_id = d.id WHERE d.content_revision = d.revision
-    )
+    ), \(DeliveryChanges.noted(of: "stored"))
     SELECT id, listed_at, listed_at <= now() AS due, eligible_at, content_revision, rendered FROM stored
     """
 

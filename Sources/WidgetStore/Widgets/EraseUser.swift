@@ -14,7 +14,7 @@ extension WidgetStore {
     /// Most repetitions for widgets that are placed meanwhile.
     private static let eraseAttempts = 10
 
-    /// Erases a user of an app: stacks, shortcuts and habits, widgets, stored timelines and dead letters. Widgets placed
+    /// Erases a user of an app: stacks, shortcuts and habits, registered devices, widgets, stored timelines and dead letters. Widgets placed
     /// meanwhile are erased too; events that still wait in Kafka are not, so the app must have stopped sending.
     ///
     /// - Returns: `nil` when there is no such app.
@@ -49,6 +49,7 @@ extension WidgetStore {
     private func eraseOnce(_ user: String, _ app: RegisteredApp) async throws -> Erasure {
         try await pool.withTransaction { connection in
             _ = try await connection.execute(.deletePerson(appID: app.id, user: user))
+            _ = try await connection.execute(.deleteRegistrations(appID: app.id, user: user))
             let deleted = try await connection.query(.deleteWidgetsOfUser(appID: app.id, user: user))
             let timelines = Array(Set(deleted.compactMap { $0 }))
             if !timelines.isEmpty {

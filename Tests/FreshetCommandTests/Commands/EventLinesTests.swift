@@ -58,6 +58,8 @@ struct EventLinesTests {
             case .stackTurned: #"{"app":"a","user":"u","device":"d","stack":"s","widget":"w"}"#
             case .shortcutsReplaced: #"{"app":"a","user":"u","shortcuts":[]}"#
             case .interactionDonated: #"{"app":"a","user":"u","kind":"K"}"#
+            case .deviceRegistered: #"{"app":"a","user":"u","device":"d","channel":{"webhook":true}}"#
+            case .deviceUnregistered: #"{"app":"a","user":"u","device":"d"}"#
             }
         #expect(try event(#"{"type":"\#(type.rawValue)","data":\#(data)}"#).event.type == type)
     }

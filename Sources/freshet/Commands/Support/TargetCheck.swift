@@ -51,7 +51,7 @@ struct TargetCheck: Sendable {
             for name in names { _ = try kind(name, of: app, member: "kinds") }
         case .placed(let placement): _ = try kind(placement.kind, of: app)
         case .configured, .removed, .viewed, .environmentChanged, .stackChanged, .stackTurned, .shortcutsReplaced,
-            .interactionDonated:
+            .interactionDonated, .deviceRegistered, .deviceUnregistered:
             break
         }
     }

@@ -1,0 +1,233 @@
+import JWTKit
+import NIOCore
+import NIOHTTP1
+import NIOHTTP2
+import NIOPosix
+import NIOSSL
+import Synchronization
+package import WidgetModel
+
+/// Stands in for Apple's push notification service: a server of HTTP/2 over TLS that checks pushes as the service does, and
+/// answers with the service's errors and faults.
+///
+/// Source: Apple, "Sending notification requests to APNs".
+package final class APNsStandIn: Sendable {
+    /// A push that was received.
+    package struct Push: Sendable {
+        package let token: String
+        package let topic: String
+        package let headers: [String: String]
+        package let body: String
+    }
+
+    /// What to do with a push in place of accepting it.
+    package enum Fault: Sendable {
+        case answer(APNsAnswer)
+        /// Never answers.
+        case hang
+        /// Resets the stream.
+        case reset
+        /// Closes the connection, as after GOAWAY.
+        case goAway
+    }
+
+    package struct Statistics: Sendable {
+        package var received = 0
+        package var accepted = 0
+        package var connections = 0
+        /// Pushes that were accepted, by token.
+        package var byToken: [String: Int] = [:]
+        /// Answers by reason.
+        package var refused: [String: Int] = [:]
+    }
+
+    private struct State {
+        var statistics = Statistics()
+        var fault: (@Sendable (Push) -> Fault?)?
+        /// Whether provider tokens are valid, by their text.
+        var verified: [String: String?] = [:]
+    }
+
+    private let state = Mutex(State())
+    private let channel: any Channel
+    private let countsTokens: Bool
+    /// Of the authority that the client must trust.
+    package let certificatePEM: String
+
+    package var url: String { "https://localhost:\(channel.localAddress?.port ?? 0)" }
+    package var statistics: Statistics { state.withLock { $0.statistics } }
+
+    private init(channel: any Channel, certificatePEM: String, countsTokens: Bool) {
+        self.channel = channel
+        self.certificatePEM = certificatePEM
+        self.countsTokens = countsTokens
+    }
+
+    /// Starts a server on a port of the loopback interface.
+    ///
+    /// - Parameters:
+    ///   - port: 0 lets the system choose.
+    ///   - countsTokens: whether the pushes of each token are counted, in memory that grows with them.
+    ///   - maximumStreams: requests of a connection at once; Apple allows 1,000.
+    package static func start(
+        port: Int = 0, countsTokens: Bool = true, maximumStreams: Int = 1_000
+    ) async throws -> APNsStandIn {
+        let certificate = try StandInCertificate()
+        var tls = TLSConfiguration.makeServerConfiguration(
+            certificateChain: [.certificate(certificate.certificate)], privateKey: .privateKey(certificate.key))
+        tls.applicationProtocols = ["h2"]
+        let context = try NIOSSLContext(configuration: tls)
+        let owner = Owner()
+        var connection = NIOHTTP2Handler.ConnectionConfiguration()
+        connection.initialSettings = [HTTP2Setting(parameter: .maxConcurrentStreams, value: maximumStreams)]
+        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .serverChannelOption(.backlog, value: 256)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelInitializer { [connection] channel in
+                owner.standIn?.state.withLock { $0.statistics.connections += 1 }
+                return channel.eventLoop.makeCompletedFuture {
+                    let pipeline = channel.pipeline.syncOperations
+                    try pipeline.addHandler(NIOSSLServerHandler(context: context))
+                    _ = try pipeline.configureHTTP2Pipeline(
+                        mode: .server, connectionConfiguration: connection, streamConfiguration: .init()
+                    ) { stream in
+                        stream.eventLoop.makeCompletedFuture {
+                            try stream.pipeline.syncOperations.addHandlers([
+                                HTTP2FramePayloadToHTTP1ServerCodec(), StreamHandler(owner.standIn),
+                            ])
+                        }
+                    }
+                }
+            }
+            .bind(host: "127.0.0.1", port: port).get()
+        let standIn = APNsStandIn(channel: channel, certificatePEM: certificate.pem, countsTokens: countsTokens)
+        owner.set(standIn)
+        return standIn
+    }
+
+    /// Sets what is done with pushes from now on; nil accepts them.
+    package func set(_ fault: (@Sendable (Push) -> Fault?)?) {
+        state.withLock { $0.fault = fault }
+    }
+
+    package func stop() async throws {
+        try await channel.close()
+    }
+
+    // MARK: Checks
+
+    fileprivate func receive(_ push: Push, path: String, method: HTTPMethod) -> Fault? {
+        state.withLock { state in
+            state.statistics.received += 1
+            let refusal = problem(of: push, path: path, method, &state).map { APNsAnswer(status: $0.0, reason: $0.1) }
+            let fault = refusal.map(Fault.answer) ?? state.fault?(push)
+            if let fault {
+                if case .answer(let answer) = fault { state.statistics.refused[answer.reason, default: 0] += 1 }
+                return fault
+            }
+            state.statistics.accepted += 1
+            if countsTokens { state.statistics.byToken[push.token, default: 0] += 1 }
+            return nil
+        }
+    }
+
+    private func problem(
+        of push: Push, path: String, _ method: HTTPMethod, _ state: inout State
+    ) -> (Int, String)? {
+        guard method == .POST else { return (405, "MethodNotAllowed") }
+        guard path.hasPrefix("/3/device/") else { return (404, "BadPath") }
+        guard Hex.bytes(push.token) != nil, !push.token.isEmpty else { return (400, "BadDeviceToken") }
+        guard push.headers["apns-push-type"] == "widgets" else { return (400, "InvalidPushType") }
+        guard !push.topic.isEmpty else { return (400, "MissingTopic") }
+        guard push.topic.hasSuffix(APNsAddress.topicSuffix) else { return (400, "BadTopic") }
+        guard ["5", "10"].contains(push.headers["apns-priority"]) else { return (400, "BadPriority") }
+        guard (push.headers["apns-collapse-id"]?.utf8.count ?? 0) <= 64 else { return (400, "BadCollapseId") }
+        guard Int(push.headers["apns-expiration"] ?? "0") != nil else { return (400, "BadExpirationDate") }
+        guard push.body == #"{"aps":{"content-changed":true}}"# else { return (400, "PayloadEmpty") }
+        guard let authorization = push.headers["authorization"] else { return (403, "MissingProviderToken") }
+        let known = state.verified[authorization]
+        let problem = known ?? Self.problem(ofProviderToken: authorization)
+        if known == nil, state.verified.count < 1_000 { state.verified[authorization] = problem }
+        return problem.map { (403, $0) }
+    }
+
+    /// The signature is checked by the tests of tokens: here the form is enough, and the age.
+    private static func problem(ofProviderToken authorization: String) -> String? {
+        struct Claims: JWTPayload {
+            let iss: String
+            let iat: Int64
+
+            func verify(using algorithm: some JWTAlgorithm) throws {}
+        }
+        let parts = authorization.split(separator: " ")
+        guard parts.count == 2, parts[0].lowercased() == "bearer",
+            let token = try? DefaultJWTParser().parse(Array(parts[1].utf8), as: Claims.self),
+            token.header.alg == "ES256", token.header.kid != nil
+        else { return "InvalidProviderToken" }
+        let age = WallClock.now().microseconds / 1_000_000 - token.payload.iat
+        return age > 3_600 || age < -60 ? "ExpiredProviderToken" : nil
+    }
+}
+
+/// The stand-in, which is there only when its channel is.
+private final class Owner: Sendable {
+    private let value = Mutex<APNsStandIn?>(nil)
+
+    var standIn: APNsStandIn? { value.withLock { $0 } }
+
+    func set(_ standIn: APNsStandIn) { value.withLock { $0 = standIn } }
+}
+
+/// Reads one push and answers it.
+private final class StreamHandler: ChannelInboundHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    private let standIn: APNsStandIn?
+    private var head: HTTPRequestHead?
+    private var body = ByteBuffer()
+
+    init(_ standIn: APNsStandIn?) {
+        self.standIn = standIn
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch unwrapInboundIn(data) {
+        case .head(let head): self.head = head
+        case .body(let part):
+            // More than APNs takes is not kept.
+            if body.readableBytes < 8_192 { body.writeImmutableBuffer(part) }
+        case .end: if let head { answer(head, context) }
+        }
+    }
+
+    private func answer(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
+        let headers = Dictionary(head.headers.map { ($0.name, $0.value) }) { $1 }
+        let push = APNsStandIn.Push(
+            token: head.uri.split(separator: "/").last.map(String.init) ?? "", topic: headers["apns-topic"] ?? "",
+            headers: headers, body: String(buffer: body))
+        switch standIn?.receive(push, path: head.uri, method: head.method) {
+        case nil: write(APNsAnswer(status: 200), context)
+        case .answer(let answer): write(answer, context)
+        case .hang: break
+        case .reset: context.close(promise: nil)
+        case .goAway: context.channel.parent?.close(promise: nil)
+        }
+    }
+
+    private func write(_ answer: APNsAnswer, _ context: ChannelHandlerContext) {
+        var headers: HTTPHeaders = ["apns-id": RandomID.make()]
+        if let delay = answer.retryAfter { headers.add(name: "retry-after", value: "\(delay.components.seconds)") }
+        let head = HTTPResponseHead(
+            version: .http2, status: HTTPResponseStatus(statusCode: answer.status), headers: headers)
+        context.write(wrapOutboundOut(.head(head)), promise: nil)
+        if answer.status != 200 {
+            var json = JSONObject()
+            json["reason"] = .string(answer.reason)
+            if let since = answer.since { json["timestamp"] = .count(since.microseconds / 1_000) }
+            let bytes = JSONValue.object(json).encoded
+            context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: bytes)))), promise: nil)
+        }
+        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+    }
+}

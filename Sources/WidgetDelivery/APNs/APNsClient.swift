@@ -1,0 +1,110 @@
+package import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+package import ReloadWorkers
+package import WidgetModel
+
+/// A push that tells an app on a device that its widgets have changed.
+package struct APNsPush: Sendable {
+    package let app: String
+    package let address: APNsAddress
+    /// Whether a person waits for the change.
+    package let isUrgent: Bool
+
+    package init(app: String, address: APNsAddress, isUrgent: Bool) {
+        self.app = app
+        self.address = address
+        self.isUrgent = isUrgent
+    }
+}
+
+/// Sends pushes of the type `widgets` (rules, G). They cannot name a kind, so a newer one replaces an older one that the
+/// device has not received.
+package struct APNsClient: Sendable {
+    /// Error of a push that was not answered.
+    package struct Unanswered: Error, Sendable, CustomStringConvertible {
+        package let description: String
+    }
+
+    static let body = #"{"aps":{"content-changed":true}}"#
+    static let collapseID = "freshet-widgets"
+    /// Time for which the service keeps a push for a device that is off.
+    static let expiration = Duration.seconds(86_400)
+    private static let maximumAnswerBytes = 4_096
+
+    private let http: HTTPClient
+    private let urls: [APNsAddress.Environment: String]
+    private let tokens: ProviderTokens
+    private let timeout: Duration
+    private let now: @Sendable () -> Timestamp
+
+    package init(
+        http: HTTPClient, urls: [APNsAddress.Environment: String], tokens: ProviderTokens, timeout: Duration,
+        now: @escaping @Sendable () -> Timestamp = WallClock.now
+    ) {
+        self.http = http
+        self.urls = urls
+        self.tokens = tokens
+        self.timeout = timeout
+        self.now = now
+    }
+
+    /// Sends a push; again, with a new provider token, if that was too old.
+    ///
+    /// - Throws: ``Unanswered``, ``ProviderTokens/Unusable``, `CancellationError`.
+    package func send(_ push: APNsPush) async throws -> APNsAnswer {
+        let token = try await tokens.token(of: push.app)
+        let answer = try await exchange(push, token)
+        guard answer.effect == .renew else { return answer }
+        let renewed = try await tokens.token(of: push.app, replacing: token)
+        return Text.equal(renewed, token) ? answer : try await exchange(push, renewed)
+    }
+
+    private func exchange(_ push: APNsPush, _ token: String) async throws -> APNsAnswer {
+        let base = urls[push.address.environment] ?? ""
+        var request = HTTPClientRequest(url: "\(base)/3/device/\(Hex.text(push.address.token))")
+        request.method = .POST
+        request.headers = HTTPHeaders([
+            ("authorization", "bearer \(token)"), ("apns-push-type", "widgets"), ("apns-topic", push.address.topic),
+            ("apns-priority", push.isUrgent ? "10" : "5"), ("apns-collapse-id", Self.collapseID),
+            ("apns-expiration", "\((now() + Self.expiration).microseconds / 1_000_000)"),
+        ])
+        request.body = .bytes(ByteBuffer(string: Self.body))
+        do {
+            let response = try await http.execute(request, timeout: TimeAmount(timeout))
+            guard response.status != .ok else { return APNsAnswer(status: 200) }
+            let body = try await response.body.collect(upTo: Self.maximumAnswerBytes)
+            return answer(response, Array(body.readableBytesView))
+        } catch {
+            try Task.checkCancellation()
+            // The URL, which holds the device's token, is not part of these errors.
+            throw Unanswered(description: "\(error)")
+        }
+    }
+
+    private func answer(_ response: HTTPClientResponse, _ body: [UInt8]) -> APNsAnswer {
+        var reason = ""
+        var since: Timestamp?
+        if let json = try? JSONValue.parse(body) {
+            if case .string(let text)? = json["reason"] { reason = String(text.prefix(64)) }
+            if case .number(let number)? = json["timestamp"], let milliseconds = Int64(number.text) {
+                since = Timestamp(microseconds: 0) + .milliseconds(milliseconds)
+            }
+        }
+        return APNsAnswer(
+            status: Int(response.status.code), reason: reason, since: since,
+            retryAfter: RetryAfter.delay(of: response.headers, now: now()))
+    }
+}
+
+extension APNsClient {
+    /// How the HTTP client is to be made.
+    package static func configuration(trusting limits: ConnectionLimits) -> HTTPClient.Configuration {
+        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
+        configuration.timeout.connect = TimeAmount(limits.connectTimeout)
+        configuration.tlsConfiguration = limits.tls
+        configuration.httpVersion = .automatic
+        configuration.connectionPool.retryConnectionEstablishment = false
+        return configuration
+    }
+}

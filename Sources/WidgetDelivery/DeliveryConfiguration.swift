@@ -1,0 +1,50 @@
+package import WidgetModel
+
+/// How the delivery of one process works.
+package struct DeliveryConfiguration: Sendable {
+    package var policy = DeliveryPolicy()
+    /// Open the tokens of registered devices; nil: no device can be told by APNs.
+    package var tokenKeys: DeviceTokenKeys?
+    /// Keys of apps at Apple's push notification service, by app.
+    package var apnsKeys: [String: APNsKey] = [:]
+    /// Base URLs of Apple's push notification service.
+    package var apnsURLs: [APNsAddress.Environment: String] = [
+        .production: "https://api.push.apple.com", .sandbox: "https://api.sandbox.push.apple.com",
+    ]
+    /// URLs of webhooks, by app.
+    package var webhooks: [String: String] = [:]
+    /// Most devices that are being told at once.
+    package var concurrency = 1_000
+    /// Time for one push or one request of a webhook, connection included.
+    package var timeout = Duration.seconds(10)
+    /// Time for which a list is left to this process.
+    package var lease = Duration.seconds(60)
+    /// Interval of looks for changes and due lists; jittered by a fifth.
+    package var pollInterval = Duration.milliseconds(100)
+    /// Most widgets of a change that one statement looks at.
+    package var chunk = 2_000
+    /// Most devices in one request of a webhook.
+    package var webhookBatch = 100
+    /// Time after which a webhook that fails is disabled.
+    package var webhookPatience = Duration.seconds(3 * 86_400)
+    /// Rests of a topic or a webhook that takes nothing.
+    package var restBackoff = Backoff(base: .seconds(1), cap: .seconds(300))
+    /// Delays between attempts of a database statement.
+    package var databaseBackoff = Backoff(base: .milliseconds(50), cap: .seconds(2))
+
+    package init() {}
+}
+
+/// Key of an app at Apple's push notification service.
+package struct APNsKey: Sendable, Hashable {
+    package let teamID: String
+    package let keyID: String
+    /// PKCS #8, as Apple's `.p8` files hold it.
+    package let privateKeyPEM: String
+
+    package init(teamID: String, keyID: String, privateKeyPEM: String) {
+        self.teamID = teamID
+        self.keyID = keyID
+        self.privateKeyPEM = privateKeyPEM
+    }
+}

@@ -1,0 +1,35 @@
+import Synchronization
+
+/// Counts of the delivery of one process.
+package final class DeliveryStatistics: Sendable {
+    package struct Snapshot: Hashable, Sendable {
+        /// Devices marked for a change, and widgets looked at for it.
+        package var marked = 0
+        package var widgets = 0
+        /// Pushes by effect of the answer, those without one among `unanswered`.
+        package var pushes: [String: Int] = [:]
+        /// Devices that a webhook has taken, and those that it has not.
+        package var webhookDevices = 0
+        package var webhookFailures = 0
+        /// Devices that had fetched the changes before they were told.
+        package var spared = 0
+        /// Tokens forgotten.
+        package var forgotten = 0
+        package var databaseErrors = 0
+        /// Routes that rest.
+        package var resting = 0
+        /// Times from a change to the acceptance of its push, in seconds.
+        package var latencySum = 0.0
+        package var latencyCount = 0
+    }
+
+    private let counts = Mutex(Snapshot())
+
+    package init() {}
+
+    package var snapshot: Snapshot { counts.withLock { $0 } }
+
+    func count(_ body: (inout sending Snapshot) -> Void) {
+        counts.withLock { body(&$0) }
+    }
+}

@@ -1,0 +1,85 @@
+package import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+package import ReloadWorkers
+package import WidgetModel
+package import WidgetStore
+
+/// Tells an app's backend which widgets of which devices have changed, signed by Standard Webhooks with the app's secrets.
+package struct WebhookClient: Sendable {
+    /// Devices of one request, with their widgets.
+    package typealias Delivery = (device: DueDevice, widgets: [DeliveredWidget])
+
+    /// Answer of a backend.
+    package struct Answer: Sendable {
+        /// HTTP status; 0: there was none.
+        package let status: Int
+        package let problem: String?
+        package let retryAfter: Duration?
+
+        package var isAccepted: Bool { problem == nil }
+    }
+
+    private let http: HTTPClient
+    private let egress: EgressGuard
+    private let timeout: Duration
+    private let now: @Sendable () -> Timestamp
+
+    /// - Parameter http: made with `ProviderClient.configuration(egress:)` of the same guard.
+    package init(
+        http: HTTPClient, egress: EgressGuard, timeout: Duration,
+        now: @escaping @Sendable () -> Timestamp = WallClock.now
+    ) {
+        self.http = http
+        self.egress = egress
+        self.timeout = timeout
+        self.now = now
+    }
+
+    /// Sends the changes of some devices of an app.
+    ///
+    /// - Throws: `CancellationError`.
+    package func send(_ deliveries: [Delivery], to url: String, of app: RegisteredApp) async throws -> Answer {
+        let body = Self.body(deliveries, app: app.name)
+        let timestamp = now().microseconds / 1_000_000
+        let id = WebhookSignature.makeID()
+        do {
+            try await egress.permit(try ProviderURL(url))
+            var request = HTTPClientRequest(url: url)
+            request.method = .POST
+            request.headers = [
+                "content-type": "application/json", "user-agent": "freshet", "webhook-id": id,
+                "webhook-timestamp": "\(timestamp)",
+                "webhook-signature": WebhookSignature(secrets: app.signingSecrets)
+                    .sign(id: id, timestamp: timestamp, body: body),
+            ]
+            request.body = .bytes(body)
+            let response = try await http.execute(request, timeout: TimeAmount(timeout))
+            let status = Int(response.status.code)
+            return Answer(
+                status: status, problem: (200..<300).contains(status) ? nil : "answered with status \(status)",
+                retryAfter: RetryAfter.delay(of: response.headers, now: now()))
+        } catch {
+            try Task.checkCancellation()
+            return Answer(status: 0, problem: "\(error)", retryAfter: nil)
+        }
+    }
+
+    /// `{"app", "devices": [{"user", "device", "widgets": [{"widget", "kind", "timeline", "revision"}]}]}`.
+    static func body(_ deliveries: [Delivery], app: String) -> [UInt8] {
+        let devices = deliveries.map { delivery -> JSONValue in
+            let widgets = delivery.widgets.map { widget -> JSONValue in
+                [
+                    "widget": .string(widget.widget), "kind": .string(widget.kind),
+                    "timeline": .string(widget.timeline.description), "revision": .count(widget.revision),
+                ]
+            }
+            return [
+                "user": .string(delivery.device.user), "device": .string(delivery.device.device),
+                "widgets": .array(widgets),
+            ]
+        }
+        let json: JSONValue = ["app": .string(app), "devices": .array(devices)]
+        return json.encoded
+    }
+}

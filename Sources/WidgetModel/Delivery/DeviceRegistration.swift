@@ -1,0 +1,70 @@
+/// A device of a user of an app, with the channel on which it is told of changes.
+package struct DeviceRegistration: Hashable, Sendable {
+    package var user: String
+    package var device: String
+    package var channel: DeliveryChannel
+
+    package init(user: String, device: String, channel: DeliveryChannel) {
+        self.user = user
+        self.device = device
+        self.channel = channel
+    }
+}
+
+/// Channel on which a device is told that its widgets have changed.
+package enum DeliveryChannel: Hashable, Sendable {
+    /// Apple's push notification service.
+    case apns(APNsAddress)
+    /// A webhook of the app's backend, which tells the device by its own means.
+    case webhook
+
+    package var name: String {
+        switch self {
+        case .apns: "apns"
+        case .webhook: "webhook"
+        }
+    }
+}
+
+/// Address of an app on a device at Apple's push notification service.
+package struct APNsAddress: Hashable, Sendable, CustomStringConvertible {
+    /// Servers of Apple's service. A token is valid at one of them.
+    package enum Environment: String, CaseIterable, Sendable {
+        case production, sandbox
+    }
+
+    /// Longest token, in bytes. Apple's tokens have no fixed size.
+    package static let maximumTokenBytes = 128
+    /// Suffix of the topics of widget pushes (rules, G).
+    package static let topicSuffix = ".push-type.widgets"
+
+    /// A secret: whoever has it, and the app's key, can push to the device.
+    package let token: [UInt8]
+    package let environment: Environment
+    /// The app's bundle id with ``topicSuffix``.
+    package let topic: String
+
+    package init(token: [UInt8], environment: Environment, topic: String) {
+        self.token = token
+        self.environment = environment
+        self.topic = topic
+    }
+
+    /// Reason why a text is not a topic of widget pushes, or nil.
+    package static func problem(ofTopic text: String) -> String? {
+        let isName = text.utf8.allSatisfy { byte in
+            switch UInt8(byte) {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."):
+                true
+            default: false
+            }
+        }
+        guard isName, text.hasSuffix(topicSuffix), text.utf8.count > topicSuffix.utf8.count, text.utf8.count <= 255
+        else { return "expected the app's bundle id followed by \(topicSuffix), found \(Text.quoted(text))" }
+        return nil
+    }
+
+    /// Without the token.
+    package var description: String { "\(topic) (\(environment.rawValue))" }
+}

@@ -1,0 +1,120 @@
+internal import Crypto
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// Keys that device tokens are encrypted with at rest (AES-256-GCM). The first one seals; all of them open, so that a new
+/// key is put before the old one until every token has been sealed anew.
+package struct DeviceTokenKeys: Hashable, Sendable {
+    /// A key with its id, which is stored beside each token.
+    package struct Key: Hashable, Sendable {
+        package let id: String
+        let key: SymmetricKey
+
+        /// - Parameter secret: 32 bytes.
+        package init(id: String, secret: [UInt8]) {
+            self.id = id
+            key = SymmetricKey(data: secret)
+        }
+
+        package func hash(into hasher: inout Hasher) { hasher.combine(id) }
+    }
+
+    package struct Sealed: Hashable, Sendable {
+        package let keyID: String
+        /// Nonce, encrypted token and tag.
+        package let bytes: [UInt8]
+
+        package init(keyID: String, bytes: [UInt8]) {
+            self.keyID = keyID
+            self.bytes = bytes
+        }
+    }
+
+    /// Error of a token that cannot be opened.
+    package enum Unreadable: Error, Hashable, Sendable, CustomStringConvertible {
+        case unknownKey(String)
+        /// Another key of this id, or a row that was changed by hand.
+        case broken(String)
+
+        package var description: String {
+            switch self {
+            case .unknownKey(let id):
+                "a device token is sealed with key \(Text.quoted(id)), which delivery.tokenKeys does not have"
+            case .broken(let id): "a device token cannot be opened with key \(Text.quoted(id))"
+            }
+        }
+    }
+
+    package static let keyBytes = 32
+
+    private let keys: [Key]
+
+    /// - Parameter keys: at least one.
+    package init?(_ keys: [Key]) {
+        guard !keys.isEmpty else { return nil }
+        self.keys = keys
+    }
+
+    /// Id of the key that seals.
+    package var current: String { keys[0].id }
+
+    /// Seals a token for one device of one app: moved to another row, it does not open.
+    package func seal(_ token: [UInt8], for owner: Owner) throws(Unreadable) -> Sealed {
+        do {
+            let box = try AES.GCM.seal(token, using: keys[0].key, authenticating: owner.bytes)
+            return Sealed(keyID: current, bytes: box.combined.map { Array($0) } ?? [])
+        } catch {
+            throw .broken(current)
+        }
+    }
+
+    package func open(_ sealed: Sealed, for owner: Owner) throws(Unreadable) -> [UInt8] {
+        guard let key = keys.first(where: { $0.id == sealed.keyID }) else { throw .unknownKey(sealed.keyID) }
+        do {
+            let box = try AES.GCM.SealedBox(combined: sealed.bytes)
+            return Array(try AES.GCM.open(box, using: key.key, authenticating: owner.bytes))
+        } catch {
+            throw .broken(sealed.keyID)
+        }
+    }
+
+    /// Device that a token belongs to.
+    package struct Owner: Hashable, Sendable {
+        let appID: Int32
+        let user: String
+        let device: String
+
+        package init(appID: Int32, user: String, device: String) {
+            self.appID = appID
+            self.user = user
+            self.device = device
+        }
+
+        fileprivate var bytes: [UInt8] { Array("\(appID)\u{0}\(user)\u{0}\(device)".utf8) }
+    }
+
+    /// SHA-256 of a token, by which registrations with the same one are found.
+    package static func digest(of token: [UInt8]) -> [UInt8] { Array(SHA256.hash(data: token)) }
+}
+
+extension DeviceTokenKeys {
+    /// Reads keys as settings name them: `id=base64`, in the order of their ids, of which the last seals.
+    ///
+    /// - Returns: nil without keys.
+    package init?(base64 secrets: [String: String]) {
+        self.init(
+            secrets.sorted { $0.key > $1.key }.compactMap { id, text in
+                Self.secret(base64: text).map { Key(id: id, secret: $0) }
+            })
+    }
+
+    /// The 32 bytes of a key; nil for any other text.
+    package static func secret(base64 text: String) -> [UInt8]? {
+        guard let data = Data(base64Encoded: text), data.count == keyBytes else { return nil }
+        return Array(data)
+    }
+}

@@ -1,0 +1,121 @@
+package import PostgresClient
+package import WidgetModel
+
+/// A device that is to be told, on a list that this process has leased.
+package struct DueDevice: Sendable {
+    package let id: Int64
+    package let list: ListHold
+    package let dueAt: Timestamp
+    package let appID: Int32
+    package let app: String
+    package let isDeveloperMode: Bool
+    package let user: String
+    package let device: String
+    package let channel: Channel
+    /// Number of changes so far; what is told covers them.
+    package let changed: Int64
+    package let changedAt: Timestamp?
+    package let registeredAt: Timestamp
+    package let attempts: Int
+    package let budget: BudgetLedger
+    /// Whether the device has fetched everything that its widgets show.
+    package let hasFetched: Bool
+    /// The database's time of the claim.
+    package let claimedAt: Timestamp
+
+    package enum Channel: Sendable {
+        case apns(token: DeviceTokenKeys.Sealed, APNsAddress.Environment, topic: String)
+        /// - isDisabled: it has failed for so long that nothing is sent any more.
+        case webhook(isDisabled: Bool)
+    }
+}
+
+/// A list with the devices that are still to be told.
+package typealias LeasedDelivery = (list: ListHold, device: DueDevice?)
+
+private let claimSQL = """
+    WITH picked AS (
+        SELECT d.id FROM delivery d WHERE d.ready_at <= now() ORDER BY d.ready_at LIMIT $1::int8
+        FOR UPDATE SKIP LOCKED
+    ), leased AS (
+        UPDATE delivery d SET ready_at = now() + $2::int8 * interval '1 millisecond', lease = nextval('token')
+        FROM picked p WHERE d.id = p.id
+        RETURNING d.id, d.due_at, d.lease, d.registrations
+    )
+    SELECT l.id AS list, l.lease, l.due_at, now() AS claimed_at, live.*
+    FROM leased l LEFT JOIN LATERAL (
+        SELECT r.id, r.app_id, a.name AS app, a.developer_mode, r.user_id, r.device_id, r.channel, r.environment, r.topic,
+               r.token_key, r.token, r.changed, r.changed_at, r.registered_at, r.attempts, r.budget,
+               EXISTS (SELECT FROM webhook h WHERE h.app_id = r.app_id AND h.disabled_at IS NOT NULL) AS disabled,
+               r.fetched_at >= r.changed_at AND NOT EXISTS (
+                   SELECT FROM widget w JOIN timeline t ON t.id = w.timeline_id
+                   WHERE w.app_id = r.app_id AND w.device_id = r.device_id AND w.user_id = r.user_id
+                       AND t.content_revision > coalesce(
+                           r.fetched_revisions[array_position(r.fetched_timelines, t.id)], 0)) AS fetched
+        FROM unnest(l.registrations) i (id) JOIN registration r ON r.id = i.id JOIN app a ON a.id = r.app_id
+        WHERE r.listed_at = l.due_at AND r.channel <> 0
+    ) live ON true
+    """
+
+/// A widget of a device, for a webhook.
+package struct DeliveredWidget: Sendable {
+    package let registration: Int64
+    package let widget: String
+    package let kind: String
+    package let timeline: TimelineID
+    package let revision: Int64
+}
+
+private let widgetsSQL = """
+    SELECT r.id AS registration, w.id AS widget, k.name AS kind, t.identity, t.content_revision
+    FROM registration r
+    JOIN widget w ON w.app_id = r.app_id AND w.device_id = r.device_id AND w.user_id = r.user_id
+    JOIN timeline t ON t.id = w.timeline_id JOIN kind k ON k.id = w.kind_id
+    WHERE r.id = ANY ($1::int8[]) AND t.content_revision > coalesce(
+        r.fetched_revisions[array_position(r.fetched_timelines, t.id)], 0)
+    ORDER BY r.id, w.id
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Leases lists that are due.
+    package static func claimDeliveries(lists: Int, lease: Duration) -> PostgresQuery<LeasedDelivery> {
+        PostgresQuery(claimSQL, lists, lease.wholeMilliseconds) { row in
+            let list = ListHold(id: try row.value("list"), lease: try row.value("lease"))
+            guard let id = try row.optional("id", as: Int64.self) else { return (list: list, device: nil) }
+            let channel: DueDevice.Channel
+            if try row.value("channel", as: Int16.self) == 1 {
+                channel = .apns(
+                    token: DeviceTokenKeys.Sealed(keyID: try row.value("token_key"), bytes: try row.value("token")),
+                    APNsAddress.Environment(stored: try row.value("environment")), topic: try row.value("topic"))
+            } else {
+                channel = .webhook(isDisabled: try row.value("disabled"))
+            }
+            let device = DueDevice(
+                id: id, list: list, dueAt: try row.value("due_at"), appID: try row.value("app_id"),
+                app: try row.value("app"), isDeveloperMode: try row.value("developer_mode"),
+                user: try row.value("user_id"), device: try row.value("device_id"), channel: channel,
+                changed: try row.value("changed"), changedAt: try row.optional("changed_at"),
+                registeredAt: try row.value("registered_at"), attempts: Int(try row.value("attempts", as: Int16.self)),
+                budget: BudgetLedger(stored: try row.optional("budget")) ?? BudgetLedger(),
+                hasFetched: try row.optional("fetched") ?? false, claimedAt: try row.value("claimed_at"))
+            return (list: list, device: device)
+        }
+    }
+
+    /// Widgets of devices whose content the devices have not fetched.
+    package static func readDeliveredWidgets(of registrations: [Int64]) -> PostgresQuery<DeliveredWidget> {
+        PostgresQuery(widgetsSQL, PostgresArray(registrations)) { row in
+            DeliveredWidget(
+                registration: try row.value("registration"), widget: try row.value("widget"),
+                kind: try row.value("kind"), timeline: try row.value("identity"),
+                revision: try row.value("content_revision"))
+        }
+    }
+
+    /// When the earliest list is due; no row: there is none.
+    package static func nextDelivery() -> PostgresQuery<Timestamp> {
+        PostgresQuery("SELECT d.ready_at FROM delivery d ORDER BY d.ready_at LIMIT 1") { row in
+            try row.value("ready_at")
+        }
+    }
+}

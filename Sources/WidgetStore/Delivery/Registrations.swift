@@ -1,0 +1,132 @@
+package import PostgresClient
+package import WidgetModel
+
+/// A device to be registered, or to be registered no longer.
+package struct RegistrationWrite: Sendable {
+    package let appID: Int32
+    package let user: String
+    package let device: String
+    package let time: Timestamp
+    /// Whether it counts as not older than what was registered before.
+    package let isOrderedByArrival: Bool
+    /// Nil: the device is registered no longer.
+    package let channel: DeliveryChannel?
+    /// The token of the channel, sealed.
+    package let token: DeviceTokenKeys.Sealed?
+
+    package init(
+        appID: Int32, user: String, device: String, time: Timestamp, isOrderedByArrival: Bool,
+        channel: DeliveryChannel?, token: DeviceTokenKeys.Sealed? = nil
+    ) {
+        self.appID = appID
+        self.user = user
+        self.device = device
+        self.time = time
+        self.isOrderedByArrival = isOrderedByArrival
+        self.channel = channel
+        self.token = token
+    }
+
+    fileprivate var address: APNsAddress? {
+        if case .apns(let address) = channel { address } else { nil }
+    }
+
+    fileprivate static let input = InputColumns<RegistrationWrite>([
+        .init("app_id") { $0.appID }, .init("user_id") { $0.user }, .init("device_id") { $0.device },
+        .init("time") { $0.time }, .init("by_arrival") { $0.isOrderedByArrival },
+        .init("channel") { DeliveryChannel.stored($0.channel) },
+        .init("environment") { $0.address?.environment.stored }, .init("topic") { $0.address?.topic },
+        .init("token_key") { $0.token?.keyID }, .init("token") { $0.token?.bytes },
+        .init("token_digest") { ($0.address?.token).map(DeviceTokenKeys.digest) },
+    ])
+}
+
+extension DeliveryChannel {
+    static func stored(_ channel: DeliveryChannel?) -> Int16 {
+        switch channel {
+        case nil: 0
+        case .apns: 1
+        case .webhook: 2
+        }
+    }
+}
+
+extension APNsAddress.Environment {
+    var stored: Int16 { self == .production ? 1 : 2 }
+
+    init(stored: Int16) { self = stored == 2 ? .sandbox : .production }
+}
+
+/// Columns of a registration that has no channel any more.
+private let cleared = """
+    channel = 0, environment = NULL, topic = NULL, token_key = NULL, token = NULL, token_digest = NULL,
+    listed_at = 'infinity'
+    """
+
+/// A device that is registered again is told of what it has missed.
+private let writeRegistrationsSQL = """
+    WITH input AS MATERIALIZED (
+        SELECT i.*, CASE WHEN i.by_arrival THEN greatest(i.time, o.registered_at) ELSE i.time END AS registered_at
+        FROM \(RegistrationWrite.input.rows("i"))
+        LEFT JOIN registration o USING (app_id, user_id, device_id)
+    ), written AS (
+        INSERT INTO registration AS r (app_id, user_id, device_id, registered_at, channel, environment, topic, token_key,
+            token, token_digest)
+        SELECT i.app_id, i.user_id, i.device_id, i.registered_at, i.channel, i.environment, i.topic, i.token_key,
+            i.token, i.token_digest
+        FROM input i ORDER BY i.app_id, i.user_id, i.device_id
+        ON CONFLICT (app_id, user_id, device_id) DO UPDATE
+        SET registered_at = excluded.registered_at, channel = excluded.channel, environment = excluded.environment,
+            topic = excluded.topic, token_key = excluded.token_key, token = excluded.token,
+            token_digest = excluded.token_digest, retry_at = '-infinity', attempts = 0,
+            listed_at = CASE WHEN excluded.channel = 0 THEN 'infinity'
+                             WHEN r.changed > r.sent THEN least(r.listed_at, now()) ELSE r.listed_at END
+        WHERE r.registered_at <= excluded.registered_at
+        RETURNING r.id, r.app_id, r.user_id, r.device_id, r.listed_at, r.channel
+    ), flagged AS (
+        UPDATE app a SET delivers = true
+        FROM (SELECT DISTINCT app_id FROM written WHERE channel <> 0) w WHERE a.id = w.app_id AND NOT a.delivers
+    ), appended AS (
+        INSERT INTO delivery (app_id, due_at, ready_at, registrations)
+        SELECT app_id, listed_at, listed_at, array_agg(id ORDER BY id) FROM written WHERE listed_at = now()
+        GROUP BY app_id, listed_at
+    )
+    SELECT app_id, user_id, device_id FROM written
+    """
+
+private let releaseTokensSQL = """
+    WITH stale AS (
+        SELECT r.id FROM unnest($1::int4[], $2::bytea[]) i (app_id, digest)
+        JOIN registration r ON r.app_id = i.app_id AND r.token_digest = i.digest
+        WHERE EXISTS (
+            SELECT FROM registration o
+            WHERE o.app_id = r.app_id AND o.token_digest = r.token_digest
+                AND (o.registered_at, o.id) > (r.registered_at, r.id))
+        ORDER BY r.id FOR NO KEY UPDATE OF r
+    )
+    UPDATE registration r SET \(cleared) FROM stale s WHERE r.id = s.id
+    """
+
+package typealias RegisteredDevice = (appID: Int32, user: String, device: String)
+
+extension PostgresStatement where Self == Statements {
+    /// Registers devices, at most one write for each, unless a later event has been applied; answers those that were written.
+    package static func writeRegistrations(_ writes: [RegistrationWrite]) -> PostgresQuery<RegisteredDevice> {
+        PostgresQuery(writeRegistrationsSQL, binding: RegistrationWrite.input.parameters(writes)) { row in
+            (appID: try row.value("app_id"), user: try row.value("user_id"), device: try row.value("device_id"))
+        }
+    }
+
+    /// Takes the tokens from all registrations but the latest one of each: a device that another user signs in on must not be
+    /// told of the first one's widgets.
+    package static func releaseTokens(of writes: [RegistrationWrite]) -> PostgresQuery<Void> {
+        let tokens = writes.compactMap { write in
+            write.address.map { (write.appID, DeviceTokenKeys.digest(of: $0.token)) }
+        }
+        return PostgresQuery(releaseTokensSQL, PostgresArray(tokens.map(\.0)), PostgresArray(tokens.map(\.1)))
+    }
+
+    package static func deleteRegistrations(appID: Int32, user: String) -> PostgresQuery<Void> {
+        PostgresQuery("DELETE FROM registration WHERE app_id = $1::int4 AND user_id = $2::text", appID, user)
+    }
+}

@@ -1,0 +1,116 @@
+package import PostgresClient
+package import WidgetModel
+
+/// What an attempt to tell a device has come to.
+package struct DeliverySettlement: Sendable {
+    package let device: DueDevice
+    /// Whether the changes up to the claim count as told.
+    package let isDone: Bool
+    /// Whether something was sent.
+    package let isTried: Bool
+    /// HTTP status; 0: the channel was not reached.
+    package let answer: Int
+    package let reason: String?
+    /// Whether the token is dead.
+    package let forgets: Bool
+    /// Whether the device waits until its channel is enabled again.
+    package let parks: Bool
+    package let eligibleAt: Timestamp?
+    package let budget: BudgetLedger
+    /// When the device is tried again if the changes are not told.
+    package let retryAt: Timestamp?
+
+    package init(
+        device: DueDevice, isDone: Bool, isTried: Bool, answer: Int, reason: String?, forgets: Bool,
+        parks: Bool, eligibleAt: Timestamp?, budget: BudgetLedger, retryAt: Timestamp?
+    ) {
+        self.device = device
+        self.isDone = isDone
+        self.isTried = isTried
+        self.answer = answer
+        self.reason = reason
+        self.forgets = forgets
+        self.parks = parks
+        self.eligibleAt = eligibleAt
+        self.budget = budget
+        self.retryAt = retryAt
+    }
+
+    fileprivate static let input = InputColumns<DeliverySettlement>([
+        .init("id") { $0.device.id }, .init("list") { $0.device.list.id }, .init("lease") { $0.device.list.lease },
+        .init("due_at") { $0.device.dueAt }, .init("registered_at") { $0.device.registeredAt },
+        .init("changed") { $0.device.changed }, .init("done") { $0.isDone }, .init("tried") { $0.isTried },
+        .init("answer") { Int16(clamping: $0.answer) }, .init("reason") { $0.reason }, .init("forgets") { $0.forgets },
+        .init("parks") { $0.parks },
+        .init("eligible_at") { $0.eligibleAt }, .init("budget") { $0.budget.stored }, .init("retry_at") { $0.retryAt },
+    ])
+}
+
+/// A row that was registered anew meanwhile keeps its new token, and is told again if it has to be.
+private let settleSQL = """
+    WITH input AS MATERIALIZED (
+        SELECT * FROM \(DeliverySettlement.input.rows("i"))
+    ), held AS MATERIALIZED (
+        SELECT d.id FROM (SELECT DISTINCT list, lease FROM input) i
+        JOIN delivery d ON d.id = i.list AND d.lease = i.lease
+        ORDER BY d.id FOR SHARE OF d
+    ), locked AS MATERIALIZED (
+        SELECT r.id, i.forgets AND i.registered_at = r.registered_at AS forgets,
+               CASE WHEN i.done THEN greatest(r.sent, i.changed) ELSE r.sent END AS told
+        FROM input i JOIN held h ON h.id = i.list JOIN registration r ON r.id = i.id
+        WHERE r.listed_at = i.due_at
+        ORDER BY r.id FOR NO KEY UPDATE OF r
+    ), settled AS (
+        UPDATE registration r
+        SET sent = l.told, answer = CASE WHEN i.tried THEN i.answer ELSE r.answer END,
+            reason = CASE WHEN i.tried THEN i.reason ELSE r.reason END,
+            tried_at = CASE WHEN i.tried THEN now() ELSE r.tried_at END,
+            sent_at = CASE WHEN i.tried AND i.done THEN now() ELSE r.sent_at END,
+            attempts = CASE WHEN i.done THEN 0 WHEN i.tried THEN least(r.attempts + 1, 32767) ELSE r.attempts END,
+            eligible_at = coalesce(i.eligible_at, r.eligible_at), budget = i.budget,
+            retry_at = coalesce(i.retry_at, '-infinity'),
+            changed_at = CASE WHEN i.done AND r.changed > l.told THEN now() ELSE r.changed_at END,
+            channel = CASE WHEN l.forgets THEN 0 ELSE r.channel END,
+            token = CASE WHEN l.forgets THEN NULL ELSE r.token END,
+            token_key = CASE WHEN l.forgets THEN NULL ELSE r.token_key END,
+            token_digest = CASE WHEN l.forgets THEN NULL ELSE r.token_digest END,
+            listed_at = CASE WHEN l.forgets OR i.parks OR r.changed <= l.told THEN 'infinity'
+                ELSE date_bin('100 milliseconds', greatest(now() + $\(DeliverySettlement.input.count + 1)::int8
+                    * interval '1 millisecond', i.retry_at, CASE WHEN i.done THEN i.eligible_at END)
+                    + interval '99 milliseconds', 'epoch') END
+        FROM input i JOIN locked l ON l.id = i.id
+        WHERE r.id = i.id
+        RETURNING r.id, r.app_id, r.listed_at
+    ), numbered AS (
+        SELECT id, app_id, listed_at,
+               (row_number() OVER (PARTITION BY app_id, listed_at ORDER BY id) - 1) / \(deliveryListLimit) AS part
+        FROM settled WHERE listed_at < 'infinity'
+    ), appended AS (
+        INSERT INTO delivery (app_id, due_at, ready_at, registrations)
+        SELECT app_id, listed_at, listed_at, array_agg(id ORDER BY id) FROM numbered GROUP BY app_id, listed_at, part
+    )
+    SELECT id FROM settled
+    """
+
+private let endSQL = """
+    DELETE FROM delivery d USING unnest($1::int8[], $2::int8[]) i (id, lease)
+    WHERE d.id = i.id AND d.id = ANY ($1::int8[]) AND d.lease = i.lease
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Stores the results of attempts of lists that are still held, and appends lists for the devices that are to be told
+    /// again. Answers the rows that were written.
+    ///
+    /// - Parameter window: time for which further changes are gathered, of devices that have changed meanwhile.
+    package static func settleDeliveries(_ settlements: [DeliverySettlement], window: Duration) -> PostgresQuery<Int64>
+    {
+        PostgresQuery(settleSQL, binding: DeliverySettlement.input.parameters(settlements, window.wholeMilliseconds)) {
+            row in try row.value("id")
+        }
+    }
+
+    /// Deletes lists that are held and done.
+    package static func endDeliveries(_ lists: [ListHold]) -> PostgresQuery<Void> {
+        PostgresQuery(endSQL, PostgresArray(lists.map(\.id)), PostgresArray(lists.map(\.lease)))
+    }
+}

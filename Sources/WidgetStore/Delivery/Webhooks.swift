@@ -1,0 +1,88 @@
+package import PostgresClient
+package import WidgetModel
+
+/// State of a webhook that fails.
+package struct FailingWebhook: Hashable, Sendable {
+    package let app: String
+    package let failingSince: Timestamp
+    /// When it was disabled; nil: it is still tried.
+    package let disabledAt: Timestamp?
+    package let error: String
+}
+
+/// Devices that wait for nothing but their channel.
+private let waiting = "r.channel <> 0 AND r.changed > r.sent AND r.listed_at = 'infinity'"
+
+private let relistSQL = """
+    WITH picked AS MATERIALIZED (
+        SELECT r.id FROM registration r JOIN app a ON a.id = r.app_id
+        WHERE a.name = $1::text AND r.id > $2::int8
+            AND (CASE WHEN $3::timestamptz IS NULL THEN \(waiting)
+                      ELSE r.channel <> 0 AND r.sent_at >= $3::timestamptz AND r.listed_at = 'infinity' END)
+        ORDER BY r.id LIMIT \(deliveryListLimit) FOR NO KEY UPDATE OF r
+    ), listed AS (
+        UPDATE registration r
+        SET listed_at = now(), changed = greatest(r.changed, r.sent + 1), retry_at = '-infinity', attempts = 0,
+            changed_at = now(), fetched_timelines = '{}', fetched_revisions = '{}'
+        FROM picked p WHERE r.id = p.id
+        RETURNING r.id, r.app_id
+    ), appended AS (
+        INSERT INTO delivery (app_id, due_at, ready_at, registrations)
+        SELECT app_id, now(), now(), array_agg(id ORDER BY id) FROM listed GROUP BY app_id
+    )
+    SELECT count(*) AS devices, max(id) AS last FROM listed
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Records that an app's webhook has failed, and disables it once it has failed for too long. Answers whether it is disabled.
+    package static func recordWebhookFailure(appID: Int32, error: String, patience: Duration) -> PostgresQuery<Bool> {
+        PostgresQuery(
+            """
+            INSERT INTO webhook AS h (app_id, failing_since, error) VALUES ($1::int4, now(), $2::text)
+            ON CONFLICT (app_id) DO UPDATE
+                SET failing_since = coalesce(h.failing_since, now()), error = excluded.error,
+                    disabled_at = CASE
+                        WHEN h.disabled_at IS NULL AND h.failing_since < now() - $3::int8 * interval '1 millisecond'
+                            THEN now()
+                        ELSE h.disabled_at END
+            RETURNING h.disabled_at IS NOT NULL AS disabled
+            """, appID, error, patience.wholeMilliseconds
+        ) { row in try row.value("disabled") }
+    }
+
+    /// Records that an app's webhook works.
+    package static func recordWebhookSuccess(appID: Int32) -> PostgresQuery<Void> {
+        PostgresQuery("DELETE FROM webhook WHERE app_id = $1::int4", appID)
+    }
+
+    /// Enables an app's webhook again. Answers a row if it had failed.
+    package static func enableWebhook(app: String) -> PostgresQuery<Int32> {
+        PostgresQuery(
+            "DELETE FROM webhook h USING app a WHERE a.id = h.app_id AND a.name = $1::text RETURNING h.app_id", app
+        ) { row in try row.value("app_id") }
+    }
+
+    /// Webhooks that fail.
+    package static func failingWebhooks() -> PostgresQuery<FailingWebhook> {
+        PostgresQuery(
+            """
+            SELECT a.name AS app, h.failing_since, h.disabled_at, h.error FROM webhook h JOIN app a ON a.id = h.app_id
+            ORDER BY a.name
+            """
+        ) { row in
+            FailingWebhook(
+                app: try row.value("app"), failingSince: try row.value("failing_since"),
+                disabledAt: try row.optional("disabled_at"), error: try row.value("error"))
+        }
+    }
+
+    /// Lists devices of an app again, in chunks by id: those that wait for their channel, or, with a time, those that were told
+    /// since then. Answers the number of devices and the last id; nil: there are no more.
+    package static func relistDevices(app: String, after: Int64, toldSince time: Timestamp?) -> PostgresQuery<
+        (devices: Int64, last: Int64?)
+    > {
+        PostgresQuery(relistSQL, app, after, time) { row in
+            (devices: try row.value("devices"), last: try row.optional("last"))
+        }
+    }
+}

@@ -1,0 +1,131 @@
+import AsyncHTTPClient
+import Foundation
+import JWTKit
+import Logging
+import NIOCore
+import PostgresClient
+import ReloadWorkers
+import SampleProvider
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import WidgetDelivery
+
+/// A delivery with a database of its own, and a stand-in for Apple's service.
+struct DeliveryHarness: Sendable {
+    static let topic = "com.example.bank\(APNsAddress.topicSuffix)"
+
+    let store: TestStore
+    let service: DeliveryService
+    let apns: APNsStandIn
+    let statistics: DeliveryStatistics
+    let configuration: DeliveryConfiguration
+
+    private var keys: DeviceTokenKeys { get throws { try #require(configuration.tokenKeys) } }
+
+    /// Registers a device by APNs.
+    @discardableResult
+    func register(
+        _ user: String = "u1", _ device: String = "d1", token: String = "0102030405060708", app: Int32 = 1,
+        at time: Timestamp = Timestamp(microseconds: 1)
+    ) async throws -> Int {
+        let address = APNsAddress(token: Hex.bytes(token) ?? [], environment: .production, topic: Self.topic)
+        let owner = DeviceTokenKeys.Owner(appID: app, user: user, device: device)
+        return try await write(
+            RegistrationWrite(
+                appID: app, user: user, device: device, time: time, isOrderedByArrival: false, channel: .apns(address),
+                token: keys.seal(address.token, for: owner)))
+    }
+
+    @discardableResult
+    func write(_ registration: RegistrationWrite) async throws -> Int {
+        let written = try await store.pool.query(.writeRegistrations([registration])).count
+        _ = try await store.pool.query(.releaseTokens(of: [registration]))
+        return written
+    }
+
+    /// Changes the content of every timeline, as the workers' store does.
+    func change(urgent: Bool = true) async throws {
+        try await store.sql(
+            """
+            WITH stored AS (
+                UPDATE timeline SET content_revision = nextval('token'), content = '{}', stored_at = now()
+                RETURNING id, user_id
+            )
+            INSERT INTO delivery_change (shared, urgent, timelines)
+            SELECT CASE WHEN user_id IS NULL THEN id END, \(urgent), array_agg(id ORDER BY id) FROM stored
+            GROUP BY CASE WHEN user_id IS NULL THEN id END
+            """)
+    }
+
+    /// Marks and tells until nothing is due.
+    func deliver() async throws {
+        while try await service.mark() {}
+        while try await service.tell() {}
+    }
+
+    /// Makes everything that waits due now.
+    func makeDue() async throws {
+        try await store.sql(
+            """
+            UPDATE registration SET listed_at = now() WHERE listed_at < 'infinity';
+            DELETE FROM delivery;
+            INSERT INTO delivery (app_id, due_at, ready_at, registrations)
+            SELECT app_id, listed_at, listed_at, array_agg(id ORDER BY id) FROM registration
+            WHERE listed_at < 'infinity' GROUP BY app_id, listed_at
+            """)
+    }
+
+    /// Number of devices that wait to be told.
+    func waiting() async throws -> Int {
+        try await store.integer("SELECT count(*) FROM registration WHERE listed_at < 'infinity'")
+    }
+}
+
+/// Lends a delivery whose window is nothing unless `configure` says otherwise.
+func withDelivery(
+    _ apps: [AppDefinition] = TestKinds.apps(),
+    configure: (inout DeliveryConfiguration) -> Void = { _ in },
+    _ body: (DeliveryHarness) async throws -> Void
+) async throws {
+    let apns = try await APNsStandIn.start()
+    var configuration = DeliveryConfiguration()
+    configuration.policy.window = .zero
+    configuration.tokenKeys = DeviceTokenKeys([.init(id: "k1", secret: Array(repeating: 9, count: 32))])
+    let key = APNsKey(teamID: "TEAM", keyID: "KEY", privateKeyPEM: ES256PrivateKey().pemRepresentation)
+    configuration.apnsKeys = [TestKinds.app: key]
+    for environment in APNsAddress.Environment.allCases { configuration.apnsURLs[environment] = apns.url }
+    configure(&configuration)
+    let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: try trusting(apns))
+    let statistics = DeliveryStatistics()
+    do {
+        try await withStore(apps) { store in
+            let egress = EgressGuard(try EgressPolicy(allowing: ["127.0.0.0/8"]))
+            let service = DeliveryService(
+                configuration: configuration, store: store.store, directory: DirectoryCache(pool: store.pool),
+                apns: http,
+                webhooks: http, egress: egress, statistics: statistics, logger: Logger(label: "test"))
+            try await body(
+                DeliveryHarness(
+                    store: store, service: service, apns: apns, statistics: statistics, configuration: configuration))
+        }
+    } catch {
+        try? await http.shutdown()
+        try? await apns.stop()
+        throw error
+    }
+    try await http.shutdown()
+    try await apns.stop()
+}
+
+/// The client's configuration, with the stand-in's authority in a file.
+private func trusting(_ apns: APNsStandIn) throws -> HTTPClient.Configuration {
+    let file = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-\(RandomID.make()).pem")
+    defer { try? FileManager.default.removeItem(at: file) }
+    try Data(apns.certificatePEM.utf8).write(to: file)
+    var limits = ConnectionLimits()
+    try limits.trust(roots: file.path)
+    return APNsClient.configuration(trusting: limits)
+}

@@ -1,0 +1,230 @@
+import PostgresClient
+import SampleProvider
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import WidgetDelivery
+
+@Suite("Pushes to devices", .timeLimit(.patience))
+struct PushTests {
+    @Test("A change is told to the devices that show it, once each")
+    func once() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.place([
+                .test("w1"), .test("w2", kind: "DueDate"), .test("w3", device: "d2"),
+                .test("w4", user: "u2", device: "d3"),
+            ])
+            try await delivery.register("u1", "d1", token: "0101010101010101")
+            try await delivery.register("u1", "d2", token: "0202020202020202")
+            try await delivery.change()
+            try await delivery.deliver()
+            let statistics = delivery.apns.statistics
+            #expect(statistics.byToken == ["0101010101010101": 1, "0202020202020202": 1])
+            #expect(statistics.refused.isEmpty)
+            #expect(try await delivery.waiting() == 0)
+            #expect(try await delivery.store.integer("SELECT count(*) FROM delivery") == 0)
+            #expect(try await delivery.store.integer("SELECT count(*) FROM registration WHERE answer = 200") == 2)
+            #expect(try await delivery.store.integer("SELECT sum(changes) FROM delivery_statistics") == 3)
+        }
+    }
+
+    @Test("Changes within the window are one push, and one that comes while it is sent is another")
+    func window() async throws {
+        try await withDelivery(configure: { $0.policy.window = .seconds(2) }) { delivery in
+            try await delivery.store.place([.test("w1"), .test("w2", kind: "DueDate")])
+            try await delivery.register()
+            try await delivery.change(urgent: false)
+            try await delivery.change(urgent: false)
+            try await delivery.deliver()
+            #expect(delivery.apns.statistics.received == 0)
+            #expect(try await delivery.store.integer("SELECT changed FROM registration") == 2)
+            try await delivery.makeDue()
+            let claimed = try await delivery.store.pool.query(.claimDeliveries(lists: 1, lease: .seconds(60)))
+            let device = try #require(claimed.first?.device)
+            try await delivery.change(urgent: false)
+            _ = try await delivery.service.mark()
+            let settlement = DeliveryOutcome(verdict: .accepted, answer: 200).settlement(
+                of: device, at: device.claimedAt, resting: nil, policy: delivery.configuration.policy, jitter: 0)
+            _ = try await delivery.store.pool.query(.settleDeliveries([settlement], window: .seconds(2)))
+            #expect(try await delivery.store.integer("SELECT changed - sent FROM registration") == 1)
+            #expect(try await delivery.waiting() == 1)
+        }
+    }
+
+    @Test("A second push waits for the spacing, unless a person waits for the change")
+    func spacing() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.place([.test("w1")])
+            try await delivery.register()
+            try await delivery.change(urgent: false)
+            try await delivery.deliver()
+            try await delivery.change(urgent: false)
+            try await delivery.deliver()
+            #expect(delivery.apns.statistics.accepted == 1)
+            #expect(try await delivery.waiting() == 1)
+            try await delivery.change(urgent: true)
+            try await delivery.deliver()
+            #expect(delivery.apns.statistics.accepted == 2)
+            #expect(try await delivery.waiting() == 0)
+        }
+    }
+
+    @Test("Nothing is sent for what the device has fetched")
+    func fetched() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.place([.test("w1"), .test("w2", kind: "DueDate")])
+            try await delivery.register()
+            try await delivery.change()
+            while try await delivery.service.mark() {}
+            try await delivery.store.sql(
+                """
+                UPDATE registration SET fetched_at = now(),
+                    fetched_timelines = ARRAY(SELECT id FROM timeline ORDER BY id),
+                    fetched_revisions = ARRAY(SELECT content_revision FROM timeline ORDER BY id)
+                """)
+            try await delivery.deliver()
+            #expect(delivery.apns.statistics.received == 0)
+            #expect(delivery.statistics.snapshot.spared == 1)
+            #expect(try await delivery.waiting() == 0)
+        }
+    }
+
+    @Test("A dead token is forgotten, unless the device was registered later")
+    func forgotten() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.place([.test("w1"), .test("w2", device: "d2")])
+            let since = Timestamp(microseconds: 10_000_000)
+            try await delivery.register("u1", "d1", token: "0101010101010101", at: Timestamp(microseconds: 5))
+            try await delivery.register("u1", "d2", token: "0202020202020202", at: Timestamp(microseconds: 20_000_000))
+            delivery.apns.set { _ in .answer(APNsAnswer(status: 410, reason: "Unregistered", since: since)) }
+            try await delivery.change()
+            try await delivery.deliver()
+            #expect(
+                try await delivery.store.integer(
+                    "SELECT count(*) FROM registration WHERE channel = 0 AND token IS NULL AND device_id = 'd1'") == 1)
+            #expect(try await delivery.waiting() == 1)
+            // The answer about the old token does not touch the new one.
+            try await delivery.register("u1", "d1", token: "0303030303030303", at: Timestamp(microseconds: 30_000_000))
+            delivery.apns.set(nil)
+            try await delivery.makeDue()
+            try await delivery.deliver()
+            #expect(Set(delivery.apns.statistics.byToken.keys) == ["0202020202020202", "0303030303030303"])
+        }
+    }
+
+    @Test("A token of a device that another user signs in on is the new user's alone")
+    func moved() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.place([.test("w1"), .test("w2", user: "u2")])
+            try await delivery.register("u1", at: Timestamp(microseconds: 1))
+            try await delivery.register("u2", at: Timestamp(microseconds: 2))
+            try await delivery.change()
+            try await delivery.deliver()
+            #expect(delivery.apns.statistics.accepted == 1)
+            #expect(
+                try await delivery.store.integer("SELECT count(*) FROM registration WHERE token IS NOT NULL") == 1)
+            // An older event brings nothing back.
+            #expect(try await delivery.register("u2", at: Timestamp(microseconds: 1)) == 0)
+        }
+    }
+
+    @Test(
+        "After a fault, the change is told by a later push",
+        arguments: [
+            APNsStandIn.Fault.answer(APNsAnswer(status: 503, reason: "ServiceUnavailable")),
+            .answer(APNsAnswer(status: 429, reason: "TooManyRequests", retryAfter: .seconds(9))),
+            .answer(APNsAnswer(status: 400, reason: "DeviceTokenNotForTopic")),
+            .answer(APNsAnswer(status: 403, reason: "InvalidProviderToken")), .reset, .goAway, .hang,
+        ])
+    func faults(_ fault: APNsStandIn.Fault) async throws {
+        try await withDelivery(configure: {
+            $0.timeout = .milliseconds(500)
+            $0.restBackoff = Backoff(base: .microseconds(1), cap: .microseconds(1))
+        }) { delivery in
+            try await delivery.store.place([.test("w1")])
+            try await delivery.register()
+            delivery.apns.set { _ in fault }
+            try await delivery.change()
+            try await delivery.deliver()
+            #expect(delivery.apns.statistics.accepted == 0)
+            #expect(try await delivery.waiting() == 1)
+            #expect(try await delivery.store.integer("SELECT changed - sent FROM registration") == 1)
+            delivery.apns.set(nil)
+            // A rest that the service asks for outlasts the test.
+            guard case .answer(let answer) = fault, answer.status == 403 else {
+                try await delivery.makeDue()
+                try await delivery.deliver()
+                #expect(delivery.apns.statistics.accepted == 1)
+                return
+            }
+        }
+    }
+
+    @Test("While a topic rests nothing is sent to it, and nothing is lost")
+    func rest() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.place([.test("w1"), .test("w2", device: "d2")])
+            try await delivery.register("u1", "d1", token: "0101010101010101")
+            delivery.apns.set { _ in .answer(APNsAnswer(status: 503)) }
+            try await delivery.change()
+            try await delivery.deliver()
+            try await delivery.register("u1", "d2", token: "0202020202020202")
+            try await delivery.change()
+            try await delivery.deliver()
+            #expect(delivery.apns.statistics.received == 1)
+            #expect(try await delivery.waiting() == 2)
+        }
+    }
+
+    @Test("A shared timeline is walked in chunks, and each of its devices is told once")
+    func shared() async throws {
+        try await withDelivery(configure: { $0.chunk = 10 }) { delivery in
+            try await delivery.store.place(
+                (0..<35).map { .test("w\($0)", user: "u\($0)", device: "d\($0)", kind: "Weather") })
+            for index in 0..<35 {
+                try await delivery.register(
+                    "u\(index)", "d\(index)", token: "00000000000000" + Hex.text([UInt8(index)]))
+            }
+            try await delivery.change()
+            try await delivery.deliver()
+            let counts = delivery.apns.statistics.byToken.values
+            #expect(counts.count == 35 && counts.allSatisfy { $0 == 1 })
+            #expect(try await delivery.store.integer("SELECT count(*) FROM delivery_change") == 0)
+        }
+    }
+
+    @Test("A list whose process has died is told by another one when its lease ends")
+    func died() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.place([.test("w1")])
+            try await delivery.register()
+            try await delivery.change()
+            while try await delivery.service.mark() {}
+            let claimed = try await delivery.store.pool.query(.claimDeliveries(lists: 1, lease: .seconds(60)))
+            let device = try #require(claimed.first?.device)
+            try await delivery.deliver()
+            #expect(delivery.apns.statistics.received == 0)
+            try await delivery.store.sql("UPDATE delivery SET ready_at = now()")
+            try await delivery.deliver()
+            #expect(delivery.apns.statistics.accepted == 1)
+            // The first one's result comes too late to change anything.
+            let late = DeliveryOutcome(verdict: .forget(since: nil), answer: 410).settlement(
+                of: device, at: device.claimedAt, resting: nil, policy: DeliveryPolicy(), jitter: 0)
+            #expect(try await delivery.store.pool.query(.settleDeliveries([late], window: .zero)).isEmpty)
+            #expect(try await delivery.store.integer("SELECT count(*) FROM registration WHERE channel = 1") == 1)
+        }
+    }
+
+    @Test("Another app's change is not told")
+    func tenants() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.place([.test("w1", app: TestKinds.otherApp)])
+            try await delivery.register()
+            try await delivery.change()
+            try await delivery.deliver()
+            #expect(delivery.apns.statistics.received == 0)
+        }
+    }
+}
