@@ -73,6 +73,31 @@ extension WidgetCenter {
 }
 
 extension WidgetEvent {
+    // MARK: Devices
+
+    /// A device is to be told, by Apple's push notification service, when the user's widgets on it have changed.
+    ///
+    /// - Parameters:
+    ///   - token: the app's token on the device.
+    ///   - topic: the app's bundle id followed by `.push-type.widgets`.
+    ///   - isSandbox: whether the token is one of Apple's sandbox.
+    public static func deviceRegistered(
+        _ device: String, of user: String, token: [UInt8], topic: String, isSandbox: Bool = false
+    ) -> WidgetEvent {
+        let address = APNsAddress(token: token, environment: isSandbox ? .sandbox : .production, topic: topic)
+        return WidgetEvent(.person(.registered(device: device, user: user, .apns(address))))
+    }
+
+    /// A device whose app's backend is to be told by its webhook.
+    public static func deviceRegistered(_ device: String, of user: String) -> WidgetEvent {
+        WidgetEvent(.person(.registered(device: device, user: user, .webhook)))
+    }
+
+    /// A device is told of changes no longer.
+    public static func deviceUnregistered(_ device: String, of user: String) -> WidgetEvent {
+        WidgetEvent(.person(.registered(device: device, user: user, nil)))
+    }
+
     // MARK: Stacks, shortcuts and interactions
 
     /// A person made, arranged or removed a stack.
@@ -121,6 +146,8 @@ extension WidgetEvent {
 enum PersonContent: Hashable, Sendable {
     case stack(WidgetCenter.Stack)
     case turned(stack: String, user: String, device: String, widget: String)
+    /// Nil: the device is registered no longer.
+    case registered(device: String, user: String, DeliveryChannel?)
     case shortcuts([WidgetCenter.RelevantShortcut], user: String, device: String?)
     case viewed(
         kind: String, configuration: [String: WidgetCenter.Value], user: String, device: String?, timeZone: String?)
@@ -146,6 +173,10 @@ enum PersonContent: Hashable, Sendable {
                     suggestions: stack.suggestions))
         case .turned(let stack, let user, let device, let widget):
             return .stackTurned(app: app, user: user, device: device, stack: stack, widget: widget)
+        case .registered(let device, let user, let channel):
+            guard let channel else { return .deviceUnregistered(app: app, user: user, device: device) }
+            return .deviceRegistered(
+                app: app, DeviceRegistration(user: user, device: device, channel: channel))
         case .shortcuts(let shortcuts, let user, let device):
             var models: [RelevantShortcut] = []
             for shortcut in shortcuts {

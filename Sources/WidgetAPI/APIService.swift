@@ -54,6 +54,7 @@ package final class APIService: Service {
             logger: logger, onListening: onListening)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { [resources] in await resources.keys?.run() }
+            if let fetches = resources.fetches { group.addTask { await fetches.run() } }
             if resources.keys != nil { group.addTask { [outcomePoll] in await outcomePoll.run() } }
             // Waiting requests end at once, so that the server can stop.
             try await withGracefulShutdownHandler {

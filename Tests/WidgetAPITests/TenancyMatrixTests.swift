@@ -79,6 +79,9 @@ struct TenancyMatrixTests {
         "turnStack": Rule(foreign: .forbidden, body: ["device": "d1", "widget": "w1"], status: 202),
         "replaceShortcuts": Rule(foreign: .forbidden, body: ["shortcuts": []], status: 202),
         "donateInteraction": Rule(foreign: .forbidden, body: ["kind": "Purchases"], status: 202),
+        "listDevices": Rule(foreign: .notFound),
+        "registerDevice": Rule(foreign: .forbidden, body: ["channel": ["webhook": true]], status: 202),
+        "unregisterDevice": Rule(foreign: .forbidden, status: 202),
         "changeEnvironment": Rule(foreign: .forbidden, body: ["environment": environment], status: 202),
         "watchDevice": Rule(foreign: .silent, query: "?for=1"),
         "requestReload": Rule(

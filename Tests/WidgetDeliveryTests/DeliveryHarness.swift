@@ -84,20 +84,27 @@ struct DeliveryHarness: Sendable {
     }
 }
 
-/// Lends a delivery whose window is nothing unless `configure` says otherwise.
+extension DeliveryConfiguration {
+    /// A configuration without a window, as changed.
+    static func test(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> DeliveryConfiguration {
+        var configuration = DeliveryConfiguration()
+        configuration.policy.window = .zero
+        change(&configuration)
+        return configuration
+    }
+}
+
+/// Lends a delivery.
 func withDelivery(
-    _ apps: [AppDefinition] = TestKinds.apps(),
-    configure: (inout DeliveryConfiguration) -> Void = { _ in },
+    _ configuration: DeliveryConfiguration = .test(), _ apps: [AppDefinition] = TestKinds.apps(),
     _ body: (DeliveryHarness) async throws -> Void
 ) async throws {
     let apns = try await APNsStandIn.start()
-    var configuration = DeliveryConfiguration()
-    configuration.policy.window = .zero
+    var configuration = configuration
     configuration.tokenKeys = DeviceTokenKeys([.init(id: "k1", secret: Array(repeating: 9, count: 32))])
     let key = APNsKey(teamID: "TEAM", keyID: "KEY", privateKeyPEM: ES256PrivateKey().pemRepresentation)
     configuration.apnsKeys = [TestKinds.app: key]
     for environment in APNsAddress.Environment.allCases { configuration.apnsURLs[environment] = apns.url }
-    configure(&configuration)
     let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: try trusting(apns))
     let statistics = DeliveryStatistics()
     do {

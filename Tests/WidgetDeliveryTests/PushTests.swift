@@ -32,7 +32,7 @@ struct PushTests {
 
     @Test("Changes within the window are one push, and one that comes while it is sent is another")
     func window() async throws {
-        try await withDelivery(configure: { $0.policy.window = .seconds(2) }) { delivery in
+        try await withDelivery(.test { $0.policy.window = .seconds(2) }) { delivery in
             try await delivery.store.place([.test("w1"), .test("w2", kind: "DueDate")])
             try await delivery.register()
             try await delivery.change(urgent: false)
@@ -139,10 +139,12 @@ struct PushTests {
             .answer(APNsAnswer(status: 403, reason: "InvalidProviderToken")), .reset, .goAway, .hang,
         ])
     func faults(_ fault: APNsStandIn.Fault) async throws {
-        try await withDelivery(configure: {
-            $0.timeout = .milliseconds(500)
-            $0.restBackoff = Backoff(base: .microseconds(1), cap: .microseconds(1))
-        }) { delivery in
+        try await withDelivery(
+            .test {
+                $0.timeout = .milliseconds(500)
+                $0.restBackoff = Backoff(base: .microseconds(1), cap: .microseconds(1))
+            }
+        ) { delivery in
             try await delivery.store.place([.test("w1")])
             try await delivery.register()
             delivery.apns.set { _ in fault }
@@ -180,7 +182,7 @@ struct PushTests {
 
     @Test("A shared timeline is walked in chunks, and each of its devices is told once")
     func shared() async throws {
-        try await withDelivery(configure: { $0.chunk = 10 }) { delivery in
+        try await withDelivery(.test { $0.chunk = 10 }) { delivery in
             try await delivery.store.place(
                 (0..<35).map { .test("w\($0)", user: "u\($0)", device: "d\($0)", kind: "Weather") })
             for index in 0..<35 {

@@ -142,7 +142,7 @@ struct EventDecoderTests {
         #expect(EventTopic.allCases.map(\.defaultName) == names)
         #expect(EventTopic.pushes.types == [.pushReceived])
         #expect(EventTopic.appChanges.types == [.appChanged, .reloadRequested])
-        #expect(EventTopic.widgets.types.count == 7)
+        #expect(EventTopic.widgets.types.count == 9)
         #expect(EventTopic.donations.types == [.shortcutsReplaced, .interactionDonated])
         for type in EventType.allCases {
             for topic in EventTopic.allCases where topic != type.topic {

@@ -175,6 +175,9 @@ extension FreshetNode {
             resources.askProvider = { url, secrets in await probe.trial(url, secrets: secrets) }
             resources.configurations = configurations
             resources.ingest = settings.ingestConfiguration
+            resources.fetches = FetchRecorder(
+                store: WidgetStore(pool: pool), directory: directory, objective: settings.delivery.objective,
+                logger: logger)
             return resources
         }
 

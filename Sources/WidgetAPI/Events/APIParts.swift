@@ -23,6 +23,8 @@ package struct APIResources: Sendable {
     package var configurations: (any ConfigurationProvider)?
     /// Rules by which dead letters are replayed.
     package var ingest = IngestConfiguration()
+    /// Records what devices have been served; nil: nobody asks.
+    package var fetches: FetchRecorder?
 
     package init(
         keys: TokenKeyStore? = nil, events: EventOutlet? = nil,

@@ -9,7 +9,8 @@ struct APIRoutes: Sendable {
         all =
             KindRoutes(parts: parts).all + WidgetRoutes(parts: parts).all
             + ConfigurationRoutes(parts: parts).all + TimelineRoutes(parts: parts).all
-            + StackRoutes(parts: parts).all + DeviceRoutes(parts: parts).all + ReloadRoutes(parts: parts).all
+            + StackRoutes(parts: parts).all + DeviceRoutes(parts: parts).all
+            + RegistrationRoutes(parts: parts).all + ReloadRoutes(parts: parts).all
             + OperatorRoutes(parts: parts).all
             + EventRoutes(parts: parts).all
             + DeadLetterRoutes(parts: parts).all + ProviderRoutes(parts: parts).all

@@ -46,6 +46,9 @@ struct TimelineRoutes: Sendable {
         let found = Dictionary(try await parts.store.query(statement).map { (Array($0.widget.utf8), $0.timeline) }) {
             $1
         }
+        for widget in widgets {
+            if let timeline = found[Array(widget.utf8)] { noteServed(timeline, widget, at, call) }
+        }
         let results = widgets.map { Self.result($0, found[Array($0.utf8)] ?? .removed, at, known) }
         return Response(json: Array(#"{"results":["#.utf8) + results.joined(separator: ",".utf8) + Array("]}".utf8))
     }
@@ -88,10 +91,16 @@ struct TimelineRoutes: Sendable {
             let id: TimelineID
             switch found {
             case .known(let shown):
-                guard left > .zero else { return notModified(shown) }
+                guard left > .zero else {
+                    noteServed(.known(shown), widget, at, call)
+                    return notModified(shown)
+                }
                 id = shown.id
             case .timeline(let timeline):
-                guard left > .zero, timeline.content == nil else { return answer(timeline, at, known) }
+                guard left > .zero, timeline.content == nil else {
+                    noteServed(.timeline(timeline), widget, at, call)
+                    return answer(timeline, at, known)
+                }
                 id = timeline.id
             case .removed: throw Problem.notFound
             case nil:
@@ -109,6 +118,18 @@ struct TimelineRoutes: Sendable {
             }
             guard hadWatch, let watch else { continue }
             isOver = try await self.wait(watch, until: deadline, call) == .ended
+        }
+    }
+
+    /// Notes that a widget's device has been served its present content.
+    private func noteServed(_ timeline: PolledTimeline, _ widget: String, _ at: Timestamp?, _ call: APICall) {
+        guard at == nil else { return }
+        switch timeline {
+        case .removed: break
+        case .known(let shown):
+            parts.resources.fetches?.served(app: call.app, widget: widget, revision: shown.revision)
+        case .timeline(let detail):
+            parts.resources.fetches?.served(app: call.app, widget: widget, revision: detail.revision)
         }
     }
 

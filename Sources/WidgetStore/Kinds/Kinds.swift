@@ -27,6 +27,8 @@ package struct RegisteredApp: Sendable {
     package let signingSecret: [UInt8]
     /// The previous secret while it is still valid.
     package var previousSecret: [UInt8]?
+    /// Whether it ever had a device that is told of changes.
+    package var delivers = false
 
     /// Valid secrets, the newest first.
     package var signingSecrets: [[UInt8]] { [signingSecret] + (previousSecret.map { [$0] } ?? []) }
@@ -60,7 +62,7 @@ extension PostgresStatement where Self == Statements {
     package static func listApps() -> PostgresQuery<RegisteredApp> {
         PostgresQuery(
             """
-            SELECT a.id, a.name, a.developer_mode, a.signing_secret, p.secret
+            SELECT a.id, a.name, a.developer_mode, a.signing_secret, a.delivers, p.secret
             FROM app a LEFT JOIN previous_secret p ON p.app_id = a.id AND p.expires_at > now()
             ORDER BY a.name
             """
@@ -68,7 +70,7 @@ extension PostgresStatement where Self == Statements {
             RegisteredApp(
                 id: try row.value("id"), name: try row.value("name"), isDeveloperMode: try row.value("developer_mode"),
                 signingSecret: try row.value("signing_secret"),
-                previousSecret: try row.optional("secret"))
+                previousSecret: try row.optional("secret"), delivers: try row.value("delivers"))
         }
     }
 

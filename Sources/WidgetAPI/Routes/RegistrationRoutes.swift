@@ -1,0 +1,50 @@
+import HTTPTypes
+import Hummingbird
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+/// Routes of registered devices, which are told of changes.
+struct RegistrationRoutes: Sendable {
+    let parts: APIParts
+
+    var all: [APIRoute] {
+        [
+            APIRoute("listDevices", .get, "users/{user}/devices", .own(.widgetsRead), handle: list),
+            APIRoute(
+                "registerDevice", .put, "users/{user}/devices/{device}", .own(.widgetsWrite), query: ["wait"],
+                handle: register),
+            APIRoute(
+                "unregisterDevice", .delete, "users/{user}/devices/{device}", .own(.widgetsWrite), query: ["wait"],
+                handle: unregister),
+        ]
+    }
+
+    private func list(_ call: APICall) async throws -> Response {
+        let user = try call.path("user")
+        // A device must not learn whether another user exists.
+        if let own = call.user, !Text.equal(own, user) { throw Problem.notFound }
+        let devices = try await parts.store.query(.listRegistrations(app: call.app, user: user))
+        return Response(["devices": .array(devices.map(\.json))])
+    }
+
+    private func register(_ call: APICall) async throws -> Response {
+        let (user, device) = (try call.path("user"), try call.path("device"))
+        var body = EventBody(try await call.body(), members: ["app", "user", "device", "channel"])
+        body.bind("app", to: call.app)
+        body.bind("user", to: user)
+        body.bind("device", to: device)
+        return try await publish(try body.event(of: .deviceRegistered), call)
+    }
+
+    private func unregister(_ call: APICall) async throws -> Response {
+        let (user, device) = (try call.path("user"), try call.path("device"))
+        return try await publish(.deviceUnregistered(app: call.app, user: user, device: device), call)
+    }
+
+    private func publish(_ event: FreshetEvent, _ call: APICall) async throws -> Response {
+        var rules = EventRules(directory: parts.directory)
+        try await rules.check(event, call)
+        return try await parts.publish(event, for: call)
+    }
+}
