@@ -145,7 +145,8 @@ let package = Package(
             name: "freshet",
             dependencies: [
                 "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents",
-                "WidgetStore", "WidgetRepresentation", "ReloadIngest", "ReloadWorkers", "WidgetAPI", "FreshetClient",
+                "WidgetStore", "WidgetRepresentation", "ReloadIngest", "ReloadWorkers", "WidgetAPI", "WidgetDelivery",
+                "FreshetClient",
                 argumentParser, logging, lifecycle, httpClient, nio,
             ],
             swiftSettings: strict),
@@ -153,7 +154,8 @@ let package = Package(
             name: "freshet-load",
             dependencies: [
                 "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents",
-                "WidgetStore", "WidgetAPI", "FreshetClient", argumentParser, logging, lifecycle, httpClient, nio,
+                "WidgetStore", "WidgetAPI", "WidgetDelivery", "ReloadWorkers", "FreshetClient", argumentParser, logging,
+                lifecycle, httpClient, nio, jwt,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],

@@ -118,7 +118,8 @@ package final class FreshetNode: Sendable {
         let observed = observer.map {
             NodeMetrics(
                 registry: $0, settings: settings.metrics, roles: roles, pool: pool, directory: wiring.directory,
-                ingest: ingest?.service, workers: roles.runsWorkers ? statistics : nil, logger: logger)
+                ingest: ingest?.service, workers: roles.runsWorkers ? statistics : nil, delivery: deliveryStatistics,
+                logger: logger)
         }
 
         var front: [any Service] = []

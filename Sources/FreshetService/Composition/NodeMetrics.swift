@@ -6,6 +6,7 @@ import ReloadWorkers
 import Synchronization
 import Tracing
 package import WidgetAPI
+import WidgetDelivery
 import WidgetModel
 import WidgetStore
 
@@ -33,6 +34,7 @@ final class NodeMetrics: Sendable {
     private let pool: PostgresPool
     private let ingest: IngestService?
     private let workers: WorkerStatistics?
+    private let delivery: DeliveryStatistics?
     private let kinds: KindTotals
     private let bridge = MetricBridge()
     /// Providers whose breaker has been open since the process started. Locked during a scrape: totals must not go back.
@@ -40,7 +42,8 @@ final class NodeMetrics: Sendable {
 
     init(
         registry: PrometheusRegistry, settings: MetricsSettings, roles: ProcessRole, pool: PostgresPool,
-        directory: DirectoryCache, ingest: IngestService?, workers: WorkerStatistics?, logger: Logger
+        directory: DirectoryCache, ingest: IngestService?, workers: WorkerStatistics?, delivery: DeliveryStatistics?,
+        logger: Logger
     ) {
         let labels = KindLabels(directory: directory, limit: settings.kinds)
         sampler = StoreSampler(
@@ -50,6 +53,7 @@ final class NodeMetrics: Sendable {
         self.pool = pool
         self.ingest = ingest
         self.workers = workers
+        self.delivery = delivery
         kinds = KindTotals(labels)
         bridge.replace(MetricCatalogue.buildInfo, [([("version", FreshetNode.version), ("role", roles.rawValue)], 1)])
     }
@@ -60,6 +64,7 @@ final class NodeMetrics: Sendable {
             collectPool()
             if let ingest { collect(ingest) }
             if let workers { collect(workers.snapshot, &providers) }
+            if let delivery { collect(delivery.snapshot) }
         }
         return registry.text
     }
@@ -92,6 +97,18 @@ final class NodeMetrics: Sendable {
         bridge.set(MetricCatalogue.ingestHalted, Double(ingest.halts.count))
         bridge.set(MetricCatalogue.deadLetterQuotaUse, ingest.quotaUse)
         bridge.set(MetricCatalogue.ingestStanding, Double(ingest.status.standingPartitions))
+    }
+
+    private func collect(_ delivery: DeliveryStatistics.Snapshot) {
+        bridge.count(MetricCatalogue.deliveryMarked, delivery.marked)
+        bridge.count(MetricCatalogue.deliverySpared, delivery.spared)
+        bridge.count(MetricCatalogue.deliveryDatabaseErrors, delivery.databaseErrors)
+        bridge.count(MetricCatalogue.deliverySeconds, delivery.latencySum)
+        for (effect, count) in delivery.pushes {
+            bridge.count(MetricCatalogue.deliveryPushes, count, [("effect", effect)])
+        }
+        bridge.count(MetricCatalogue.deliveryWebhookDevices, delivery.webhookDevices, [("outcome", "accepted")])
+        bridge.count(MetricCatalogue.deliveryWebhookDevices, delivery.webhookFailures, [("outcome", "failed")])
     }
 
     private func collect(_ workers: WorkerStatistics.Snapshot, _ providers: inout Set<OpenBreaker>) {

@@ -33,7 +33,7 @@ final class StoreSampler: Service, CustomStringConvertible {
 
     /// Readings, each independent of the others.
     enum Sample: String, CaseIterable, Sendable {
-        case queues, ages, waiting, tables, snapshots, lag
+        case queues, ages, waiting, tables, snapshots, delivery, lag
     }
 
     init(
@@ -107,6 +107,7 @@ final class StoreSampler: Service, CustomStringConvertible {
                 bridge.set(MetricCatalogue.xminAge, Double(oldest.transactions))
                 bridge.set(MetricCatalogue.xminSeconds, oldest.seconds)
             }
+        case .delivery: try await readDelivery()
         case .lag: await ingest?.sampleLag()
         }
     }
@@ -159,6 +160,39 @@ final class StoreSampler: Service, CustomStringConvertible {
             DeadLetterCause.allCases.map { ([("cause", $0.rawValue)], count($0.rawValue)) })
         bridge.set(MetricCatalogue.sweepsWaiting, count(WaitingWork.sweeps))
         bridge.set(MetricCatalogue.divertedApps, count(WaitingWork.diversions))
+    }
+
+    private func readDelivery() async throws {
+        let apps = try await directory.directory(maximumAge: .seconds(60)).apps.values
+        guard apps.contains(where: \.delivers) else { return }
+        if let totals = try await pool.query(.deviceTotals(silentFor: .seconds(86_400))).first {
+            bridge.replace(
+                MetricCatalogue.devices,
+                [
+                    ([("state", "registered")], Double(totals.devices)),
+                    ([("state", "waiting")], Double(totals.waiting)),
+                    ([("state", "silent")], Double(totals.silent)),
+                ])
+        }
+        let failing = try await pool.query(.failingWebhooks())
+        bridge.replace(
+            MetricCatalogue.webhooks,
+            [
+                ([("state", "failing")], Double(failing.count { $0.disabledAt == nil })),
+                ([("state", "disabled")], Double(failing.count { $0.disabledAt != nil })),
+            ])
+        var rows: [(window: String, totals: DeliveryTotals)] = []
+        for hours in [1, 6] {
+            rows += try await pool.query(.deliveryTotals(hours: hours)).map { ("\(hours)h", $0) }
+        }
+        for (definition, value) in [
+            (MetricCatalogue.deliveryChanges, \DeliveryTotals.changes), (MetricCatalogue.deliveryFetched, \.fetched),
+            (MetricCatalogue.deliveryLate, \.late),
+        ] as [(MetricDefinition, KeyPath<DeliveryTotals, Int64>)] {
+            bridge.replace(
+                definition,
+                byKind(rows.map { ($0.totals.kindID, [("window", $0.window)], Double($0.totals[keyPath: value])) }))
+        }
     }
 
     private func readTables() async throws {

@@ -84,9 +84,9 @@ package struct DeviceTokenKeys: Hashable, Sendable {
 
     /// Device that a token belongs to.
     package struct Owner: Hashable, Sendable {
-        let appID: Int32
-        let user: String
-        let device: String
+        package let appID: Int32
+        package let user: String
+        package let device: String
 
         package init(appID: Int32, user: String, device: String) {
             self.appID = appID

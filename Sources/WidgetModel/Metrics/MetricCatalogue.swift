@@ -144,6 +144,43 @@ package struct MetricDefinitions: Sendable {
     package let stacksPublished = MetricDefinition(
         "freshet_stacks_published_total", .counter,
         "Schedules of stacks that Kafka has acknowledged, or whose suggestions were placed or removed.")
+
+    // MARK: Delivery
+
+    package let deliveryMarked = MetricDefinition(
+        "freshet_delivery_marked_total", .counter, "Devices that were marked for a change of their widgets.")
+    package let deliveryPushes = MetricDefinition(
+        "freshet_delivery_pushes_total", .counter, labels: ["effect"],
+        "Pushes by what their answer means; unanswered: the service was not reached; unusable: no key or token.")
+    package let deliverySeconds = MetricDefinition(
+        "freshet_delivery_seconds_total", .counter,
+        "Seconds from the first change to the acceptance of its push, of all accepted ones.")
+    package let deliverySpared = MetricDefinition(
+        "freshet_delivery_spared_total", .counter,
+        "Devices that had fetched the changes before they were told: nothing was sent.")
+    package let deliveryWebhookDevices = MetricDefinition(
+        "freshet_delivery_webhook_devices_total", .counter, labels: ["outcome"],
+        "Devices in requests of webhooks that were accepted, or failed.")
+    package let deliveryDatabaseErrors = MetricDefinition(
+        "freshet_delivery_database_errors_total", .counter, "Statements that failed and were tried again.")
+    package let devices = MetricDefinition(
+        "freshet_devices", .gauge, labels: ["state"],
+        "Registered devices; those that wait to be told; and those that were told a day ago and have fetched nothing since."
+    )
+    package let webhooks = MetricDefinition(
+        "freshet_delivery_webhooks", .gauge, labels: ["state"], "Webhooks that fail, and those that are disabled.")
+    package let deliveryChanges = MetricDefinition(
+        "freshet_delivery_changes", .gauge, labels: ["app", "kind", "window"],
+        "Changes of content within the window, counted for each widget on a registered device.")
+    package let deliveryFetched = MetricDefinition(
+        "freshet_delivery_fetched", .gauge, labels: ["app", "kind", "window"],
+        "First fetches of changed content by devices, within the window.")
+    package let deliveryLate = MetricDefinition(
+        "freshet_delivery_late", .gauge, labels: ["app", "kind", "window"],
+        "Those that were later than delivery.objective.")
+
+    // MARK: Workers
+
     package let databaseErrors = MetricDefinition(
         "freshet_workers_database_errors_total", .counter, "Statements that failed and were tried again.")
     package let gateTimelines = MetricDefinition(

@@ -62,4 +62,23 @@ extension PostgresStatement where Self == Statements {
                 fetchedAt: try row.optional("fetched_at"))
         }
     }
+
+    /// Apps and channels of the registered devices, and the keys of their tokens. Reads the whole table.
+    package static func registeredRoutes() -> PostgresQuery<
+        (app: String, channel: String, tokenKey: String?, devices: Int64)
+    > {
+        PostgresQuery(
+            """
+            SELECT a.name AS app, CASE r.channel WHEN 1 THEN 'apns' ELSE 'webhook' END AS channel, r.token_key,
+                   count(*) AS devices
+            FROM registration r JOIN app a ON a.id = r.app_id WHERE r.channel <> 0
+            GROUP BY a.name, r.channel, r.token_key ORDER BY a.name, r.channel, r.token_key
+            """
+        ) { row in
+            (
+                app: try row.value("app"), channel: try row.value("channel"), tokenKey: try row.optional("token_key"),
+                devices: try row.value("devices")
+            )
+        }
+    }
 }

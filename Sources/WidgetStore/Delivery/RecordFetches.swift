@@ -96,6 +96,9 @@ package struct DeliveryTotals: Hashable, Sendable {
     /// Numbers of fetches by power of two of milliseconds since the change.
     package let latencies: [Int64]
 
+    /// Changes that no device fetched before the next one, or has not fetched yet.
+    package var notFetched: Int64 { max(0, changes - fetched) }
+
     /// A quantile of the times from a change to its fetch, interpolated within a power of two; nil: there was none.
     package func latency(_ quantile: Double) -> Duration? {
         let total = latencies.reduce(0, +)
@@ -113,6 +116,18 @@ package struct DeliveryTotals: Hashable, Sendable {
         return .milliseconds(Int64(1) << Int64(latencies.count))
     }
 }
+
+/// Number of registered devices.
+package struct DeviceTotals: Hashable, Sendable {
+    package let devices: Int64
+    /// Those that wait to be told.
+    package let waiting: Int64
+    /// Those that were told and have fetched nothing since.
+    package let silent: Int64
+}
+
+/// Rows from which numbers of devices are estimated.
+private let sampledDevices = 50_000
 
 extension PostgresStatement where Self == Statements {
     /// Records what devices have fetched, at most once a minute for each device. Answers the indexes of those that were not
@@ -149,19 +164,25 @@ extension PostgresStatement where Self == Statements {
     }
 
     /// Number of registered devices, of those that wait to be told, and of those that were told and have fetched nothing since,
-    /// for longer than a time.
-    package static func deviceTotals(silentFor time: Duration) -> PostgresQuery<
-        (devices: Int64, waiting: Int64, silent: Int64)
-    > {
+    /// for longer than a time: an estimate of a part of the rows where there are many.
+    package static func deviceTotals(silentFor time: Duration) -> PostgresQuery<DeviceTotals> {
         PostgresQuery(
             """
-            SELECT count(*) AS devices, count(*) FILTER (WHERE r.changed > r.sent) AS waiting,
-                   count(*) FILTER (WHERE r.sent_at < now() - $1::int8 * interval '1 millisecond'
-                       AND (r.fetched_at IS NULL OR r.fetched_at < r.sent_at)) AS silent
-            FROM registration r WHERE r.channel <> 0
+            WITH share AS MATERIALIZED (
+                SELECT least(100, 100.0 * \(sampledDevices) / greatest(c.reltuples, 1))::real AS percent
+                FROM pg_class c WHERE c.oid = 'registration'::regclass
+            )
+            SELECT (count(*) * 100 / s.percent)::int8 AS devices,
+                   (count(*) FILTER (WHERE r.changed > r.sent) * 100 / s.percent)::int8 AS waiting,
+                   (count(*) FILTER (WHERE r.sent_at < now() - $1::int8 * interval '1 millisecond'
+                       AND (r.fetched_at IS NULL OR r.fetched_at < r.sent_at)) * 100 / s.percent)::int8 AS silent
+            FROM share s CROSS JOIN LATERAL (
+                SELECT * FROM registration TABLESAMPLE SYSTEM ((SELECT percent FROM share)) x WHERE x.channel <> 0
+            ) r GROUP BY s.percent
             """, time.wholeMilliseconds
         ) { row in
-            (devices: try row.value("devices"), waiting: try row.value("waiting"), silent: try row.value("silent"))
+            DeviceTotals(
+                devices: try row.value("devices"), waiting: try row.value("waiting"), silent: try row.value("silent"))
         }
     }
 

@@ -85,4 +85,30 @@ extension PostgresStatement where Self == Statements {
             (devices: try row.value("devices"), last: try row.optional("last"))
         }
     }
+
+    /// Number of stored tokens by the key that they are sealed with.
+    package static func tokenKeysInUse() -> PostgresQuery<(key: String, devices: Int64)> {
+        PostgresQuery(
+            """
+            SELECT r.token_key, count(*) AS devices FROM registration r WHERE r.token_key IS NOT NULL
+            GROUP BY r.token_key ORDER BY r.token_key
+            """
+        ) { row in (key: try row.value("token_key"), devices: try row.value("devices")) }
+    }
+}
+
+extension WidgetStore {
+    /// Has devices of an app told again; see ``PostgresStatement/relistDevices(app:after:toldSince:)``.
+    ///
+    /// - Returns: the number of devices.
+    package func relistDevices(app: String, toldSince time: Timestamp?) async throws -> Int {
+        var (count, previous) = (0, Int64(0))
+        while let chunk = try await query(.relistDevices(app: app, after: previous, toldSince: time)).first,
+            let last = chunk.last
+        {
+            count += Int(chunk.devices)
+            previous = last
+        }
+        return count
+    }
 }

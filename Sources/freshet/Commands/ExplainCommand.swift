@@ -69,10 +69,20 @@ struct ExplainCommand: StoreCommand {
         let events = await EventLookup(
             reader: reader, topics: settings.topics.inputs, sorts: settings.topics.inputSorts
         ).events(explanation.timeline?.causes ?? [], of: app)
-        let text = ExplanationText(widget: explanation, events: events, refused: refused, ignored: ignored)
+        let registered = try await store.query(
+            .listRegistrations(app: app, user: explanation.user, device: explanation.device)
+        ).first
+        let text = ExplanationText(
+            widget: explanation, events: events, refused: refused, ignored: ignored, registration: registered)
         output.print(
-            explanation.json(events: events, refused: refused, ignored: ignored),
+            Self.adding(registered, to: explanation.json(events: events, refused: refused, ignored: ignored)),
             or: text.lines.joined(separator: "\n"))
+    }
+
+    private static func adding(_ registration: Registration?, to json: JSONValue) -> JSONValue {
+        guard case .object(var object) = json else { return json }
+        object["delivery"] = registration?.json ?? .null
+        return .object(object)
     }
 
     private func showHistory(_ timeline: TimelineID?, _ settings: Settings) async throws {

@@ -296,6 +296,9 @@ extension KindsCommand {
                 stored and published because nothing visible had changed. LINTS are gaps under 5 min between entries, a \
                 single entry with atEnd, and reloads after a full hour.
 
+                Where devices are registered, a second table tells of their changes: how many were fetched, how many of these \
+                later than delivery.objective, and the time from change to fetch.
+
                 Examples:
                   freshet kinds stats --app com.example.bank
                   freshet kinds stats --app com.example.bank --days 7 --json
@@ -312,8 +315,12 @@ extension KindsCommand {
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let rows = try await store.query(.readKindStatistics(app: app, days: days))
             guard !rows.isEmpty else { throw try await KindLookup.notFound(nil, of: app, in: store) }
-            let report = KindReport(rows)
-            output.print(report.json(app: app, days: days), or: report.table.lines.joined(separator: "\n"))
+            let kinds = try await store.query(.listKinds(app: app))
+            let delivery = try await store.query(.deliveryTotals(hours: 24 * days)).compactMap { totals in
+                kinds.first { $0.id == totals.kindID }.map { ($0.definition.name, totals) }
+            }
+            let report = KindReport(rows, delivery: delivery)
+            output.print(report.json(app: app, days: days), or: report.text)
         }
     }
 }
@@ -327,8 +334,10 @@ struct KindReport {
     }
 
     private var kinds: [Kind] = []
+    private let delivery: [(kind: String, totals: DeliveryTotals)]
 
-    init(_ rows: [KindStatistics]) {
+    init(_ rows: [KindStatistics], delivery: [(kind: String, totals: DeliveryTotals)] = []) {
+        self.delivery = delivery
         for row in rows {
             if kinds.last.map({ !Text.equal($0.name, row.kind) }) ?? true {
                 kinds.append(Kind(name: row.kind, isRetired: row.isRetired))
@@ -337,6 +346,37 @@ struct KindReport {
             kinds[last].total = kinds[last].total + row.counters
             if let day = row.day { kinds[last].days.append((day, row.counters)) }
         }
+    }
+
+    /// The reloads, and below them the delivery to devices, if there is any.
+    var text: String {
+        let tables = delivery.isEmpty ? [table] : [table, deliveryTable]
+        return tables.map { $0.lines.joined(separator: "\n") }.joined(separator: "\n\n")
+    }
+
+    private var deliveryTable: TextTable {
+        var table = TextTable("KIND", "CHANGES", "FETCHED", "NOT FETCHED", "LATE", "P50", "P99")
+        for (kind, totals) in delivery {
+            func words(_ quantile: Double) -> String { totals.latency(quantile).map(\.words) ?? "-" }
+            table.add(
+                kind, "\(totals.changes)", "\(totals.fetched)", "\(totals.notFetched)", "\(totals.late)", words(0.5),
+                words(0.99))
+        }
+        return table
+    }
+
+    private var deliveryJSON: JSONValue {
+        .array(
+            delivery.map { kind, totals in
+                func milliseconds(_ quantile: Double) -> JSONValue {
+                    totals.latency(quantile).map { .count($0.wholeMilliseconds) } ?? .null
+                }
+                return [
+                    "kind": .string(kind), "changes": .count(totals.changes), "fetched": .count(totals.fetched),
+                    "late": .count(totals.late), "p50Milliseconds": milliseconds(0.5),
+                    "p99Milliseconds": milliseconds(0.99),
+                ]
+            })
     }
 
     var table: TextTable {
@@ -368,7 +408,7 @@ struct KindReport {
 
     func json(app: String, days: Int) -> JSONValue {
         [
-            "app": .string(app), "days": .count(days),
+            "app": .string(app), "days": .count(days), "delivery": deliveryJSON,
             "kinds": .array(
                 kinds.map { kind in
                     [

@@ -97,6 +97,7 @@ struct Doctor: Sendable {
             Check(name: "postgres") { try await checkPostgres(pool) },
             Check(name: "clock") { try await checkClock(pool) }, Check(name: "ingest") { try await checkIngest(pool) },
             Check(name: "providers") { try await checkProviders(pool) },
+            Check(name: "delivery") { try await checkDelivery(pool) },
         ]
     }
 

@@ -9,6 +9,8 @@ struct ExplanationText {
     let events: [ExplainedEvent]
     var refused: [RefusedRequest] = []
     var ignored: [EventOutcome] = []
+    /// The widget's device, if it is told of changes.
+    var registration: Registration?
     private var now: Timestamp { widget.readAt }
 
     var lines: [String] {
@@ -40,6 +42,26 @@ struct ExplanationText {
         if let content = timeline.content {
             add("stored", "revision \(content.revision), \(content.bytes) bytes, \(content.storedAt.words(from: now))")
         }
+        if let registration {
+            for (index, text) in told(registration).enumerated() { add(index == 0 ? "device" : "", text) }
+        }
+        return lines
+    }
+
+    private func told(_ device: Registration) -> [String] {
+        var lines: [String] = []
+        if let triedAt = device.triedAt {
+            let answer = device.answer.map { $0 == 0 ? "not reached" : "answered \($0)" } ?? ""
+            let reason = device.reason.map { " \($0)" } ?? ""
+            lines.append("told \(triedAt.words(from: now)) by \(device.channel): \(answer)\(reason)")
+        } else {
+            lines.append("never told, by \(device.channel)")
+        }
+        if device.waiting > 0 {
+            let when = device.nextAt.map { "to be told \($0.words(from: now))" } ?? "its channel is disabled"
+            lines.append("\(NumberText.counted(Int(device.waiting), "change")) waiting: \(when)")
+        }
+        lines.append(device.fetchedAt.map { "fetched \($0.words(from: now))" } ?? "has fetched nothing yet")
         return lines
     }
 

@@ -1,0 +1,292 @@
+import ArgumentParser
+import AsyncHTTPClient
+import Foundation
+import FreshetService
+import JWTKit
+import PostgresClient
+import ReloadWorkers
+import SampleProvider
+import Synchronization
+import WidgetDelivery
+import WidgetModel
+import WidgetStore
+
+struct LoadDeliveryCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "delivery",
+        abstract: "Pushes to registered devices: a change of all of them at once, then changes at a rate.",
+        discussion: """
+            Needs an empty PostgreSQL database (postgres.url). A stand-in for Apple's push service, HTTP/2 over TLS, runs \
+            in this process. First an HTTP client alone sends it as many pushes as there are devices. Then every device's \
+            content changes at once, and a service of the role delivery tells them: the result has the ratio of the two. \
+            Then content changes at --rate, and the latency is that from the change to the push.
+
+            Examples:
+              deploy/local/postgres run -- freshet-load delivery --devices 50000 --rate 5000
+            """)
+
+    @Option(help: "Devices, with a widget each.")
+    var devices = 50_000
+
+    @Option(help: "Changes a second; each device changes at most once in the time.")
+    var rate = 5_000
+
+    @Option(help: "Seconds for which content changes.")
+    var duration = 8
+
+    @Option(help: "Pushes in flight.")
+    var concurrency = 1_000
+
+    @OptionGroup var options: ScenarioOptions
+
+    func validate() throws {
+        try OptionRange.check("--devices", devices, in: 100...5_000_000)
+        try OptionRange.check("--duration", duration, in: 1...3_600)
+        try OptionRange.check("--rate", rate, in: 20...max(20, devices / duration))
+        try OptionRange.check("--concurrency", concurrency, in: 4...100_000)
+    }
+
+    func run() async throws {
+        let scenario = self
+        try await options.run(LoadTestEnvironment.Plan(inputPartitions: 1, outputPartitions: 1, seed: options.seed)) {
+            try await LoadDelivery(options: scenario).run($0)
+        }
+    }
+}
+
+/// Changes that devices are told of.
+private struct LoadDelivery: Sendable {
+    let options: LoadDeliveryCommand
+    private static let patience = Duration.seconds(120)
+    private static let team = "TEAM"
+    private static let keyID = "KEY"
+    private static let topic = LoadWorld.defaultApp + APNsAddress.topicSuffix
+
+    private var world: LoadWorld { LoadWorld(users: options.devices, kinds: 4) }
+
+    func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-load-\(RandomID.make())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let standIn = try await APNsStandIn.start(countsTokens: false)
+        let arrivals = Arrivals(devices: options.devices)
+        standIn.set { push in
+            arrivals.note(push.token)
+            return nil
+        }
+        try await world.place(in: environment.store, provider: environment.providerURL)
+        let rows = try await rows(environment)
+        let secret = Array((0..<32).map { _ in UInt8.random(in: 0...255) })
+        try await register(sealing: DeviceTokenKeys([.init(id: "load", secret: secret)]), environment)
+        await environment.checkpoint()
+
+        var result = LoadResult(scenario: "delivery")
+        let key = ES256PrivateKey().pemRepresentation
+        let keyFile = folder.appendingPathComponent("key.p8")
+        let roots = folder.appendingPathComponent("roots.pem")
+        try Data(key.utf8).write(to: keyFile)
+        try Data(standIn.certificatePEM.utf8).write(to: roots)
+        let bare = try await sendAlone(to: standIn, key: key, trusting: roots.path)
+
+        let service = try await environment.startService(
+            .delivery,
+            settings: [
+                "delivery.tokenKeys=load=\(Data(secret).base64EncodedString())",
+                "delivery.apnsKeys=\(LoadWorld.defaultApp)=\(Self.team)/\(Self.keyID)/\(keyFile.path)",
+                "delivery.apnsURL=\(standIn.url)", "delivery.trustRoots=\(roots.path)", "delivery.window=200ms",
+                "delivery.minimumSpacing=0s", "delivery.concurrency=\(options.concurrency)",
+            ])
+        let cpu = service.cpuSeconds ?? 0
+        let pushes = try await changeAll(rows, arrivals, environment)
+        result.serviceCPUSeconds = service.cpuSeconds.map { $0 - cpu }
+        result.latency = try await changeSome(rows, arrivals, environment)
+        result.peakResidentBytes = service.peakResidentBytes
+        result.events = options.devices
+        result.distinctTimelines = options.devices
+        result.wallSeconds = Double(options.devices) / pushes
+        result.lost = arrivals.missing
+        result.extras += [
+            ("pushesPerSecond", .rounded(pushes)), ("clientAlonePerSecond", .rounded(bare)),
+            ("pushesToClientAlone", .rounded(pushes / bare)),
+            ("duplicates", .count(arrivals.duplicates)), ("connections", .count(standIn.statistics.connections)),
+        ]
+        await environment.stop(service)
+        try await standIn.stop()
+        return result
+    }
+
+    // MARK: Devices
+
+    private func token(_ device: Int) -> [UInt8] {
+        (0..<32).map { $0 < 24 ? 0xF5 : UInt8(truncatingIfNeeded: device >> (8 * (31 - $0))) }
+    }
+
+    private func register(sealing keys: DeviceTokenKeys?, _ environment: LoadTestEnvironment) async throws {
+        guard let keys, let app = try await DirectoryCache(pool: environment.pool).refresh().apps[LoadWorld.defaultApp]
+        else { return }
+        for first in stride(from: 0, to: options.devices, by: 5_000) {
+            Terminal.progress("registering devices: \(first) of \(options.devices)")
+            let writes = try (first..<min(first + 5_000, options.devices)).map { device in
+                let address = APNsAddress(token: token(device), environment: .production, topic: Self.topic)
+                let owner = DeviceTokenKeys.Owner(appID: app.id, user: "u\(device)", device: "d\(device)")
+                return RegistrationWrite(
+                    appID: app.id, user: owner.user, device: owner.device, time: WallClock.now(),
+                    isOrderedByArrival: false, channel: .apns(address), token: try keys.seal(address.token, for: owner))
+            }
+            _ = try await environment.pool.query(.writeRegistrations(writes))
+        }
+    }
+
+    /// Row ids of the devices' timelines.
+    private func rows(_ environment: LoadTestEnvironment) async throws -> [Int64] {
+        var rows = Array(repeating: Int64(0), count: options.devices)
+        for first in stride(from: 0, to: options.devices, by: 20_000) {
+            let widgets = (first..<min(first + 20_000, options.devices)).map { "w\($0)" }
+            let found = try await environment.pool.query(
+                .timelinesOfWidgets(app: LoadWorld.defaultApp, widgets: widgets))
+            for (widget, row) in found {
+                if let device = Int(widget.dropFirst()) { rows[device] = row }
+            }
+        }
+        return rows
+    }
+
+    // MARK: Pushes
+
+    /// Sends a push to each device by the HTTP client alone; answers how many a second.
+    private func sendAlone(to standIn: APNsStandIn, key: String, trusting roots: String) async throws -> Double {
+        Terminal.progress("sending \(options.devices) pushes with the client alone")
+        var limits = ConnectionLimits()
+        try limits.trust(roots: roots)
+        let http = HTTPClient(
+            eventLoopGroupProvider: .singleton, configuration: APNsClient.configuration(trusting: limits))
+        let app = LoadWorld.defaultApp
+        let client = APNsClient(
+            http: http, urls: [.production: standIn.url],
+            tokens: ProviderTokens(
+                keys: [app: APNsKey(teamID: Self.team, keyID: Self.keyID, privateKeyPEM: key)]), timeout: .seconds(10))
+        let began = ContinuousClock.now
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for device in 0..<options.devices {
+                if device >= options.concurrency { try await group.next() }
+                let address = APNsAddress(token: token(device), environment: .production, topic: Self.topic)
+                group.addTask {
+                    let answer = try await client.send(APNsPush(app: app, address: address, isUrgent: true))
+                    guard answer.status == 200 else { throw CommandFailure(.failure, "answered \(answer.status)") }
+                }
+            }
+            try await group.waitForAll()
+        }
+        let seconds = began.duration(to: .now) / .seconds(1)
+        try await http.shutdown()
+        return Double(options.devices) / seconds
+    }
+
+    /// Has all devices change at once; answers the pushes a second.
+    private func changeAll(
+        _ rows: [Int64], _ arrivals: Arrivals, _ environment: LoadTestEnvironment
+    ) async throws -> Double {
+        arrivals.begin()
+        for first in stride(from: 0, to: rows.count, by: 5_000) {
+            let devices = first..<min(first + 5_000, rows.count)
+            arrivals.changed(devices)
+            _ = try await environment.pool.query(.noteChanges(of: Array(rows[devices])))
+        }
+        try await wait(for: arrivals, environment)
+        return Double(options.devices) / arrivals.span
+    }
+
+    /// Has devices change at the rate; answers the latency from the change to the push.
+    private func changeSome(
+        _ rows: [Int64], _ arrivals: Arrivals, _ environment: LoadTestEnvironment
+    ) async throws -> LatencySummary {
+        arrivals.begin()
+        let chunk = max(1, options.rate / 20)
+        let began = ContinuousClock.now
+        for index in 0..<(options.duration * 20) {
+            let devices = (index * chunk)..<min((index + 1) * chunk, rows.count)
+            guard !devices.isEmpty else { break }
+            try await Task.sleep(until: began + .milliseconds(50 * index), clock: .continuous)
+            arrivals.changed(devices)
+            _ = try await environment.pool.query(.noteChanges(of: Array(rows[devices])))
+        }
+        try await wait(for: arrivals, environment)
+        var histogram = LatencyHistogram()
+        for latency in arrivals.latencies { histogram.record(latency) }
+        return histogram.summary
+    }
+
+    private func wait(for arrivals: Arrivals, _ environment: LoadTestEnvironment) async throws {
+        var (missing, since) = (arrivals.missing, ContinuousClock.now)
+        while missing > 0, since.duration(to: .now) < Self.patience {
+            try environment.requireServices()
+            Terminal.progress("waiting for \(missing) pushes")
+            try await Task.sleep(for: .milliseconds(20))
+            let now = arrivals.missing
+            if now != missing { (missing, since) = (now, .now) }
+        }
+    }
+}
+
+/// Times at which devices changed and were told.
+private final class Arrivals: Sendable {
+    private struct State {
+        var changed: [ContinuousClock.Instant?]
+        var latencies: [Duration] = []
+        var missing = 0
+        var duplicates = 0
+        var first: ContinuousClock.Instant?
+        var last: ContinuousClock.Instant?
+        var isOn = false
+    }
+
+    private let state: Mutex<State>
+
+    init(devices: Int) {
+        state = Mutex(State(changed: Array(repeating: nil, count: devices)))
+    }
+
+    var missing: Int { state.withLock { $0.missing } }
+    var duplicates: Int { state.withLock { $0.duplicates } }
+    var latencies: [Duration] { state.withLock { $0.latencies } }
+
+    /// Seconds from the first change to the last push.
+    var span: Double {
+        state.withLock { state in
+            guard let first = state.first, let last = state.last else { return 0 }
+            return first.duration(to: last) / .seconds(1)
+        }
+    }
+
+    func begin() {
+        state.withLock { state in
+            state = State(changed: Array(repeating: nil, count: state.changed.count))
+            state.isOn = true
+        }
+    }
+
+    func changed(_ devices: Range<Int>) {
+        let now = ContinuousClock.now
+        state.withLock { state in
+            state.first = state.first ?? now
+            for device in devices { state.changed[device] = now }
+            state.missing += devices.count
+        }
+    }
+
+    func note(_ token: String) {
+        let now = ContinuousClock.now
+        guard let device = Int(token.suffix(16), radix: 16) else { return }
+        state.withLock { state in
+            guard state.isOn, state.changed.indices.contains(device) else { return }
+            guard let changed = state.changed[device] else {
+                state.duplicates += 1
+                return
+            }
+            state.changed[device] = nil
+            state.latencies.append(changed.duration(to: now))
+            state.missing -= 1
+            state.last = now
+        }
+    }
+}
