@@ -72,9 +72,10 @@ package struct APNsClient: Sendable {
         request.body = .bytes(ByteBuffer(string: Self.body))
         do {
             let response = try await http.execute(request, timeout: TimeAmount(timeout))
-            guard response.status != .ok else { return APNsAnswer(status: 200) }
+            // To its end in any case: a response that is dropped before resets its stream.
             let body = try await response.body.collect(upTo: Self.maximumAnswerBytes)
-            return answer(response, Array(body.readableBytesView))
+            return response.status == .ok
+                ? APNsAnswer(status: 200) : answer(response, Array(body.readableBytesView))
         } catch {
             try Task.checkCancellation()
             // The URL, which holds the device's token, is not part of these errors.

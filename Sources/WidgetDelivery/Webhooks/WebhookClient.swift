@@ -20,6 +20,8 @@ package struct WebhookClient: Sendable {
         package var isAccepted: Bool { problem == nil }
     }
 
+    private static let maximumAnswerBytes = 65_536
+
     private let http: HTTPClient
     private let egress: EgressGuard
     private let timeout: Duration
@@ -56,6 +58,8 @@ package struct WebhookClient: Sendable {
             request.body = .bytes(body)
             let response = try await http.execute(request, timeout: TimeAmount(timeout))
             let status = Int(response.status.code)
+            // To its end, so that the connection can be used again; what it says is of no interest.
+            _ = try? await response.body.collect(upTo: Self.maximumAnswerBytes)
             return Answer(
                 status: status, problem: (200..<300).contains(status) ? nil : "answered with status \(status)",
                 retryAfter: RetryAfter.delay(of: response.headers, now: now()))

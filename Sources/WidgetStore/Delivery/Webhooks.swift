@@ -10,6 +10,12 @@ package struct FailingWebhook: Hashable, Sendable {
     package let error: String
 }
 
+/// Number of stored tokens that are sealed with a key.
+package struct TokenKeyUse: Hashable, Sendable {
+    package let key: String
+    package let devices: Int64
+}
+
 /// Devices that wait for nothing but their channel.
 private let waiting = "r.channel <> 0 AND r.changed > r.sent AND r.listed_at = 'infinity'"
 
@@ -87,13 +93,13 @@ extension PostgresStatement where Self == Statements {
     }
 
     /// Number of stored tokens by the key that they are sealed with.
-    package static func tokenKeysInUse() -> PostgresQuery<(key: String, devices: Int64)> {
+    package static func tokenKeysInUse() -> PostgresQuery<TokenKeyUse> {
         PostgresQuery(
             """
             SELECT r.token_key, count(*) AS devices FROM registration r WHERE r.token_key IS NOT NULL
             GROUP BY r.token_key ORDER BY r.token_key
             """
-        ) { row in (key: try row.value("token_key"), devices: try row.value("devices")) }
+        ) { row in TokenKeyUse(key: try row.value("token_key"), devices: try row.value("devices")) }
     }
 }
 

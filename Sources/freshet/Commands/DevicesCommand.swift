@@ -55,13 +55,7 @@ struct DevicesCommand: AsyncParsableCommand {
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             output.print(
-                try await store.query(.failingWebhooks()),
-                { hook in
-                    [
-                        "app": .string(hook.app), "failingSince": .time(hook.failingSince),
-                        "disabledAt": hook.disabledAt.map(JSONValue.time) ?? .null, "error": .string(hook.error),
-                    ]
-                }, columns: "APP", "FAILING SINCE", "DISABLED", "ERROR"
+                try await store.query(.failingWebhooks()), \.json, columns: "APP", "FAILING SINCE", "DISABLED", "ERROR"
             ) { [$0.app, $0.failingSince.rfc3339, $0.disabledAt?.rfc3339 ?? "-", $0.error] }
         }
     }
@@ -134,9 +128,21 @@ struct DevicesCommand: AsyncParsableCommand {
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             output.print(
-                try await store.query(.tokenKeysInUse()),
-                { ["key": .string($0.key), "devices": .count($0.devices)] }, columns: "KEY", "DEVICES"
+                try await store.query(.tokenKeysInUse()), \.json, columns: "KEY", "DEVICES"
             ) { [$0.key, "\($0.devices)"] }
         }
     }
+}
+
+extension FailingWebhook {
+    fileprivate var json: JSONValue {
+        [
+            "app": .string(app), "failingSince": .time(failingSince),
+            "disabledAt": disabledAt.map(JSONValue.time) ?? .null, "error": .string(error),
+        ]
+    }
+}
+
+extension TokenKeyUse {
+    fileprivate var json: JSONValue { ["key": .string(key), "devices": .count(devices)] }
 }
