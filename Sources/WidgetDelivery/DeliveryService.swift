@@ -12,8 +12,8 @@ package import WidgetStore
 /// ends, so that a device may be told twice, but never not at all.
 package struct DeliveryService: Service {
     /// Claims that are worked on side by side, and most lists of one.
-    private static let tellers = 4
-    private static let listsPerClaim = 2
+    private static let tellers = 8
+    private static let listsPerClaim = 1
     /// Attempts that are settled in one statement.
     private static let settledAtOnce = 250
     private static let databaseAttempts = 5

@@ -105,7 +105,7 @@ final class NodeMetrics: Sendable {
         bridge.count(MetricCatalogue.deliveryDatabaseErrors, delivery.databaseErrors)
         bridge.count(MetricCatalogue.deliverySeconds, delivery.latencySum)
         for (effect, count) in delivery.pushes {
-            bridge.count(MetricCatalogue.deliveryPushes, count, [("effect", effect)])
+            bridge.count(MetricCatalogue.deliveryPushes, count, [("effect", effect.name)])
         }
         bridge.count(MetricCatalogue.deliveryWebhookDevices, delivery.webhookDevices, [("outcome", "accepted")])
         bridge.count(MetricCatalogue.deliveryWebhookDevices, delivery.webhookFailures, [("outcome", "failed")])

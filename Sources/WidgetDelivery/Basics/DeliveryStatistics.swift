@@ -1,4 +1,22 @@
 import Synchronization
+package import WidgetModel
+
+/// What became of a push.
+package enum PushEffect: Hashable, Sendable {
+    case answered(APNsAnswer.Effect)
+    /// The service was not reached.
+    case unanswered
+    /// It could not be sent: a key or a token cannot be used.
+    case unusable
+
+    package var name: String {
+        switch self {
+        case .answered(let effect): "\(effect)"
+        case .unanswered: "unanswered"
+        case .unusable: "unusable"
+        }
+    }
+}
 
 /// Counts of the delivery of one process.
 package final class DeliveryStatistics: Sendable {
@@ -7,7 +25,7 @@ package final class DeliveryStatistics: Sendable {
         package var marked = 0
         package var widgets = 0
         /// Pushes by effect of the answer, those without one among `unanswered`.
-        package var pushes: [String: Int] = [:]
+        package var pushes: [PushEffect: Int] = [:]
         /// Devices that a webhook has taken, and those that it has not.
         package var webhookDevices = 0
         package var webhookFailures = 0

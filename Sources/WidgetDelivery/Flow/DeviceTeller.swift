@@ -24,12 +24,12 @@ struct DeviceTeller: Sendable {
         let outcome: DeliveryOutcome
         switch try await answer(of: device) {
         case .success(let answer):
-            statistics.count { $0.pushes["\(answer.effect)", default: 0] += 1 }
+            statistics.count { $0.pushes[.answered(answer.effect), default: 0] += 1 }
             outcome = DeliveryOutcome(
                 verdict: answer.verdict, answer: answer.status, reason: answer.reason.isEmpty ? nil : answer.reason)
             report(answer, device)
         case .failure(let problem):
-            statistics.count { $0.pushes[problem.isOurs ? "unusable" : "unanswered", default: 0] += 1 }
+            statistics.count { $0.pushes[problem.isOurs ? .unusable : .unanswered, default: 0] += 1 }
             outcome = DeliveryOutcome(
                 verdict: problem.isOurs ? .retry(after: APNsAnswer.operatorsRest) : .rest(after: nil), answer: 0,
                 reason: problem.description)

@@ -46,12 +46,15 @@ private let claimSQL = """
     FROM leased l LEFT JOIN LATERAL (
         SELECT r.id, r.app_id, a.name AS app, a.developer_mode, r.user_id, r.device_id, r.channel, r.environment, r.topic,
                r.token_key, r.token, r.changed, r.changed_at, r.registered_at, r.attempts, r.budget,
-               EXISTS (SELECT FROM webhook h WHERE h.app_id = r.app_id AND h.disabled_at IS NOT NULL) AS disabled,
-               r.fetched_at >= r.changed_at AND NOT EXISTS (
+               CASE WHEN r.channel = 2 THEN EXISTS (
+                   SELECT FROM webhook h WHERE h.app_id = r.app_id AND h.disabled_at IS NOT NULL)
+               ELSE false END AS disabled,
+               CASE WHEN r.fetched_at >= r.changed_at THEN NOT EXISTS (
                    SELECT FROM widget w JOIN timeline t ON t.id = w.timeline_id
                    WHERE w.app_id = r.app_id AND w.device_id = r.device_id AND w.user_id = r.user_id
                        AND t.content_revision > coalesce(
-                           r.fetched_revisions[array_position(r.fetched_timelines, t.id)], 0)) AS fetched
+                           r.fetched_revisions[array_position(r.fetched_timelines, t.id)], 0))
+               ELSE false END AS fetched
         FROM unnest(l.registrations) i (id) JOIN registration r ON r.id = i.id JOIN app a ON a.id = r.app_id
         WHERE r.listed_at = l.due_at AND r.channel <> 0
     ) live ON true

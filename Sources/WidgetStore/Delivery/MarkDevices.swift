@@ -30,12 +30,12 @@ private let markDevicesSQL = """
              AND (w.app_id, w.id) > ((SELECT cursor_app FROM change), (SELECT cursor_widget FROM change))
          ORDER BY w.app_id, w.id LIMIT $1::int8)
     ), locked AS MATERIALIZED (
-        SELECT r.id, r.app_id, r.listed_at, greatest(r.retry_at, CASE
+        SELECT r.id, r.app_id, r.listed_at, d.kinds, greatest(r.retry_at, CASE
             WHEN c.urgent THEN now()
             WHEN r.eligible_at <= now() + $2::int8 * interval '1 millisecond'
                 THEN now() + $2::int8 * interval '1 millisecond'
             ELSE date_bin('1 second', r.eligible_at + interval '999 milliseconds', 'epoch') END) AS due_at
-        FROM (SELECT DISTINCT app_id, user_id, device_id FROM shown) d
+        FROM (SELECT app_id, user_id, device_id, array_agg(kind_id) AS kinds FROM shown GROUP BY 1, 2, 3) d
         JOIN registration r USING (app_id, user_id, device_id), change c
         WHERE r.channel <> 0
         ORDER BY r.id FOR NO KEY UPDATE OF r
@@ -54,9 +54,8 @@ private let markDevicesSQL = """
         RETURNING due_at
     ), counted AS (
         INSERT INTO delivery_statistics AS s (kind_id, hour, changes)
-        SELECT w.kind_id, date_trunc('hour', now()), count(*)
-        FROM shown w JOIN registration r USING (app_id, user_id, device_id) WHERE r.channel <> 0
-        GROUP BY w.kind_id ORDER BY w.kind_id
+        SELECT k.id, date_trunc('hour', now()), count(*) FROM locked l CROSS JOIN unnest(l.kinds) k (id)
+        GROUP BY k.id ORDER BY k.id
         ON CONFLICT (kind_id, hour) DO UPDATE SET changes = s.changes + excluded.changes
     ), ended AS (
         DELETE FROM delivery_change c USING change n WHERE c.id = n.id AND (SELECT count(*) FROM shown) < $1::int8

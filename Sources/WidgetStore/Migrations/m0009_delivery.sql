@@ -31,7 +31,7 @@ CREATE TABLE registration (
     budget bytea,
     fetched_timelines bigint[] NOT NULL DEFAULT '{}',
     fetched_revisions bigint[] NOT NULL DEFAULT '{}'
-) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.05);
+) WITH (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.05);
 
 CREATE UNIQUE INDEX registration_of_device ON registration (app_id, user_id, device_id);
 CREATE INDEX registration_by_token ON registration (app_id, token_digest) WHERE token_digest IS NOT NULL;
