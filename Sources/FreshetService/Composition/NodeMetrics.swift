@@ -104,8 +104,8 @@ final class NodeMetrics: Sendable {
         bridge.count(MetricCatalogue.deliverySpared, delivery.spared)
         bridge.count(MetricCatalogue.deliveryDatabaseErrors, delivery.databaseErrors)
         bridge.count(MetricCatalogue.deliverySeconds, delivery.latencySum)
-        for (effect, count) in delivery.pushes {
-            bridge.count(MetricCatalogue.deliveryPushes, count, [("effect", effect.name)])
+        for effect in PushEffect.all {
+            bridge.count(MetricCatalogue.deliveryPushes, delivery.pushes[effect] ?? 0, [("effect", effect.name)])
         }
         bridge.count(MetricCatalogue.deliveryWebhookDevices, delivery.webhookDevices, [("outcome", "accepted")])
         bridge.count(MetricCatalogue.deliveryWebhookDevices, delivery.webhookFailures, [("outcome", "failed")])

@@ -163,8 +163,6 @@ final class StoreSampler: Service, CustomStringConvertible {
     }
 
     private func readDelivery() async throws {
-        let apps = try await directory.directory(maximumAge: .seconds(60)).apps.values
-        guard apps.contains(where: \.delivers) else { return }
         if let totals = try await pool.query(.deviceTotals(silentFor: .seconds(86_400))).first {
             bridge.replace(
                 MetricCatalogue.devices,

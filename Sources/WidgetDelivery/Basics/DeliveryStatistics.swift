@@ -9,6 +9,8 @@ package enum PushEffect: Hashable, Sendable {
     /// It could not be sent: a key or a token cannot be used.
     case unusable
 
+    package static let all = APNsAnswer.Effect.allCases.map(PushEffect.answered) + [.unanswered, .unusable]
+
     package var name: String {
         switch self {
         case .answered(let effect): "\(effect)"

@@ -17,7 +17,7 @@ package struct APNsAnswer: Hashable, Sendable {
     }
 
     /// Effect of an answer.
-    package enum Effect: Hashable, Sendable {
+    package enum Effect: CaseIterable, Hashable, Sendable {
         case accepted
         /// The token is dead.
         case forget

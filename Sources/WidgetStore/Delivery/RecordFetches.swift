@@ -172,13 +172,13 @@ extension PostgresStatement where Self == Statements {
                 SELECT least(100, 100.0 * \(sampledDevices) / greatest(c.reltuples, 1))::real AS percent
                 FROM pg_class c WHERE c.oid = 'registration'::regclass
             )
-            SELECT (count(*) * 100 / s.percent)::int8 AS devices,
+            SELECT (count(r.id) * 100 / s.percent)::int8 AS devices,
                    (count(*) FILTER (WHERE r.changed > r.sent) * 100 / s.percent)::int8 AS waiting,
                    (count(*) FILTER (WHERE r.sent_at < now() - $1::int8 * interval '1 millisecond'
                        AND (r.fetched_at IS NULL OR r.fetched_at < r.sent_at)) * 100 / s.percent)::int8 AS silent
-            FROM share s CROSS JOIN LATERAL (
-                SELECT * FROM registration TABLESAMPLE SYSTEM ((SELECT percent FROM share)) x WHERE x.channel <> 0
-            ) r GROUP BY s.percent
+            FROM share s LEFT JOIN (
+                SELECT * FROM registration x TABLESAMPLE SYSTEM ((SELECT percent FROM share)) WHERE x.channel <> 0
+            ) r ON true GROUP BY s.percent
             """, time.wholeMilliseconds
         ) { row in
             DeviceTotals(

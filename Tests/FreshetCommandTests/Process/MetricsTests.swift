@@ -44,9 +44,17 @@ struct MetricsTests {
             #expect(try await installation.freshet("kinds", "apply", folder.path).status == 0)
             let (process, ready) = try await installation.run(
                 "--set", "health.port=0", "--set", "metrics.interval=1s", "--set", "workers.retryCap=1s",
-                "--set", "metrics.overdueAfter=100ms")
+                "--set", "metrics.overdueAfter=100ms", "--set",
+                "delivery.webhooks=\(Installation.app)=http://127.0.0.1:1/")
             let health = HealthProbe(port: Int(try #require(ready["healthPort"]?.numberValue?.int64)))
 
+            let device = DeviceRegistration(user: "user of w1", device: "device of w1", channel: .webhook)
+            try await installation.publish([
+                OutgoingEvent(.deviceRegistered(app: Installation.app, device), time: WallClock.now())
+            ])
+            try await eventually("the device is registered") {
+                try await installation.store.integer("SELECT count(*) FROM app WHERE delivers") == 1
+            }
             try await installation.publish(
                 (1...3).map { Self.placed("w\($0)", kind: "DueDate") }
                     + [Self.placed("w1 sick", app: Self.sick, kind: "Sick")])
@@ -74,6 +82,7 @@ struct MetricsTests {
                     && page.sum(MetricCatalogue.oldestOverdue.name) > 0
                     && page.sum(MetricCatalogue.deadLettersWaiting.name) == 1
                     && page.families[MetricCatalogue.kindOldestDue.name] != nil
+                    && page.sum(MetricCatalogue.deliveryChanges.name) > 0
             }
 
             let page = try await health.metricsPage()

@@ -43,7 +43,7 @@ struct SettingsProblemTests {
                 "workers.leese: unknown setting; expected \"workers.lease\" (did you mean it?) (from DIR/f.yaml:3:3)",
                 "workers.concurrency: is a list; expected one value (from DIR/f.yaml:4:16)",
                 "log: is a string; expected a mapping of settings (from DIR/f.yaml:6:6)",
-                "role: \"wrokers\" is not allowed; expected ingest, workers, api, all (from DIR/f.yaml:7:7)",
+                "role: \"wrokers\" is not allowed; expected ingest, workers, delivery, api, all (from DIR/f.yaml:7:7)",
                 "topics.pushes: \"a b\" is not allowed; expected 1 to 249 letters, digits, dots, underscores or "
                     + "hyphens (from FRESHET_TOPICS_PUSHES)",
                 "ingest.maximumBatch: \"many\" is not a whole number; expected 1 to 100000 "

@@ -144,6 +144,25 @@ struct StackPlanningTests {
         }
     }
 
+    @Test("Stored changes of an app with registered devices are noted, unchanged content and other apps' are not")
+    func notes() async throws {
+        try await withWorker { worker in
+            try await worker.store.place([.test("w1"), .test("w2", kind: "Weather")])
+            try await worker.drain()
+            #expect(try await worker.store.integer("SELECT count(*) FROM delivery_change") == 0)
+            try await worker.store.sql("UPDATE app SET delivers = true WHERE name = '\(TestKinds.app)'")
+            try await worker.store.markUser("u1", kind: "Purchases")
+            try await worker.drain()
+            #expect(try await worker.store.integer("SELECT count(*) FROM delivery_change") == 0)
+            worker.provider.respond { request in
+                .timelines(request.ids.map { .stubTimeline($0, content: ["n": .string(RandomID.make())]) })
+            }
+            try await worker.store.markUser("u1", kind: "Purchases")
+            try await worker.drain()
+            #expect(try await worker.store.integer("SELECT sum(cardinality(timelines)) FROM delivery_change") == 1)
+        }
+    }
+
     @Test("A schedule that Kafka does not take is published by a later turn")
     func unpublished() async throws {
         try await withStack { worker, planning, _ in

@@ -118,8 +118,9 @@ extension StubProvider.Request {
     init(body: [UInt8], headers: [String: String]) throws {
         let document = try JSONValue.parse(body)
         let kind = document["kind"]?.stringValue
-        // A question about a configuration is about a kind alone.
-        guard let items = document["requests"]?.arrayValue ?? (kind == nil ? nil : []) else {
+        // A question about a configuration is about a kind alone, and what a webhook is told about devices.
+        let isOther = kind != nil || document["devices"] != nil
+        guard let items = document["requests"]?.arrayValue ?? (isOther ? [] : nil) else {
             throw HTTPError(.badRequest)
         }
         kinds = items.compactMap { $0["kind"]?.stringValue ?? kind }
