@@ -59,7 +59,7 @@ struct ExplanationText {
         }
         if device.waiting > 0 {
             let when = device.nextAt.map { "to be told \($0.words(from: now))" } ?? "its channel is disabled"
-            lines.append("\(NumberText.counted(Int(device.waiting), "change")) waiting: \(when)")
+            lines.append("\(device.waiting) \(device.waiting == 1 ? "change" : "changes") waiting: \(when)")
         }
         lines.append(device.fetchedAt.map { "fetched \($0.words(from: now))" } ?? "has fetched nothing yet")
         return lines
