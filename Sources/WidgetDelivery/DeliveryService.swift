@@ -17,6 +17,9 @@ package struct DeliveryService: Service {
     /// Attempts that are settled in one statement.
     private static let settledAtOnce = 250
     private static let databaseAttempts = 5
+    /// Age at which statistics, and devices that are registered no longer, are deleted.
+    private static let retention = Duration.seconds(90 * 86_400)
+    private static let cleaningInterval = Duration.seconds(3_600)
 
     private let configuration: DeliveryConfiguration
     private let store: WidgetStore
@@ -55,6 +58,11 @@ package struct DeliveryService: Service {
                     group.addTask {
                         try await repeatedly("mark devices") {
                             while try await mark() {}
+                        }
+                    }
+                    group.addTask {
+                        try await repeatedly("delete old rows", every: Self.cleaningInterval) {
+                            _ = try await store.query(.deleteOldDelivery(olderThan: Self.retention))
                         }
                     }
                     // Several, so that a device that does not answer does not keep the others waiting.
@@ -141,14 +149,16 @@ package struct DeliveryService: Service {
         }
     }
 
-    private func repeatedly(_ what: String, _ body: () async throws -> Void) async throws {
+    private func repeatedly(
+        _ what: String, every interval: Duration? = nil, _ body: () async throws -> Void
+    ) async throws {
         var failures = 0
         while true {
             try Task.checkCancellation()
             do {
                 try await body()
                 failures = 0
-                try await clock.sleep(for: configuration.pollInterval * Double.random(in: 0.8...1.2))
+                try await clock.sleep(for: (interval ?? configuration.pollInterval) * Double.random(in: 0.8...1.2))
             } catch let error as PostgresError {
                 try Task.checkCancellation()
                 guard error.canPass else { throw error }

@@ -1,3 +1,4 @@
+import Crypto
 import JWTKit
 import NIOCore
 import NIOHTTP1
@@ -39,6 +40,8 @@ package final class APNsStandIn: Sendable {
         package var byToken: [String: Int] = [:]
         /// Answers by reason.
         package var refused: [String: Int] = [:]
+
+        package init() {}
     }
 
     private struct State {
@@ -53,6 +56,9 @@ package final class APNsStandIn: Sendable {
     private let countsTokens: Bool
     /// Of the authority that the client must trust.
     package let certificatePEM: String
+
+    /// A key of an app at the service, as Apple's `.p8` files hold it.
+    package static func makeKey() -> String { P256.Signing.PrivateKey().pemRepresentation }
 
     package var url: String { "https://localhost:\(channel.localAddress?.port ?? 0)" }
     package var statistics: Statistics { state.withLock { $0.statistics } }

@@ -63,6 +63,16 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
+    /// Number of devices that are still to be told of a change from before a time. Reads the whole table.
+    package static func waitingDevices(since time: Timestamp) -> PostgresQuery<Int64> {
+        PostgresQuery(
+            """
+            SELECT count(*) AS devices FROM registration r
+            WHERE r.channel <> 0 AND r.changed > r.sent AND r.changed_at < $1::timestamptz
+            """, time
+        ) { row in try row.value("devices") }
+    }
+
     /// Apps and channels of the registered devices, and the keys of their tokens. Reads the whole table.
     package static func registeredRoutes() -> PostgresQuery<
         (app: String, channel: String, tokenKey: String?, devices: Int64)

@@ -186,10 +186,19 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Deletes statistics that are older than a time.
-    package static func deleteOldDeliveryStatistics(olderThan age: Duration) -> PostgresQuery<Void> {
+    /// Deletes statistics, and devices that are registered no longer, that are older than a time; a part of them if there are
+    /// many.
+    package static func deleteOldDelivery(olderThan age: Duration) -> PostgresQuery<Void> {
         PostgresQuery(
-            "DELETE FROM delivery_statistics s WHERE s.hour < now() - $1::int8 * interval '1 millisecond'",
-            age.wholeMilliseconds)
+            """
+            WITH statistics AS (
+                DELETE FROM delivery_statistics s WHERE s.hour < now() - $1::int8 * interval '1 millisecond'
+            ), gone AS (
+                SELECT r.id FROM registration r
+                WHERE r.channel = 0 AND r.registered_at < now() - $1::int8 * interval '1 millisecond'
+                ORDER BY r.id LIMIT 10000 FOR UPDATE SKIP LOCKED
+            )
+            DELETE FROM registration r USING gone g WHERE r.id = g.id
+            """, age.wholeMilliseconds)
     }
 }

@@ -18,12 +18,14 @@ struct Demo: Sendable {
     private let provider: SampleProvider
     private let providerPort = ListeningPort()
     private let latency: DemoLatency
+    private let devices: DemoDevices
     private let output = DemoOutput()
     private let outcome: RunOutcome
     private let logger: Logger
 
-    init(plan: DemoPlan, settings: Settings, logger: Logger, outcome: RunOutcome) throws {
+    init(plan: DemoPlan, settings: Settings, devices: DemoDevices, logger: Logger, outcome: RunOutcome) throws {
         self.plan = plan
+        self.devices = devices
         self.settings = settings
         self.logger = logger
         self.outcome = outcome
@@ -90,6 +92,7 @@ struct Demo: Sendable {
             return (ingest?.events ?? 0) + (ingest?.deadLetters ?? 0)
         }
         var screen = try await watch.showing("placing widgets", screen, traffic) {
+            try await traffic.registerDevices()
             try await traffic.placeAll(applied: applied)
             try await settle(traffic)
         }
@@ -119,18 +122,34 @@ struct Demo: Sendable {
         }
     }
 
+    /// Waits until every device was told of what has changed until now, at most two minutes.
+    ///
+    /// - Returns: the number of devices that were not.
+    private func settleDevices() async throws -> Int64 {
+        let deadline = ContinuousClock.now + .seconds(120)
+        let now = try await node.store.query(.databaseTime()).first ?? WallClock.now()
+        while true {
+            let waiting: Int64 = try await node.store.query(.waitingDevices(since: now)).first ?? 0
+            guard waiting > 0, ContinuousClock.now < deadline else { return waiting }
+            try await Task.sleep(for: .milliseconds(200))
+        }
+    }
+
     private func judge(_ traffic: DemoTraffic, _ start: ContinuousClock.Instant) async throws -> DemoVerdict {
         guard let overview = try await node.store.query(.overview()).first else {
             throw CommandFailure(.failure, "PostgreSQL answered nothing")
         }
+        let waiting = try await settleDevices()
         let applied = try await node.store.appliedEvents()
         let output = output.snapshot
+        let told = try await node.store.query(.deviceTotals(silentFor: .zero)).first
         let lost = DemoVerdict.lost(
             overview: overview, output: output, events: (traffic.counts.events, applied), failures: traffic.failures,
-            expectedTimelines: plan.world.distinctTimelines)
+            expectedTimelines: plan.world.distinctTimelines, devicesWaiting: waiting)
         return DemoVerdict(
             eventsPublished: traffic.counts.events, eventsApplied: applied, overview: overview,
             provider: provider.statistics(), output: output, lost: lost, latency: latency.overall(),
+            devices: Int(told?.devices ?? 0), pushes: devices.standIn.statistics,
             seconds: start.duration(to: .now) / .seconds(1))
     }
 

@@ -36,8 +36,11 @@ struct DemoCommand: AsyncParsableCommand {
         if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.log.level = .warning }
         let logger = values.log.logger()
         let outcome = RunOutcome()
+        let devices = try await DemoDevices.start()
+        defer { devices.removeFiles() }
+        try devices.configure(&values)
         try await SignalScope.run(logger: logger) { [values, plan] scope in
-            let demo = try Demo(plan: plan, settings: values, logger: logger, outcome: outcome)
+            let demo = try Demo(plan: plan, settings: values, devices: devices, logger: logger, outcome: outcome)
             try await demo.prepare()
             try await scope.run(demo.services)
         }

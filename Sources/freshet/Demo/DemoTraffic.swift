@@ -10,6 +10,7 @@ import WidgetStore
 /// Publishes the demo's events, as the services of the apps would.
 final class DemoTraffic: Sendable {
     struct Counts: Sendable {
+        var registered = 0
         var placed = 0
         var targeted = 0
         var appChanges = 0
@@ -17,13 +18,15 @@ final class DemoTraffic: Sendable {
         var global = 0
         var views = 0
 
-        var events: Int { placed + targeted + appChanges + perKind + global + views }
+        var events: Int { registered + placed + targeted + appChanges + perKind + global + views }
     }
 
     private struct State {
         var counts = Counts()
         var failures = 0
     }
+
+    private static let registeredPeople = 500
 
     private let world: SampleWorld
     private let publisher: EventPublisher
@@ -42,6 +45,20 @@ final class DemoTraffic: Sendable {
 
     var counts: Counts { state.withLock { $0.counts } }
     var failures: Int { state.withLock { $0.failures } }
+
+    /// Registers the devices of some people in the bank's app.
+    func registerDevices() async throws {
+        let people = min(Self.registeredPeople, world.users)
+        await publish(
+            (0..<people).map { person in
+                let address = APNsAddress(
+                    token: Array("demo\(10_000_000 + person)".utf8), environment: .production, topic: DemoDevices.topic)
+                return .deviceRegistered(
+                    app: SampleWorld.bank,
+                    DeviceRegistration(user: world.user(person), device: "d\(person)", channel: .apns(address)))
+            })
+        count { $0.registered += people }
+    }
 
     /// Places all widgets; held back while ingest is far behind, since the embedded cluster keeps only 5 MiB a partition.
     func placeAll(applied: @Sendable () -> Int) async throws {

@@ -13,14 +13,17 @@ struct DemoVerdict: Sendable {
     var output: DemoOutput.Snapshot
     var lost: [String] = []
     var latency: DemoLatency.Summary
+    var devices = 0
+    var pushes = APNsStandIn.Statistics()
     var seconds: Double
 
     /// Compares what was requested with what has been rendered, stored and published.
     static func lost(
         overview: Overview, output: DemoOutput.Snapshot, events: (published: Int, applied: Int), failures: Int,
-        expectedTimelines: Int
+        expectedTimelines: Int, devicesWaiting: Int64 = 0
     ) -> [String] {
         var lost: [String] = []
+        if devicesWaiting > 0 { lost.append("\(devicesWaiting) devices wait to be told of changes") }
         if failures > 0 { lost.append("\(failures) events were not acknowledged by Kafka") }
         if events.applied != events.published {
             lost.append("\(events.published) events were published, \(events.applied) are applied")
@@ -42,10 +45,12 @@ struct DemoVerdict: Sendable {
 
     /// The summary, with where each number was read.
     func lines(counts: DemoTraffic.Counts) -> [String] {
+        let placed = "\(counts.registered) devices, \(counts.placed) placed"
+        let told = "\(pushes.byToken.count) of \(devices), \(pushes.accepted) pushes"
         var lines = [
             "",
             "Summary (read back from PostgreSQL, Kafka and the provider)",
-            "  events published            \(eventsPublished)   (\(counts.placed) placed, \(counts.targeted) targeted"
+            "  events published            \(eventsPublished)   (\(placed), \(counts.targeted) targeted"
                 + " pushes, \(counts.appChanges) app changes, \(counts.views) views,"
                 + " \(counts.perKind) per-kind and \(counts.global) global reloads)",
             "  events applied              \(eventsApplied)   (consumer positions in PostgreSQL)",
@@ -53,6 +58,7 @@ struct DemoVerdict: Sendable {
             "  timelines stored            \(overview.stored), stale \(overview.stale), due \(overview.due)   (PostgreSQL)",
             "  timelines published         \(output.messages) messages for \(output.revisions.count) timelines"
                 + "   (freshet.timelines)",
+            "  devices told                \(told)   (stand-in for APNs)",
             "  provider                    \(provider.requests) requests for \(provider.timelines) timelines,"
                 + " \(Figure.digits(provider.meanBatch)) a request, at most \(provider.largestBatch)",
             "  event → stored              p50 \(Figure.digits(latency.p50)) ms,"
