@@ -1,0 +1,76 @@
+import Testing
+import WidgetModel
+
+@testable import WidgetDelivery
+@testable import WidgetStore
+
+@Suite("What an attempt comes to")
+struct DeliveryOutcomeTests {
+    private static let now = Timestamp(microseconds: 1_790_000_000_000_000)
+
+    private func settle(
+        _ verdict: DeliveryVerdict, attempts: Int = 0, developerMode: Bool = false, rest: Timestamp? = nil,
+        jitter: Double = 1
+    ) -> DeliverySettlement {
+        let device = DueDevice(
+            id: 1, list: ListHold(id: 1, lease: 1), dueAt: Self.now, appID: 1, app: "a",
+            isDeveloperMode: developerMode, user: "u", device: "d", channel: .webhook(isDisabled: false), changed: 3,
+            changedAt: nil, registeredAt: Self.now - .seconds(60), attempts: attempts, budget: BudgetLedger(),
+            hasFetched: false, claimedAt: Self.now)
+        return DeliveryOutcome(verdict: verdict, answer: 1).settlement(
+            of: device, at: Self.now, resting: rest, policy: DeliveryPolicy(), jitter: jitter)
+    }
+
+    @Test("An accepted push spends a token and begins the spacing; developer mode has neither")
+    func accepted() {
+        let settled = settle(.accepted)
+        #expect(settled.isDone && settled.eligibleAt == Self.now + .seconds(15) && settled.budget != BudgetLedger())
+        let developer = settle(.accepted, developerMode: true)
+        #expect(developer.isDone && developer.eligibleAt == Self.now && developer.budget == BudgetLedger())
+    }
+
+    @Test("What was fetched already costs nothing")
+    func fetched() {
+        let settled = settle(.fetchedAlready)
+        #expect(settled.isDone && settled.eligibleAt == nil && settled.budget == BudgetLedger())
+    }
+
+    @Test(
+        "A device's delays double with its attempts, and the service's own delay goes before", arguments: [0, 1, 5, 50])
+    func retry(_ attempts: Int) {
+        let settled = settle(.retry(after: nil), attempts: attempts)
+        let delay = Duration.seconds(min(3_600, 2 << min(attempts, 30)))
+        #expect(!settled.isDone && settled.retryAt == Self.now + delay)
+        #expect(settle(.retry(after: nil), attempts: attempts, jitter: 0).retryAt == Self.now + delay / 2)
+        #expect(settle(.retry(after: .seconds(7_200)), attempts: attempts).retryAt == Self.now + .seconds(7_200))
+    }
+
+    @Test("A device whose route rests waits for it")
+    func rest() {
+        let until = Self.now + .seconds(40)
+        #expect(settle(.rest(after: nil), rest: until).retryAt == until)
+    }
+
+    @Test("A token is forgotten if it was dead after the registration, and tried again if before")
+    func forget() {
+        #expect(settle(.forget(since: nil)).forgets)
+        #expect(settle(.forget(since: Self.now)).forgets)
+        let later = settle(.forget(since: Self.now - .seconds(61)))
+        #expect(!later.forgets && later.retryAt == Self.now + .seconds(2))
+    }
+
+    @Test("A route rests longer with each failure after a rest, and not for failures of what was sent before")
+    func routes() {
+        let routes = RestingRoutes(backoff: Backoff(base: .seconds(1), cap: .seconds(300)))
+        #expect(routes.failed("r", at: Self.now, retryAfter: nil) == Self.now + .seconds(1))
+        #expect(routes.failed("r", at: Self.now, retryAfter: nil) == Self.now + .seconds(1))
+        #expect(routes.rest(of: "r", at: Self.now) == Self.now + .seconds(1))
+        #expect(routes.rest(of: "other", at: Self.now) == nil)
+        let next = Self.now + .seconds(1)
+        #expect(routes.rest(of: "r", at: next) == nil)
+        #expect(routes.failed("r", at: next, retryAfter: nil) == next + .seconds(2))
+        #expect(routes.failed("r", at: next, retryAfter: .seconds(60)) == next + .seconds(60))
+        #expect(routes.succeeded("r") && !routes.succeeded("r"))
+        #expect(routes.rest(of: "r", at: next) == nil)
+    }
+}

@@ -1,0 +1,78 @@
+import JWTKit
+import Synchronization
+import Testing
+import WidgetModel
+
+@testable import WidgetDelivery
+
+@Suite("Provider tokens")
+struct ProviderTokenTests {
+    private struct Claims: JWTPayload {
+        let iss: String
+        let iat: Int64
+
+        func verify(using algorithm: some JWTAlgorithm) throws {}
+    }
+
+    /// A clock that the test sets.
+    private final class Clock: Sendable {
+        private let time = Mutex(Timestamp(microseconds: 1_790_000_000_000_000))
+
+        var now: Timestamp { time.withLock { $0 } }
+
+        func advance(by duration: Duration) { time.withLock { $0 = $0 + duration } }
+    }
+
+    private static func tokens(_ key: ES256PrivateKey, _ clock: Clock) -> ProviderTokens {
+        ProviderTokens(
+            keys: ["a": APNsKey(teamID: "TEAM", keyID: "KEY", privateKeyPEM: key.pemRepresentation)],
+            now: { clock.now })
+    }
+
+    @Test("A token is signed with the app's key and names its team")
+    func signed() async throws {
+        let (key, clock) = (ES256PrivateKey(), Clock())
+        let text = try await Self.tokens(key, clock).token(of: "a")
+        let verifier = JWTKeyCollection()
+        await verifier.add(ecdsa: key.publicKey, kid: "KEY")
+        let claims = try await verifier.verify(text, as: Claims.self)
+        #expect(claims.iss == "TEAM" && claims.iat == clock.now.microseconds / 1_000_000)
+    }
+
+    @Test("It is used for 50 minutes; one that is refused is replaced after 20 minutes at the earliest")
+    func lifetime() async throws {
+        let clock = Clock()
+        let tokens = Self.tokens(ES256PrivateKey(), clock)
+        let first = try await tokens.token(of: "a")
+        clock.advance(by: .seconds(19 * 60))
+        #expect(try await tokens.token(of: "a", replacing: first) == first)
+        clock.advance(by: .seconds(2 * 60))
+        let second = try await tokens.token(of: "a", replacing: first)
+        #expect(second != first)
+        // One that is refused after it was replaced changes nothing.
+        clock.advance(by: .seconds(30 * 60))
+        #expect(try await tokens.token(of: "a", replacing: first) == second)
+        clock.advance(by: .seconds(20 * 60))
+        #expect(try await tokens.token(of: "a") != second)
+    }
+
+    @Test("After the clock went back, a token of the future is made anew")
+    func clockWentBack() async throws {
+        let clock = Clock()
+        let tokens = Self.tokens(ES256PrivateKey(), clock)
+        let first = try await tokens.token(of: "a")
+        clock.advance(by: .seconds(-3_600))
+        #expect(try await tokens.token(of: "a") != first)
+    }
+
+    @Test("An app without a key, and a key that cannot sign, are errors that name the app")
+    func unusable() async throws {
+        let bad = APNsKey(teamID: "T", keyID: "K", privateKeyPEM: "nonsense")
+        let tokens = ProviderTokens(keys: ["a": bad])
+        #expect(!bad.isUsable)
+        await #expect { try await tokens.token(of: "a") } throws: {
+            "\($0)".contains("\"a\"") && !"\($0)".contains("nonsense")
+        }
+        await #expect { try await tokens.token(of: "b") } throws: { "\($0)".contains("delivery.apnsKeys") }
+    }
+}
