@@ -22,6 +22,8 @@ struct DeliveryHarness: Sendable {
     let apns: APNsStandIn
     let statistics: DeliveryStatistics
     let configuration: DeliveryConfiguration
+    /// Makes another process's delivery.
+    let makeService: @Sendable () -> DeliveryService
 
     private var keys: DeviceTokenKeys { get throws { try #require(configuration.tokenKeys) } }
 
@@ -110,13 +112,16 @@ func withDelivery(
     do {
         try await withStore(apps) { store in
             let egress = EgressGuard(try EgressPolicy(allowing: ["127.0.0.0/8"]))
-            let service = DeliveryService(
-                configuration: configuration, store: store.store, directory: DirectoryCache(pool: store.pool),
-                apns: http,
-                webhooks: http, egress: egress, statistics: statistics, logger: Logger(label: "test"))
+            let makeService: @Sendable () -> DeliveryService = { [configuration] in
+                DeliveryService(
+                    configuration: configuration, store: store.store, directory: DirectoryCache(pool: store.pool),
+                    apns: http, webhooks: http, egress: egress, statistics: statistics,
+                    logger: Logger(label: "test"))
+            }
             try await body(
                 DeliveryHarness(
-                    store: store, service: service, apns: apns, statistics: statistics, configuration: configuration))
+                    store: store, service: makeService(), apns: apns, statistics: statistics,
+                    configuration: configuration, makeService: makeService))
         }
     } catch {
         try? await http.shutdown()

@@ -1,0 +1,113 @@
+import SampleProvider
+import Synchronization
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import WidgetDelivery
+
+@Suite("Delivery under faults", .timeLimit(.patience))
+struct DeliveryStormTests {
+    private static let devices = 40
+    private static let rounds = 6
+    private static let kills = 2
+
+    /// Times of accepted pushes by token, and faults in a fixed order.
+    private final class Service: Sendable {
+        private struct State {
+            var received = 0
+            var accepted: [String: [ContinuousClock.Instant]] = [:]
+            var isFaulty = true
+        }
+
+        private let state = Mutex(State())
+
+        var accepted: [String: [ContinuousClock.Instant]] { state.withLock { $0.accepted } }
+        var count: Int { accepted.values.reduce(0) { $0 + $1.count } }
+
+        func answer(_ push: APNsStandIn.Push) -> APNsStandIn.Fault? {
+            state.withLock { state in
+                state.received += 1
+                if state.isFaulty, let fault = Self.fault(state.received) { return fault }
+                state.accepted[push.token, default: []].append(.now)
+                return nil
+            }
+        }
+
+        func heal() { state.withLock { $0.isFaulty = false } }
+
+        private static func fault(_ number: Int) -> APNsStandIn.Fault? {
+            if number.isMultiple(of: 31) { return .goAway }
+            if number.isMultiple(of: 17) { return .hang }
+            if number.isMultiple(of: 11) { return .reset }
+            if number.isMultiple(of: 7) { return .answer(APNsAnswer(status: 503, reason: "ServiceUnavailable")) }
+            if number.isMultiple(of: 5) { return .answer(APNsAnswer(status: 429, reason: "TooManyRequests")) }
+            return nil
+        }
+    }
+
+    private static let configuration = DeliveryConfiguration.test { configuration in
+        configuration.policy.window = .milliseconds(20)
+        configuration.policy.minimumSpacing = .zero
+        configuration.policy.dailyBudget = 100_000
+        configuration.policy.backoff = Backoff(base: .milliseconds(20), cap: .milliseconds(100))
+        configuration.restBackoff = Backoff(base: .milliseconds(20), cap: .milliseconds(100))
+        configuration.timeout = .milliseconds(300)
+        configuration.lease = .seconds(2)
+        configuration.pollInterval = .milliseconds(10)
+    }
+
+    /// Runs two processes' deliveries until the body ends, which stops them wherever they are.
+    private func withServices(_ delivery: DeliveryHarness, _ body: () async throws -> Void) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for service in [delivery.makeService(), delivery.makeService()] {
+                group.addTask { try await service.run() }
+            }
+            try await body()
+            group.cancelAll()
+        }
+    }
+
+    @Test(
+        "No change is lost to refusals, hangs, resets, closed connections and dead processes, and none becomes a storm")
+    func storm() async throws {
+        try await withDelivery(Self.configuration) { delivery in
+            let service = Service()
+            delivery.apns.set { service.answer($0) }
+            try await delivery.store.place(
+                (0..<Self.devices).map { .test("w\($0)", user: "u\($0)", device: "d\($0)") })
+            for index in 0..<Self.devices {
+                try await delivery.register(
+                    "u\(index)", "d\(index)", token: "00000000000000" + Hex.text([UInt8(index)]))
+            }
+            var lastChange = ContinuousClock.now
+            for kill in 0...Self.kills {
+                try await withServices(delivery) {
+                    for _ in 0..<Self.rounds {
+                        let before = service.count
+                        lastChange = .now
+                        try await delivery.change(urgent: false)
+                        try await eventually("some devices are told") { service.count > before }
+                    }
+                    guard kill == Self.kills else { return }
+                    service.heal()
+                    try await eventually("every device is told") {
+                        try await delivery.store.integer("SELECT count(*) FROM registration WHERE changed > sent") == 0
+                    }
+                }
+            }
+            let accepted = service.accepted
+            #expect(accepted.count == Self.devices)
+            let changes = Self.rounds * (Self.kills + 1)
+            for times in accepted.values {
+                #expect(try #require(times.last) > lastChange)
+                #expect(times.count <= changes + Self.kills)
+            }
+            #expect(
+                try await delivery.store.integer("SELECT count(*) FROM registration WHERE changed = \(changes)")
+                    == Self.devices)
+            #expect(try await delivery.waiting() == 0)
+        }
+    }
+}
