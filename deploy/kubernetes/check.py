@@ -125,7 +125,7 @@ def matches(selector, labels):
 def references(items):
     """Selectors find pods, ports are there, and what is named exists or is the operator's to make."""
     names = {(item["kind"], item["metadata"]["name"]) for item in items}
-    given = {("Secret", "freshet-secrets"), ("Secret", "freshet-keda")}
+    given = {("Secret", "freshet-secrets"), ("Secret", "freshet-keda"), ("Secret", "freshet-apns")}
     templates = [template for _, template in pods(items)]
     for item, template in pods(items):
         labels = template["metadata"]["labels"]
