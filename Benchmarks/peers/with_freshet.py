@@ -15,7 +15,7 @@ import psycopg
 
 E = os.environ
 APP = "com.example.peers"
-OTHERS = {name: f"{name}-{E['PUSHES']}" for name in ("app-changes", "widgets", "dead-letters")}
+OTHERS = {name: f"{name}-{E['PUSHES']}" for name in ("app-changes", "widgets", "donations", "suggestions", "dead-letters")}
 # Lists that are ready or leased, or hold a retry: anything sooner than the hour that the provider's policies give.
 PENDING = "(select 1 from work where due_at < now() + interval '30 minutes' limit 1) union all (select 1 from sweep limit 1)"
 STALE = "(select 1 from work where lane = 3 limit 1) union all (select 1 from sweep limit 1)"  # of a reload of everything
@@ -58,6 +58,7 @@ def settings(**more):
     return dict(E, FRESHET_POSTGRES_URL=E["DATABASE_URL"], FRESHET_KAFKA_BOOTSTRAP_SERVERS=E["BOOTSTRAP"],
                 FRESHET_KAFKA_GROUP=E["GROUP"], FRESHET_TOPICS_PUSHES=E["PUSHES"], FRESHET_TOPICS_TIMELINES=E["UPDATES"],
                 FRESHET_TOPICS_APP_CHANGES=OTHERS["app-changes"], FRESHET_TOPICS_WIDGETS=OTHERS["widgets"],
+                FRESHET_TOPICS_DONATIONS=OTHERS["donations"], FRESHET_TOPICS_SUGGESTIONS=OTHERS["suggestions"],
                 FRESHET_TOPICS_DEAD_LETTERS=OTHERS["dead-letters"],
                 FRESHET_PROVIDERS_ALLOW_PRIVATE_NETWORKS="127.0.0.1/32", FRESHET_API_PORT="0",
                 **({"FRESHET_KAFKA_PROPERTIES": f"fetch.wait.max.ms={E['FETCH_WAIT']}"} if "FETCH_WAIT" in E else {})) | more
