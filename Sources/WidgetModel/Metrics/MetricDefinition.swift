@@ -1,9 +1,9 @@
 /// Name, type and description of a metric.
 package struct MetricDefinition: Hashable, Sendable {
     package enum Sort: Hashable, Sendable {
-        /// Only grows, from 0 at the start of the process.
+        /// Grows from 0 at the start of the process.
         case counter
-        /// As it is now.
+        /// Current value.
         case gauge
         /// Numbers of values up to each of these bounds; the bounds ascend.
         case histogram([Double])
@@ -17,7 +17,7 @@ package struct MetricDefinition: Hashable, Sendable {
         }
     }
 
-    /// As Prometheus has it, with `freshet_` before it, the unit behind it, and `_total` behind that if it only grows.
+    /// Name by Prometheus' conventions: prefix `freshet_`, unit as suffix, and `_total` for counters.
     package var name: String
     package var sort: Sort
     /// Names of its labels; each has a bounded number of values.
@@ -35,7 +35,7 @@ package struct MetricDefinition: Hashable, Sendable {
     package static let seconds: [Double] = [
         0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600,
     ]
-    /// Bounds of numbers of things in a batch.
+    /// Bounds of batch sizes.
     package static let sizes: [Double] = [
         1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000,
     ]
