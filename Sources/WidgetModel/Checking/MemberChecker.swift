@@ -1,11 +1,11 @@
-/// Reads the members of a JSON object and collects everything that is wrong with them.
+/// Reads the members of a JSON object and collects their errors.
 struct MemberChecker {
     private let object: JSONObject
     private let pointer: String
     private var known: [String] = []
     private(set) var errors: [ModelError] = []
 
-    /// Nil, with an error, when `value` is no object.
+    /// Returns nil, with an error, if `value` is not an object.
     init?(_ value: JSONValue, at pointer: String, errors: inout [ModelError]) {
         guard case .object(let object) = value else {
             errors.append(
@@ -63,7 +63,7 @@ struct MemberChecker {
         return problem == nil ? text : nil
     }
 
-    /// The value that `convert` makes of the member, with an error when it makes none.
+    /// The converted value of a member, with an error if `convert` returns nil.
     private mutating func value<Value>(
         _ key: String, _ expected: String, _ convert: (JSONValue) -> Value?
     ) -> Value? {
@@ -212,10 +212,10 @@ struct MemberChecker {
         return choice
     }
 
-    /// Reports the members that were not asked for.
+    /// Reports unknown members: those that were not read.
     mutating func refuseUnknown() {
         for key in object.keys where !known.contains(where: { Text.equal($0, key) }) {
-            fail(key, "unknown member \(Text.quoted(key))" + Self.suggestion(key, known))
+            fail(key, "unknown member \(Text.quoted(key))" + Suggestion.hint(for: key, among: known))
         }
     }
 
@@ -227,10 +227,6 @@ struct MemberChecker {
     }
 
     static func unexpected(_ text: String, _ expected: String, _ names: [String]) -> String {
-        "expected \(expected), found \(Text.quoted(text))" + suggestion(text, names)
-    }
-
-    private static func suggestion(_ text: String, _ names: [String]) -> String {
-        Suggestion.closest(to: text, among: names).map { "; did you mean \(Text.quoted($0))?" } ?? ""
+        "expected \(expected), found \(Text.quoted(text))" + Suggestion.hint(for: text, among: names)
     }
 }

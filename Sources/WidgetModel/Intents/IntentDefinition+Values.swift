@@ -1,10 +1,10 @@
 /// Values of a widget's configuration, checked against the definition.
 extension IntentDefinition {
     package struct Resolution: Hashable, Sendable {
-        /// Values of all shown parameters that have one: as given, else the default. Widgets with the same values show the
-        /// same timeline, whatever their display strings, hidden values and omitted defaults are.
+        /// Given or default values of the shown parameters. Widgets with the same effective values show the same
+        /// timeline, whatever their display strings, hidden values and omitted defaults are.
         package let effective: WidgetConfiguration
-        /// Given values that the definition does not allow; the default takes their place. Pointers are into the configuration.
+        /// Errors of given values, which the defaults replace. Pointers are into the configuration.
         package let problems: [ModelError]
     }
 
@@ -26,12 +26,10 @@ extension IntentDefinition {
         }
         let unknown = known == given.count ? [] : given.keys.filter { parameter($0) == nil }
         for key in unknown {
-            let suggestion = Suggestion.closest(to: key, among: parameters.map(\.name))
+            let hint = Suggestion.hint(for: key, among: parameters.map(\.name))
             problems.append(
                 ModelError(
-                    message: "unknown parameter \(Text.quoted(key))"
-                        + (suggestion.map { "; did you mean \(Text.quoted($0))?" } ?? ""),
-                    pointer: "/" + JSONPointer.escape(key)))
+                    message: "unknown parameter \(Text.quoted(key))\(hint)", pointer: "/" + JSONPointer.escape(key)))
         }
         let shown = hasParents ? JSONObject(values.members.filter { isShown($0.key, values) }) : values
         let effective = WidgetConfiguration(checked: shown)
@@ -49,7 +47,7 @@ extension IntentDefinition {
 }
 
 extension IntentParameter {
-    /// The value as it counts for the identity; nil, with problems, when the definition does not allow it.
+    /// The value for the identity; nil, with problems, if the definition does not allow it.
     func read(
         _ value: JSONValue, family: WidgetFamily, at pointer: @autoclosure () -> String,
         _ problems: inout [ModelError]
@@ -84,14 +82,14 @@ extension IntentParameter {
         return values.count == elements.count ? .array(values) : nil
     }
 
-    /// The default as it counts for the identity, cut to the values that fit a family.
+    /// The default for the identity, cut to the number of values that fit a family.
     func canonicalDefault(for family: WidgetFamily) -> JSONValue? {
         guard let defaultValue, let value = canonical(defaultValue) else { return nil }
         guard case .array(let elements) = value, let limit = limit(for: family) else { return value }
         return .array(Array(elements.prefix(limit)))
     }
 
-    /// A value of the definition itself as it counts for the identity; nil when it does not allow it.
+    /// A value of the definition itself, for the identity; nil if the definition does not allow it.
     func canonical(_ value: JSONValue) -> JSONValue? {
         guard count != .one else { return try? element(value).get() }
         guard case .array(let elements) = value else { return nil }
@@ -99,7 +97,7 @@ extension IntentParameter {
         return values.count == elements.count ? .array(values) : nil
     }
 
-    /// One value as it counts for the identity.
+    /// One value for the identity.
     func element(_ value: JSONValue) -> Result<JSONValue, ModelError> {
         func expected(_ what: String) -> Result<JSONValue, ModelError> {
             let found = value.stringValue.map { Text.quoted($0) } ?? value.kind.name
@@ -141,10 +139,8 @@ extension IntentParameter {
         // The provider may have other cases.
         if hasDynamicOptions || cases.contains(where: { Text.equal($0.name, name) }) { return .success(.string(name)) }
         let names = cases.map(\.name)
-        let suggestion = Suggestion.closest(to: name, among: names).map { "; did you mean \(Text.quoted($0))?" } ?? ""
         return .failure(
-            ModelError(
-                message: "expected one of \(names.joined(separator: ", ")), found \(Text.quoted(name))\(suggestion)"))
+            ModelError(message: MemberChecker.unexpected(name, "one of \(names.joined(separator: ", "))", names)))
     }
 }
 
@@ -152,7 +148,7 @@ extension IntentParameter {
     /// Longest URL, in bytes.
     private static let maximumURLBytes = 2048
 
-    /// Identifier of an object or a person, which is given alone or with its display string.
+    /// Identifier of an object or a person, given alone or with its display string.
     fileprivate static func identifier(of value: JSONValue) -> String? {
         let identifier: String?
         switch value {

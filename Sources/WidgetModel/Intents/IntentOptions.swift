@@ -15,9 +15,9 @@ package struct IntentOptions: Hashable, Sendable {
     }
 
     package struct Section: Hashable, Sendable {
-        /// Nil: the only section of a flat list.
+        /// Nil for the only section of a flat list.
         package var title: String?
-        /// Text of the section in the list's index; nil: none.
+        /// Text of the section in the list's index.
         package var indexTitle: String?
         package var items: [Item]
 
@@ -28,26 +28,15 @@ package struct IntentOptions: Hashable, Sendable {
         }
     }
 
-    /// `{"sections": [{"options": [{"value", "display", "subtitle"?}], "title", "indexTitle"}]}`: the form in which options
-    /// are kept and answered. Answers have up to ``maximumItems``, which nobody looks at one by one on the way.
+    /// Most options of an answer.
+    package static let maximumItems = 20_000
+
+    /// `{"sections": [{"options": [{"value", "display", "subtitle"?}], "title", "indexTitle"}]}`: the form in which
+    /// options are kept and answered.
     package let encoded: [UInt8]
 
-    /// - Parameter encoded: options as ``Encoder`` writes them.
-    init(encoded: [UInt8]) { self.encoded = encoded }
-
     package init(sections: [Section] = []) {
-        var encoder = Encoder()
-        for section in sections {
-            encoder.beginSection()
-            for item in section.items {
-                encoder.beginOption(
-                    value: { item.value.write(to: &$0) }, display: { JSONWriter.append(item.display, to: &$0) })
-                if let subtitle = item.subtitle { encoder.append(subtitle: { JSONWriter.append(subtitle, to: &$0) }) }
-                encoder.endOption()
-            }
-            encoder.endSection(title: section.title, indexTitle: section.indexTitle)
-        }
-        self.init(encoded: encoder.finish())
+        encoded = (["sections": .array(sections.map(\.json))] as JSONValue).encoded
     }
 
     package var json: JSONValue { (try? JSONValue.parse(encoded)) ?? .null }
@@ -65,10 +54,21 @@ package struct IntentOptions: Hashable, Sendable {
     }
 }
 
+extension IntentOptions.Section {
+    fileprivate var json: JSONValue {
+        let options = items.map { item -> JSONValue in
+            var option: JSONObject = ["value": item.value, "display": .string(item.display)]
+            option["subtitle"] = item.subtitle.map { .string($0) }
+            return .object(option)
+        }
+        return ["options": .array(options), "title": .text(title), "indexTitle": .text(indexTitle)]
+    }
+}
+
 /// Question for the options of a parameter.
 package struct OptionsQuestion: Hashable, Sendable {
     package var parameter: String
-    /// Text that the person typed; nil: the list was just opened.
+    /// Text that the person typed; nil when the list opens.
     package var search: String?
     package var context: ConfigurationContext
 
@@ -79,7 +79,7 @@ package struct OptionsQuestion: Hashable, Sendable {
     }
 }
 
-/// Widget whose configuration is edited, placed or not.
+/// A widget, placed or not, whose configuration is edited.
 package struct ConfigurationContext: Hashable, Sendable {
     package var user: String
     package var family: WidgetFamily

@@ -1,6 +1,6 @@
 /// Suggestions for misspelt names.
 package enum Suggestion {
-    /// The candidate closest to a name, if it is close enough to be meant; ties go to the first.
+    /// The first of the candidates closest to a name, if it is close enough.
     package static func closest(to name: String, among candidates: some Sequence<String>) -> String? {
         let wanted = Array(name.lowercased().unicodeScalars.prefix(64))
         let limit = max(1, wanted.count / 3)
@@ -10,6 +10,11 @@ package enum Suggestion {
             if distance <= limit, distance < best?.distance ?? Int.max { best = (candidate, distance) }
         }
         return best?.name
+    }
+
+    /// `; did you mean "name"?` for a message, or nothing.
+    package static func hint(for name: String, among candidates: some Sequence<String>) -> String {
+        closest(to: name, among: candidates).map { "; did you mean \(Text.quoted($0))?" } ?? ""
     }
 
     /// Edits between two names: insertions, deletions, replacements and swaps of neighbours.
