@@ -8,7 +8,7 @@ internal import Darwin
 
 /// Address of an app's timeline provider: an absolute `http` or `https` URL with host, optional port and path.
 ///
-/// Nothing is resolved here; which addresses may be called is decided at connection time.
+/// The host is not resolved here; the rules of egress apply when a connection is made.
 package struct ProviderURL: Hashable, Sendable, CustomStringConvertible {
     /// Longest URL, in bytes.
     package static let maximumBytes = 2048
@@ -28,7 +28,7 @@ package struct ProviderURL: Hashable, Sendable, CustomStringConvertible {
     /// Whether `host` is an IPv6 address.
     package let isIPv6: Bool
 
-    /// - Throws: `ModelError` that says what is wrong.
+    /// - Throws: `ModelError` for an invalid URL.
     package init(_ text: String) throws(ModelError) {
         guard text.utf8.count <= Self.maximumBytes else {
             throw ModelError(message: "URL longer than \(Self.maximumBytes) bytes")
@@ -110,8 +110,8 @@ package struct ProviderURL: Hashable, Sendable, CustomStringConvertible {
 
 /// Syntax of hosts (RFC 3986, RFC 1123, RFC 4291).
 enum HostSyntax {
-    /// Labels of letters, digits and inner hyphens. A last label that looks like a number is refused, for resolvers
-    /// take such names for IPv4 addresses.
+    /// Labels of letters, digits and inner hyphens. The last label must not look like a number, since resolvers take
+    /// such names for IPv4 addresses.
     static func isName(_ host: String) -> Bool {
         guard host.utf8.count <= 253 else { return false }
         var labels = host.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
@@ -138,7 +138,8 @@ enum HostSyntax {
         return inet_pton(AF_INET, host, &address) == 1
     }
 
-    /// Eight groups of hexadecimal digits, `::` for a run of zero groups, the last two perhaps as IPv4; no zone.
+    /// Eight groups of hexadecimal digits, `::` for a run of zero groups, the last two optionally as IPv4; without a
+    /// zone.
     static func isIPv6(_ host: String) -> Bool {
         var address = in6_addr()
         return inet_pton(AF_INET6, host, &address) == 1

@@ -1,26 +1,26 @@
-/// Explanation of a timeline's last and next reload: facts of the store seen through the kind's rules (design,
-/// section 6, rule 6). Pure: it says what the workers' plan would do, by the same functions.
+/// Explanation of a timeline's last and next reload (design, section 6, rule 6). It applies the functions of the
+/// workers' plan to the facts of the store.
 package struct Explanation: Hashable, Sendable {
     package enum Status: String, Hashable, CaseIterable, Sendable {
         /// Its kind was retired.
         case retired
-        /// No widget shows it: it is collected.
+        /// No widget shows it; a worker deletes it.
         case orphaned
-        /// A worker has it.
+        /// A worker holds its lease.
         case fetching
-        /// The worker that had it has not come back in time.
+        /// The worker's lease has ended without a result.
         case leaseEnded
         case paused
-        /// Nobody looks at it.
+        /// Not viewed for a long time.
         case sleeping
-        /// A worker takes it as soon as it has room.
+        /// The next free worker takes it.
         case due
         case waiting
         /// Only a request reloads it.
         case onRequest
     }
 
-    /// Something said with the rule that it follows from.
+    /// A statement with the rule that it follows from.
     package struct Sentence: Hashable, Sendable, CustomStringConvertible {
         package var text: String
         package var rule: ReloadRule?
@@ -39,11 +39,11 @@ package struct Explanation: Hashable, Sendable {
         package var reloadsADay: Int
         /// Tokens that could be spent now.
         package var left: Int
-        /// Spent tokens of the two fifths that may be spent at any time.
+        /// Spent burst tokens.
         package var spentAtWill: Int
-        /// Time of the next token, if nothing is spent meanwhile; nil when all are there.
+        /// Time of the next token, if nothing is spent until then; nil for a full bucket.
         package var nextTokenAt: Timestamp?
-        /// Developer mode: neither budget nor spacing holds.
+        /// Whether developer mode lifts budget and spacing.
         package var isLifted: Bool
     }
 
@@ -70,7 +70,7 @@ package struct Explanation: Hashable, Sendable {
         return dueAt <= now ? .due : .waiting
     }
 
-    /// Time since which its kind's or its app's reloads wait for an operator.
+    /// Time at which an operator paused its kind or its app.
     package var pausedAt: Timestamp? {
         switch (facts.kindPausedAt, facts.appPausedAt) {
         case (let kind?, let app?): min(kind, app)
@@ -84,7 +84,7 @@ package struct Explanation: Hashable, Sendable {
     /// Time at which a budgeted reason may reload it, and the rule that delays it until then.
     package var eligible: (time: Timestamp, rule: ReloadRule) { rules.eligible(state, from: now) }
 
-    /// Time of the next look; nil while that is unknown: only on request, paused, or the sweeper's turn.
+    /// Time of the next look; nil if it is unknown, such as for a paused kind.
     package var nextAt: Timestamp? {
         switch status {
         case .due, .leaseEnded: now

@@ -2,7 +2,7 @@
 package struct ReloadFacts: Hashable, Sendable {
     /// A lease of a list that names the timeline.
     package struct Lease: Hashable, Sendable {
-        /// Revision of what will be stored.
+        /// Revision of the result.
         package var token: Int64
         package var endsAt: Timestamp
 
@@ -15,7 +15,7 @@ package struct ReloadFacts: Hashable, Sendable {
     package var timeline = TimelineState()
     package var kind = KindGenerations()
 
-    /// Lane of its appointment, and the time of the list; `distantFuture`: no list looks at it.
+    /// Lane of its appointment, and the time of the list; `distantFuture` without an appointment.
     package var lane = ReloadLane.scheduled
     package var listedAt = Timestamp.distantFuture
     package var lease: Lease?
@@ -34,8 +34,8 @@ package struct ReloadFacts: Hashable, Sendable {
     package var views = ViewStatistics()
     /// Whether there is content to show.
     package var isStored = false
-    /// Without content: when the snapshot was stored, and, if there is none, when the provider's placeholder was. Without
-    /// either, devices show the manifest's placeholder.
+    /// Times at which the snapshot, and without it the provider's placeholder, were stored. Without either, devices
+    /// show the manifest's placeholder until there is content.
     package var snapshotAt: Timestamp?
     package var placeholderAt: Timestamp?
 
@@ -43,7 +43,7 @@ package struct ReloadFacts: Hashable, Sendable {
     package var appPausedAt: Timestamp?
     package var isRetired = false
 
-    /// The database's time when it was read.
+    /// Time of the reading by the database's clock.
     package var readAt: Timestamp
 
     package init(readAt: Timestamp) {
@@ -52,32 +52,32 @@ package struct ReloadFacts: Hashable, Sendable {
 }
 
 extension ReloadFacts {
-    /// Requests to a person, a device or a widget that no fetch has answered yet.
+    /// Pending requests to a person, a device or a widget.
     package var targetedPending: Int64 { max(0, timeline.requested - timeline.rendered) }
 
-    /// Reloads of everyone that are asked for and not rendered, cancelled ones included.
+    /// Pending reloads of everyone, including cancelled ones.
     package var everyonePending: Int64 { max(0, kind.current - timeline.generation) }
 
-    /// Whether an operator has cancelled every reload of everyone that is pending.
+    /// Whether all pending reloads of everyone are cancelled.
     package var isEveryoneCancelled: Bool { everyonePending > 0 && !kind.isAhead(of: timeline.generation) }
 
-    /// Requests that the next fetch answers; those that were cancelled are not among them.
+    /// Requests that the next fetch answers, without cancelled ones.
     package var pending: Int64 {
         targetedPending + max(0, kind.current - max(timeline.generation, kind.cancelled))
     }
 
-    /// Whether something newer was asked for than what is shown.
+    /// Whether a request is pending.
     package var isStale: Bool { timeline.pending(kind) != nil }
 
-    /// Purpose of its next fetch, as a look takes it.
+    /// Purpose of its next fetch.
     package var need: ReloadNeed { timeline.need(kind, renderedAt: renderedAt) }
 
-    /// Time at which it is looked at, and has been due since if that is past; nil: only on request.
+    /// Time of its next look, or since when it has been due; nil if only a request makes it due.
     package var dueAt: Timestamp? {
         timeline.nextLook(kind, at: readAt).map { $0 > readAt ? $0 : min(listedAt, readAt) }
     }
 
-    /// Whether only a reload of everyone makes it due, and the sweeper has not come to it.
+    /// Whether only a reload of everyone makes it due, and the sweeper has not reached it.
     package var waitsForSweeper: Bool {
         guard targetedPending == 0, lease == nil, listedAt > readAt, timeline.pending(kind) != nil,
             timeline.isAsleep || timeline.policyAt > readAt, let dueAt
@@ -85,11 +85,11 @@ extension ReloadFacts {
         return dueAt <= readAt
     }
 
-    /// The state as the rules take it.
+    /// Input of the rules.
     package var state: ReloadState {
         ReloadState(need: need, renderedAt: renderedAt, requestedAt: requestedAt, ledger: ledger, views: views)
     }
 
-    /// Age of what it shows; nil before the first time.
+    /// Age of its content; nil before the first render.
     package var age: Duration? { renderedAt.map { max(.zero, readAt - $0) } }
 }

@@ -6,7 +6,7 @@ package enum KindSharing: Int16, NamedValue {
     package static let names = NameTable<KindSharing>()
 }
 
-/// Properties by which the timelines of a kind differ, besides app, kind, configuration and (per-user) the user.
+/// Properties by which the timelines of a kind differ, besides app, kind, configuration and, per user, the user.
 package struct KindVariation: OptionSet, Hashable, Sendable {
     package let rawValue: Int16
 
@@ -19,7 +19,7 @@ package struct KindVariation: OptionSet, Hashable, Sendable {
     package static let timeZone = KindVariation(rawValue: 4)
     package static let all: KindVariation = [.family, .locale, .timeZone]
 
-    /// The single variations with their names, in the order in which they are written.
+    /// The variations with their names, in the order in which they are written.
     package static let named: [(name: String, variation: KindVariation)] = [
         ("family", .family), ("locale", .locale), ("timeZone", .timeZone),
     ]

@@ -1,4 +1,4 @@
-/// Identity of a timeline: everything that its content may depend on, and nothing else.
+/// Identity of a timeline: all values that its content may depend on.
 ///
 /// Widgets with the same identity show the same timeline, which is fetched, stored and published once.
 package struct TimelineIdentity: Hashable, Sendable {
@@ -14,7 +14,7 @@ package struct TimelineIdentity: Hashable, Sendable {
     /// Nil when the kind is shared.
     package let user: String?
 
-    /// Leaves out what the kind does not vary by, and the user when it is shared.
+    /// Leaves out the values that the kind does not vary by, and the user of a shared kind.
     package init(
         app: String, kind: String, sharing: KindSharing, variesBy variation: KindVariation, family: WidgetFamily,
         configuration: WidgetConfiguration, environment: WidgetEnvironment, user: String
@@ -28,7 +28,7 @@ package struct TimelineIdentity: Hashable, Sendable {
         self.user = sharing == .perUser ? user : nil
     }
 
-    /// A stored identity, whose components are as they were left.
+    /// A stored identity, without changes.
     package init(
         app: String, kind: String, family: WidgetFamily?, configuration: WidgetConfiguration, locale: String?,
         timeZone: String?, user: String?
@@ -44,8 +44,8 @@ package struct TimelineIdentity: Hashable, Sendable {
 
     /// Hash of the tagged and length-prefixed components.
     ///
-    /// The form is unambiguous: each component is a byte 0 when absent, else a byte 1, its length as four big-endian
-    /// bytes, and its UTF-8. It must never change under the same tag, for the ids are stored.
+    /// An absent component is a byte 0; any other is a byte 1, its length as four big-endian bytes, and its UTF-8. The
+    /// form must never change under the same tag, since ids are stored.
     package var id: TimelineID {
         var form: [UInt8] = []
         form.reserveCapacity(160 + configuration.canonical.utf8.count)

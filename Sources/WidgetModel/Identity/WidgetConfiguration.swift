@@ -1,4 +1,4 @@
-/// The values that the person chose for a kind's parameters: a JSON object in canonical form (RFC 8785).
+/// Values that a person chose for a kind's parameters, as a JSON object in canonical form (RFC 8785).
 ///
 /// A value is a scalar, an object of scalars such as an identifier with its display string, or an array of these.
 ///
@@ -17,7 +17,8 @@ package struct WidgetConfiguration: Hashable, Sendable, CustomStringConvertible 
         self.canonical = canonical
     }
 
-    /// - Throws: `ModelError` unless `value` is an object of at most 16 KiB of such values, without U+0000, which PostgreSQL cannot store.
+    /// - Throws: `ModelError` unless `value` is an object of at most 16 KiB of such values without U+0000, which
+    ///   PostgreSQL cannot store.
     package init(_ value: JSONValue) throws(ModelError) {
         try self.init(json: value.encoded)
     }
@@ -33,17 +34,17 @@ package struct WidgetConfiguration: Hashable, Sendable, CustomStringConvertible 
         }
     }
 
-    /// A configuration that has been checked and brought into canonical form before it was stored; not checked again.
+    /// A stored configuration, which is not checked again.
     package init(storedCanonical canonical: String) {
         self.init(checked: canonical)
     }
 
-    /// - Parameter values: have been checked, each by its parameter.
+    /// - Parameter values: values that were checked by their parameters.
     init(checked values: JSONObject) {
         self.init(checked: JSONValue.object(values).canonical)
     }
 
-    /// Reads the configuration that comes next; errors point into the reader's document.
+    /// Reads the next value as a configuration.
     package init(from reader: inout JSONReader) throws(JSONError) {
         try reader.expect(.object)
         let start = reader.checkpoint

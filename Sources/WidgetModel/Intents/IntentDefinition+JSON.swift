@@ -3,7 +3,7 @@ extension IntentDefinition {
     private static let maximumTextBytes = 1024
     private static let maximumCases = 1000
 
-    /// The definition as it is stored and served.
+    /// Stored and served form.
     package func json() -> JSONValue {
         var object: JSONObject = ["title": .string(title)]
         if !description.isEmpty { object["description"] = .string(description) }
@@ -64,7 +64,7 @@ extension IntentDefinition {
         return intent
     }
 
-    /// Checks what refers to parameters by name.
+    /// Checks references to parameters by name.
     private func checkReferences(_ members: inout MemberChecker) {
         let names = parameters.map(\.name)
         for (index, parameter) in parameters.enumerated() {
@@ -182,7 +182,7 @@ extension IntentParameter {
             guard let name, let value else { return nil }
             return Parent(name: name, value: value)
         }
-        // With errors it still keeps its place, for the pointers of others.
+        // A parameter with errors keeps its index, which pointers to later ones depend on.
         let parameter = IntentParameter(
             name: name ?? "", displayName: displayName ?? name ?? "", type: type ?? .string(.sentences),
             count: size.map { .fixed($0) } ?? (isSeveral ? .any : .one), defaultValue: defaultValue,
@@ -237,7 +237,7 @@ extension IntentParameter {
         }
     }
 
-    /// Members that only some types have.
+    /// Members of only some types.
     private static let memberTypes: KeyValuePairs<String, [String]> = [
         "capitalization": ["string"], "control": ["integer", "decimal"], "minimum": ["integer", "decimal"],
         "maximum": ["integer", "decimal"], "step": ["integer", "decimal"], "cases": ["enumeration"],

@@ -1,4 +1,4 @@
-/// Configuration of a kind: the parameters that a person sets on its widgets, as an Xcode intent definition has them.
+/// Parameters of a kind's configuration, modelled on Xcode's intent definitions.
 package struct IntentDefinition: Hashable, Sendable {
     package enum Category: NamedValue {
         case view, information, order, start, share, create, search, generic
@@ -11,7 +11,7 @@ package struct IntentDefinition: Hashable, Sendable {
     package var category: Category
     package var isEligibleForWidgets: Bool
     package var isEligibleForSuggestions: Bool
-    /// In the order of the form's rows; of different names.
+    /// In the order of the form's rows, with unique names.
     package var parameters: [IntentParameter]
     /// Sets of parameters that matter for a prediction, each in the order of the parameters.
     package var supportedCombinations: [[String]]
@@ -53,7 +53,7 @@ package struct IntentParameter: Hashable, Sendable {
     package struct NumberRange: Hashable, Sendable {
         package var minimum: Double?
         package var maximum: Double?
-        /// Distance of two values of a stepper or slider.
+        /// Distance of adjacent values of a stepper or slider.
         package var step: Double?
 
         package init(minimum: Double? = nil, maximum: Double? = nil, step: Double? = nil) {
@@ -94,7 +94,7 @@ package struct IntentParameter: Hashable, Sendable {
     package enum Count: Hashable, Sendable {
         case one
         case any
-        /// At most so many, by family; families that are not named have no limit.
+        /// Largest number by family; other families have no limit.
         case fixed([WidgetFamily: Int])
     }
 
@@ -114,15 +114,15 @@ package struct IntentParameter: Hashable, Sendable {
     package var displayName: String
     package var type: ValueType
     package var count: Count
-    /// Nil: no value.
+    /// Nil for none.
     package var defaultValue: JSONValue?
-    /// Whether the provider answers the options.
+    /// Whether the provider supplies the options.
     package var hasDynamicOptions: Bool
-    /// Prompt of the search in the options, which the provider answers; nil: the list is filtered.
+    /// Prompt of the search, which the provider answers; nil if searching filters the list.
     package var searchPrompt: String?
-    /// Whether the provider answers the default.
+    /// Whether the provider supplies the default.
     package var hasDynamicDefault: Bool
-    /// Nil: always shown.
+    /// Nil for a parameter that is always shown.
     package var parent: Parent?
 
     package init(
@@ -141,7 +141,7 @@ package struct IntentParameter: Hashable, Sendable {
         self.parent = parent
     }
 
-    /// Most values in a widget of a family; nil: no limit.
+    /// Largest number of values in a widget of a family; nil for no limit.
     package func limit(for family: WidgetFamily) -> Int? {
         switch count {
         case .one: 1
@@ -160,7 +160,7 @@ package struct LocalizedTexts: Hashable, Sendable {
         self.tables = tables
     }
 
-    /// The text in a locale, else in its language, else as it is.
+    /// The translation for a locale, else for its language, else the text itself.
     package func text(_ text: String, in locale: String) -> String {
         let language = locale.prefix { $0 != "-" && $0 != "_" }
         return tables[locale]?[text] ?? tables[String(language)]?[text] ?? text

@@ -3,7 +3,7 @@ extension AppDefinition {
     package static let maximumKinds = 1000
 
     /// Reads a document of a manifest, `{"app", "developerMode"?, "provider"?, "signingSecret"?, "kinds": […]}`, and
-    /// reports everything that is wrong with it but the signing secret, which is the caller's.
+    /// reports all its errors. The signing secret is left to the caller.
     package static func validate(manifest json: JSONValue) -> Result<AppDefinition, ModelErrors> {
         ModelErrors.result { errors in read(json, &errors) }
     }

@@ -1,4 +1,4 @@
-/// Form in which a person edits a widget's configuration: the rows of its kind's parameters, in one language.
+/// Form for editing a widget's configuration, with the rows of its kind's parameters in one language.
 package struct ConfigurationForm: Hashable, Sendable {
     /// Control of a row's values.
     package enum Control: NamedValue {
@@ -11,12 +11,12 @@ package struct ConfigurationForm: Hashable, Sendable {
         package let parameter: IntentParameter
         package let label: String
         package let control: Control
-        /// Value of the configuration as it was given, with its display string; the default where there is none that fits.
+        /// Given value with its display string, or the default if there is no valid one.
         package let value: JSONValue?
-        /// Options that the definition lists; nil: there are none, or the provider answers them.
+        /// Options of the definition; nil if there are none, or the provider supplies them.
         package let options: IntentOptions?
         package let searchPrompt: String?
-        /// Most values in a widget of the family; nil: no limit.
+        /// Largest number of values in a widget of the family; nil for no limit.
         package let limit: Int?
         /// Whether the parent has the value under which the row is shown.
         package let isShown: Bool
@@ -31,7 +31,7 @@ package struct ConfigurationForm: Hashable, Sendable {
     package let accentColor: String?
     package let backgroundColor: String?
     package let rows: [Row]
-    /// Values of the configuration that the definition does not allow; rows show the defaults instead.
+    /// Errors of the configuration's values, for which rows show the defaults.
     package let problems: [ModelError]
 }
 
@@ -86,14 +86,14 @@ extension IntentParameter {
         }
     }
 
-    /// The default with its display strings, as an array for several values, cut to those that fit the family.
+    /// The default with its display strings; an array is cut to the values that fit the family.
     fileprivate func shownDefault(for family: WidgetFamily) -> JSONValue? {
         guard let defaultValue else { return nil }
         guard count != .one else { return defaultValue }
         return .array(Array((defaultValue.arrayValue ?? []).prefix(limit(for: family) ?? .max)))
     }
 
-    /// Options that the definition itself lists, in a language; nil: there are none, or the provider answers them.
+    /// Options of the definition in a language; nil if there are none, or the provider supplies them.
     package func listedOptions(_ texts: LocalizedTexts, _ locale: String) -> IntentOptions? {
         guard !hasDynamicOptions, case .enumeration(let cases) = type else { return nil }
         let items = cases.map {
@@ -104,7 +104,7 @@ extension IntentParameter {
 }
 
 extension IntentOptions {
-    /// The options whose display strings or subtitles have a text; without sections that have none.
+    /// The options whose display strings or subtitles contain a text, without empty sections.
     package func filtered(by search: String) -> IntentOptions {
         let wanted = search.lowercased()
         let sections = sections.compactMap { section -> Section? in
@@ -120,9 +120,9 @@ extension IntentOptions {
 }
 
 extension ConfigurationForm {
-    /// The form as the API answers it.
+    /// The API's representation of the form.
     ///
-    /// - Parameter optionsPath: path at which a parameter's options are asked for.
+    /// - Parameter optionsPath: path of a parameter's options.
     package func json(optionsPath: (String) -> String) -> JSONValue {
         [
             "kind": .string(kind), "displayName": .string(displayName), "title": .string(title),
@@ -146,7 +146,7 @@ extension ConfigurationForm.Row {
         }
     }
 
-    /// Value of the parent under which the row is shown, as it counts for the timeline.
+    /// Value of the parent with which the row is shown.
     package func parentValue(in rows: [ConfigurationForm.Row]) -> JSONValue? {
         parameter.parent.flatMap { parent in
             rows.first { Text.equal($0.parameter.name, parent.name) }?.parameter.canonical(parent.value)

@@ -1,4 +1,4 @@
-/// Link that a kind's widgets open, as a template over their configurations: `rangers://hero/{hero}`.
+/// Template of the links that a kind's widgets open, with parameters in braces: `rangers://hero/{hero}`.
 package struct LinkTemplate: Hashable, Sendable {
     private enum Part: Hashable, Sendable {
         case text(String)
@@ -9,7 +9,7 @@ package struct LinkTemplate: Hashable, Sendable {
 
     private let parts: [Part]
 
-    /// - Throws: the reason why the text is not a template.
+    /// - Throws: `ModelError` if the text is not a template.
     package init(_ text: String) throws(ModelError) {
         func failed(_ message: String) -> ModelError { ModelError(message: message) }
         guard text.utf8.count <= Self.maximumBytes, !Text.containsControlCharacter(text) else {
@@ -41,7 +41,7 @@ package struct LinkTemplate: Hashable, Sendable {
         }
     }
 
-    /// The link of a widget. Values are percent-encoded, several are separated by commas; a missing value is empty.
+    /// The link of a widget. Values are percent-encoded and separated by commas; a missing value is empty.
     package func url(for configuration: WidgetConfiguration) -> String {
         let values = parameters.isEmpty ? JSONValue.null : configuration.value
         return parts.map { part in
@@ -70,7 +70,7 @@ package struct LinkTemplate: Hashable, Sendable {
 }
 
 extension KindDefinition {
-    /// Link of a widget with a configuration; nil when the kind has none.
+    /// Link of a widget with a configuration, if the kind has one.
     package func link(for configuration: WidgetConfiguration, family: WidgetFamily) -> String? {
         widgetURL.flatMap { try? LinkTemplate($0) }?.url(for: effective(configuration, family: family))
     }

@@ -1,4 +1,4 @@
-/// Something that happened to a widget, with the time that its event carries.
+/// A change of a widget, with the time of its event.
 package enum WidgetChange: Hashable, Sendable {
     case placed(WidgetPlacement, at: Timestamp)
     case configured(WidgetConfiguration, at: Timestamp)
@@ -11,7 +11,7 @@ package enum WidgetChange: Hashable, Sendable {
         }
     }
 
-    /// The change with a time that is not before another one.
+    /// The change with its time, or with another one if that is later.
     package func notBefore(_ time: Timestamp) -> WidgetChange {
         guard at < time else { return self }
         return switch self {
@@ -31,23 +31,23 @@ package enum WidgetIgnoredReason: String, CaseIterable, Hashable, Sendable {
     case unknown
     /// The widget has been removed.
     case removed
-    /// The change is limited to the widgets of a user, and the widget is another user's.
+    /// The change is limited to the widgets of one user, and the widget belongs to another user.
     case foreign
 }
 
 /// Effect of a change on a widget.
 package enum WidgetOutcome: Hashable, Sendable {
-    /// It is new, or back after it had been removed.
+    /// It is new, or placed again after its removal.
     case placed(WidgetRecord)
-    /// It shows another timeline, or belongs to another user or device, than before.
+    /// Its timeline, user or device has changed.
     case changed(WidgetRecord)
-    /// Nothing but the time of the latest change is new.
+    /// Only the time of the latest change is new.
     case confirmed(WidgetRecord)
     case removed(WidgetRecord)
-    /// Nothing is to be written.
+    /// No write is needed.
     case ignored(WidgetIgnoredReason)
 
-    /// The record to be written, if any.
+    /// The record to write, if any.
     package var record: WidgetRecord? {
         switch self {
         case .placed(let record), .changed(let record), .confirmed(let record), .removed(let record): record
@@ -56,14 +56,14 @@ package enum WidgetOutcome: Hashable, Sendable {
     }
 }
 
-/// Applies lifecycle changes to a widget: pure, so that ingest can fold a batch in memory before it writes.
+/// Pure rules of lifecycle changes, so that ingest can fold a batch in memory before it writes.
 ///
-/// A change that is older than the latest applied one has no effect; of equal times the later in the log wins. The removal of
-/// a widget that was never placed leaves a tombstone, which an older placement does not override.
+/// A change that is older than the latest applied one has no effect; at equal times the later one in the log wins. The
+/// removal of a widget that was never placed leaves a tombstone, which an older placement does not override.
 package enum WidgetLifecycle {
     /// - Parameters:
-    ///   - record: the widget as it is; nil when it is unknown.
-    ///   - user: the user whose widgets alone the change may concern; nil for any.
+    ///   - record: the current state; nil for an unknown widget.
+    ///   - user: owner to whom the change is limited; nil for any.
     package static func apply(
         _ change: WidgetChange, to record: WidgetRecord?, limitedTo user: String? = nil
     ) -> WidgetOutcome {
@@ -89,13 +89,13 @@ package enum WidgetLifecycle {
         return next.showsSame(as: record) ? .confirmed(next) : .changed(next)
     }
 
-    /// Whether the widget is another user's; nothing is foreign to nil.
+    /// Whether the widget belongs to another user; false for nil.
     package static func isForeign(_ record: WidgetRecord?, to user: String?) -> Bool {
         guard let record, let user else { return false }
         return !Text.equal(user, record.user)
     }
 
-    /// The reason why a view of a widget does not count; nil if it may.
+    /// Reason to ignore a view of a widget; nil if it counts.
     package static func ignores(viewOf record: WidgetRecord?, by user: String?) -> WidgetIgnoredReason? {
         guard let record, !record.isUnplaced else { return .unknown }
         if isForeign(record, to: user) { return .foreign }
@@ -104,11 +104,11 @@ package enum WidgetLifecycle {
 
     /// Applies a change to a widget that was never placed.
     ///
-    /// - Parameter tombstone: the tombstone of a removal, if there is one.
+    /// - Parameter tombstone: tombstone of an earlier removal.
     private static func apply(
         _ change: WidgetChange, toUnplaced tombstone: WidgetRecord?, _ user: String?
     ) -> WidgetOutcome {
-        // A removal in the name of one user does not concern a widget of another.
+        // A removal on behalf of one user does not concern another user's widget.
         func concerns(_ user: String?) -> Bool {
             tombstone.map { $0.user.isEmpty || Text.equal($0.user, user) } ?? false
         }
@@ -120,7 +120,7 @@ package enum WidgetLifecycle {
             guard var next = tombstone else {
                 return .removed(WidgetRecord(unplaced: widget, user: user ?? "", changedAt: time))
             }
-            // The tombstone of another user, or of all, stays.
+            // A tombstone for another user, or for all, stays.
             if isForeign(next, to: user) { return .ignored(.foreign) }
             if concerns(user), time < next.changedAt { return .ignored(.older) }
             if !concerns(user) { next.user = user ?? "" }

@@ -1,4 +1,4 @@
-/// A placement of a widget on a device of a user, as an event announces it.
+/// Placement of a widget on a user's device.
 package struct WidgetPlacement: Hashable, Sendable {
     package var app: String
     package var widget: String
@@ -24,7 +24,7 @@ package struct WidgetPlacement: Hashable, Sendable {
     }
 }
 
-/// State of a widget of an app; a removed one stays as the tombstone that older events must not override.
+/// State of a widget. A removed one stays as a tombstone, which older events must not override.
 @dynamicMemberLookup
 package struct WidgetRecord: Hashable, Sendable {
     package var placement: WidgetPlacement
@@ -40,7 +40,7 @@ package struct WidgetRecord: Hashable, Sendable {
 
     /// The tombstone of a widget that was removed before it was placed.
     ///
-    /// - Parameter user: the user whose widget alone was to be removed; empty for any.
+    /// - Parameter user: owner to whom the removal is limited; empty for any.
     package init(unplaced widget: String, user: String, changedAt: Timestamp) {
         let placement = WidgetPlacement(
             app: "", widget: widget, user: user, device: "", kind: "", family: .systemSmall,
@@ -53,7 +53,7 @@ package struct WidgetRecord: Hashable, Sendable {
         set { placement[keyPath: path] = newValue }
     }
 
-    /// Whether the record is the tombstone of a widget that was removed before it was placed: such a record has no device.
+    /// Whether the record is the tombstone of a widget that was never placed. Such a record has no device.
     package var isUnplaced: Bool { placement.device.isEmpty }
 
     /// Whether two records show the same timeline to the same person on the same device.

@@ -21,14 +21,14 @@ package enum ReloadReason: Int16, NamedValue {
     }
 }
 
-/// Rules that a request is subject to. Of folded requests, the most urgent counts. The raw values are stored: never renumber
-/// them.
+/// Rules that apply to a request. The most urgent one of folded requests counts. The raw values are stored: never
+/// renumber them.
 package enum RequestUrgency: Int16, CaseIterable, Comparable, Sendable {
-    /// It needs a token and the kind's spacing.
+    /// Needs a token and the kind's spacing.
     case budgeted = 0
-    /// It takes no token; a shared timeline still keeps its spacing.
+    /// Takes no token; a shared timeline still keeps its spacing.
     case free = 1
-    /// An operator's: nothing holds it back.
+    /// An operator's, without limits.
     case forced = 2
 
     package static func < (left: RequestUrgency, right: RequestUrgency) -> Bool { left.rawValue < right.rawValue }

@@ -24,13 +24,13 @@ package enum Audience: Hashable, Sendable {
     }
 }
 
-/// The kinds of an app that a reload request is for.
+/// The kinds of a reload request.
 package enum KindScope: Hashable, Sendable {
     case all
-    /// Not empty, unique, in byte order. Make it with `init(names:)`.
+    /// Unique names in byte order, at least one; made by `init(names:)`.
     case kinds([String])
 
-    /// The kinds of these names, in any order and number; nil when there are none.
+    /// The kinds of these names in any order; nil without names.
     package init?(names: [String]) {
         switch names.count {
         case 0:

@@ -1,11 +1,11 @@
 /// The counters of a kind that its timelines are compared with.
 package struct KindGenerations: Hashable, Sendable {
-    /// Reloads of everyone so far.
+    /// Number of reloads of everyone.
     package var current: Int64
     /// Value of `current` at the latest reload that is free of budget, and at the latest that an operator asked for.
     package var free: Int64
     package var forced: Int64
-    /// Value of `current` at the latest cancellation: reloads of everyone up to it are void.
+    /// Value of `current` at the latest cancellation, which voids the reloads of everyone up to then.
     package var cancelled: Int64
 
     package init(current: Int64 = 0, free: Int64 = 0, forced: Int64 = 0, cancelled: Int64 = 0) {
@@ -24,7 +24,7 @@ package struct KindGenerations: Hashable, Sendable {
     package func isAhead(of generation: Int64) -> Bool { isBehind(generation, current) }
 }
 
-/// The part of a timeline's row that tells whether, and when, there is something to do for it (design, section 3).
+/// The part of a timeline's row that decides whether and when it has work (design, section 3).
 package struct TimelineState: Hashable, Sendable {
     /// Targeted requests so far, and how many of them the last render served.
     package var requested: Int64
@@ -41,7 +41,7 @@ package struct TimelineState: Hashable, Sendable {
     package var retryAt: Timestamp
     /// Time of the next reload by policy; `distantFuture`: never.
     package var policyAt: Timestamp
-    /// Nobody looks at it: the policy does not count.
+    /// Not viewed for a long time: the policy does not apply.
     package var isAsleep: Bool
     /// No widget shows it.
     package var isOrphaned: Bool
@@ -84,7 +84,7 @@ package struct TimelineState: Hashable, Sendable {
         }
     }
 
-    /// Time at which the timeline must be looked at (rule 1 of the lists), not before `now`; nil: there is nothing to do.
+    /// Time of the timeline's next look (rule 1 of the lists), not before `now`; nil without work.
     ///
     /// The SQL function `next_look` is this function; a test compares the two on random rows.
     package func nextLook(_ kind: KindGenerations, at now: Timestamp) -> Timestamp? {
@@ -113,45 +113,45 @@ package struct TimelineState: Hashable, Sendable {
 
 /// Time of the list that looks at a timeline.
 package enum Appointment {
-    /// The longest that a list may lie ahead: a timeline that is due later is looked at then and appointed again, which
-    /// bounds superseded lists.
+    /// Longest time until a list is due. A timeline that is due later is appointed again at that time, which bounds the
+    /// number of superseded lists.
     package static let horizon: Duration = .seconds(86_400)
 
-    /// Time of the list for a timeline that must be looked at at `next`; nil stays nil.
+    /// Time of the list for a timeline with its next look at `next`.
     package static func time(of next: Timestamp?, at now: Timestamp) -> Timestamp? {
         next.map { min($0, (now + horizon).rounded(upTo: 1 << 28)) }
     }
 }
 
-/// The way by which a worker came to look at a timeline.
+/// Reason for which a worker looks at a timeline.
 package enum LookVia: Hashable, Sendable {
     /// Its appointment.
     case appointment
-    /// A sweep of its kind up to this generation; it is no appointment.
+    /// A sweep of its kind up to this generation, which is not an appointment.
     case sweep(generation: Int64)
 }
 
-/// Outcome of the look at a timeline that a list names.
+/// Outcome of a worker's look at a timeline.
 package enum LookOutcome: Hashable, Sendable {
     /// No widget shows it: collect it.
     case collect
-    /// Nothing to do now; it is appointed anew by rule 1.
+    /// Nothing to do now; rule 1 gives the next appointment.
     case nothing
-    /// Fetch it. The ledger is what it will be once it is rendered.
+    /// Fetch it, and store this ledger with the result.
     case fetch(rule: ReloadRule, ledger: BudgetLedger)
-    /// Spacing or budget hold it back until then.
+    /// Spacing or budget delay it until then.
     case wait(until: Timestamp, rule: ReloadRule)
-    /// Nobody looks at it.
+    /// Not viewed for a long time.
     case sleep
 }
 
 extension ReloadRules {
-    /// Decides what a look at a timeline comes to.
+    /// Decides the outcome of a look at a timeline.
     ///
     /// - Parameters:
     ///   - state: the row as it was read.
-    ///   - facts: what the budget and the dormancy rule need; its `need` is set here.
-    ///   - isRetired: the kind is retired: only orphaned timelines are worked on.
+    ///   - facts: input of the budget and the dormancy rule; its `need` is set here.
+    ///   - isRetired: whether the kind is retired, so that only orphaned timelines have work.
     package func decide(
         _ state: TimelineState, _ kind: KindGenerations, facts: ReloadState, via: LookVia, isRetired: Bool = false,
         at now: Timestamp

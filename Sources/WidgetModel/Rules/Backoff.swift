@@ -10,7 +10,7 @@ package struct Backoff: Hashable, Sendable {
         self.cap = cap
     }
 
-    /// The longest that the delay after `attempt` failures can be.
+    /// Longest delay after `attempt` failures.
     package func bound(attempt: Int) -> Duration {
         let base = max(0, base.wholeMicroseconds)
         let cap = max(0, cap.wholeMicroseconds)

@@ -1,22 +1,22 @@
 /// Tokens of its daily budget that a timeline has spent in the last 24 hours (design, section 6, rule 3).
 ///
 /// A budget of N reloads a day is a bucket of N tokens, which starts full and never gives more than N in **any** 24
-/// hours, not only between two midnights. Two fifths of the tokens may be spent at any time, one after the other: each
-/// of these comes back 24 hours after it was spent. The others come evenly: one is there 24 h / (N - 2 N / 5) after the
-/// last one of them. So a burst is served at once, and a widget whose burst is spent is never stale for long: an
-/// often-viewed one, which has 40 reloads a day or more, waits for an hour at most.
+/// hours, not only between two midnights. Two fifths of the tokens are *burst tokens*, which may be spent at any time
+/// and come back 24 hours later. The others are *paced tokens*: the next one is available 24 h / (N - 2 N / 5) after
+/// the last one was spent. So a burst is served at once, and after a burst an often-viewed widget, with 40 reloads a
+/// day or more, waits for an hour at most.
 ///
-/// (A bucket that refills while it is full of what a quiet day left over would allow 2 N within 24 hours.)
+/// (An ordinary token bucket, which refills continuously up to N, would allow 2 N within 24 hours after a quiet day.)
 package struct BudgetLedger: Hashable, Sendable {
-    /// Tokens spent at will are counted by the ten minutes in which they were spent, and come back when 24 hours have
-    /// passed since the end of these. Ten minutes late is less than a reload a day of any budget up to 360.
+    /// Spent burst tokens are counted by slots of ten minutes, and come back 24 hours after the end of their slot. The
+    /// delay of up to ten minutes costs less than one reload a day for budgets up to 360.
     private static let slotMicroseconds: Int64 = 600_000_000
     /// Number of slots after which a spent token is back.
     private static let slots: Int64 = 145
     /// Most tokens within a slot; more than any budget has.
     private static let mostInSlot = 1 << 28 - 1
 
-    /// Tokens spent at will within one slot.
+    /// Burst tokens spent within one slot.
     private struct Spending: Hashable {
         /// In slots since the epoch.
         var slot: Int64
@@ -24,9 +24,9 @@ package struct BudgetLedger: Hashable, Sendable {
         var count: Int
     }
 
-    /// Time at which the last of the evenly coming tokens was spent; nil before the first reload.
+    /// Time at which the last paced token was spent; nil before the first reload.
     package private(set) var lastPaced: Timestamp?
-    /// The latest first; only what was not back at the time of the last reload.
+    /// Latest slots first, without those whose tokens had come back at the last reload.
     private var spendings: [Spending] = []
 
     /// A full bucket.
@@ -34,14 +34,14 @@ package struct BudgetLedger: Hashable, Sendable {
 
     // MARK: Shares
 
-    /// Tokens that may be spent at any time.
+    /// Number of burst tokens.
     package static func atWill(of budget: Int) -> Int {
         let (fifths, rest) = max(0, budget).quotientAndRemainder(dividingBy: 5)
         return 2 * fifths + 2 * rest / 5
     }
 
-    /// Interval between two evenly coming tokens. In whole microseconds, as all times are,
-    /// rounded up: a microsecond less would be one reload too many within 24 hours.
+    /// Interval between two paced tokens, rounded up to whole microseconds: a microsecond less would allow one reload
+    /// too many within 24 hours.
     package static func pace(of budget: Int) -> Duration {
         let shares = Int64(max(1, budget - atWill(of: budget)))
         return .microseconds((86_400_000_000 + shares - 1) / shares)
@@ -49,17 +49,17 @@ package struct BudgetLedger: Hashable, Sendable {
 
     // MARK: Reading
 
-    /// Tokens of those that may be spent at any time that are not back yet.
+    /// Burst tokens that have not come back.
     package func spent(at time: Timestamp) -> Int {
         spentBySlot(at: time).reduce(0) { $0 + $1.count }
     }
 
-    /// Tokens that could be spent at a time, the evenly coming one included. The budget is at least 1.
+    /// Tokens that could be spent at a time, including a paced one. The budget is at least 1.
     package func tokens(of budget: Int, at time: Timestamp) -> Int {
         max(0, Self.atWill(of: budget) - spent(at: time)) + (isPaced(budget, at: time) ? 1 : 0)
     }
 
-    /// Whether a reload at a time needs no token of those that may be spent at will.
+    /// Whether a paced token is available at a time.
     package func isPaced(_ budget: Int, at time: Timestamp) -> Bool {
         guard let lastPaced else { return true }
         return time - lastPaced >= Self.pace(of: budget)
@@ -81,7 +81,7 @@ package struct BudgetLedger: Hashable, Sendable {
         return paced
     }
 
-    /// Time at which there are more tokens than at `time`, if nothing is spent meanwhile; nil when all are there.
+    /// Time of the next token, if nothing is spent until then; nil for a full bucket.
     package func nextToken(of budget: Int, after time: Timestamp) -> Timestamp? {
         var next = isPaced(budget, at: time) ? nil : lastPaced.map { $0 + Self.pace(of: budget) }
         let bySlot = spentBySlot(at: time)
@@ -100,7 +100,7 @@ package struct BudgetLedger: Hashable, Sendable {
 
     /// Spends a token at a time and returns the rule that covered it.
     ///
-    /// It does not ask whether there is one: a fetch that was allowed is paid for, whatever has changed since.
+    /// It does not check for one, since a fetch that was allowed is paid for even if the budget has changed since.
     @discardableResult
     package mutating func spend(of budget: Int, at time: Timestamp) -> ReloadRule {
         let rule: ReloadRule = isPaced(budget, at: time) ? .paced : .token
@@ -129,13 +129,13 @@ package struct BudgetLedger: Hashable, Sendable {
         return overflow ? .distantFuture : Timestamp(microseconds: product)
     }
 
-    /// The slot of a time; to a clock that went back, the latest that there was: a token is back late rather than
-    /// early.
+    /// The slot of a time. After a step back of the clock, the latest known slot, so that tokens come back late rather
+    /// than early.
     private func currentSlot(at time: Timestamp) -> Int64 {
         max(Self.slot(of: max(time, lastPaced ?? time)), spendings.first?.slot ?? .min)
     }
 
-    /// The slots whose tokens are not back, the oldest first.
+    /// The slots whose tokens have not come back, oldest first.
     private func spentBySlot(at time: Timestamp) -> [(slot: Int64, count: Int)] {
         guard !spendings.isEmpty else { return [] }
         let now = currentSlot(at: time)
@@ -148,12 +148,12 @@ package struct BudgetLedger: Hashable, Sendable {
 extension BudgetLedger {
     private static let form: UInt8 = 1
 
-    /// As the hot row keeps it; nil for a full bucket.
+    /// Stored form; nil for a full bucket.
     ///
-    /// A byte for the form; eight bytes, big-endian, of the last evenly coming token's time in microseconds; and, if
-    /// tokens were spent at will, a byte that tells how many slots the ledger's latest is after that of this time, and
-    /// for each slot, the latest first, a byte that tells how many slots before the ledger's latest it is, and the
-    /// count in groups of seven bits, the lowest first, a set high bit telling that more follow.
+    /// One byte for the version; the time of the last paced token in microseconds (8 bytes, big-endian); and, if burst
+    /// tokens were spent, the number of slots from that time to the ledger's latest slot (1 byte). For each slot,
+    /// latest first, follow its distance to the latest slot (1 byte) and its count as a varint (7 bits a byte, lowest
+    /// first, high bit set if more follow).
     package var stored: [UInt8]? {
         guard let lastPaced else { return nil }
         var bytes: [UInt8] = [Self.form]
@@ -162,7 +162,7 @@ extension BudgetLedger {
         for shift in (0..<8).reversed() { bytes.append(UInt8(truncatingIfNeeded: word >> UInt64(8 * shift))) }
         guard !spendings.isEmpty else { return bytes }
         let latest = currentSlot(at: lastPaced)
-        // Tokens are spent at will only while the next evenly coming one, after a day at most, is not there yet.
+        // Burst tokens are spent only until the next paced one is available, after a day at most.
         bytes.append(UInt8(clamping: latest - Self.slot(of: lastPaced)))
         for spending in spendings {
             bytes.append(UInt8(clamping: latest - spending.slot))
@@ -176,7 +176,7 @@ extension BudgetLedger {
         return bytes
     }
 
-    /// Reads the stored form; nil when it is none. No form at all is a full bucket.
+    /// Reads the stored form, or returns nil for invalid bytes. Without bytes, the bucket is full.
     package init?(stored bytes: [UInt8]?) {
         guard let bytes else { return }
         guard bytes.count >= 9, bytes[0] == Self.form else { return nil }
@@ -185,7 +185,7 @@ extension BudgetLedger {
         lastPaced = last
         var rest = bytes[9...]
         guard let later = rest.popFirst() else { return }
-        // Where nothing was spent later than the last evenly coming token, that one's slot is the latest.
+        // If nothing was spent after the last paced token, its slot is the latest.
         guard Int64(later) < Self.slots, let first = rest.first, later == 0 || first == 0 else { return nil }
         let latest = Self.slot(of: last) + Int64(later)
         var youngest: Int64 = 0
@@ -196,7 +196,7 @@ extension BudgetLedger {
         }
     }
 
-    /// Takes a count in its shortest form; nil when there is none.
+    /// Takes a varint in its shortest form; nil for anything else.
     private static func takeCount(_ bytes: inout ArraySlice<UInt8>) -> Int? {
         var count = 0
         for shift in stride(from: 0, to: 28, by: 7) {

@@ -1,19 +1,19 @@
 /// The last decision for a timeline (design, section 6, rule 6). The raw values are stored: never renumber them.
 package enum Decision: Int16, NamedValue {
     case none = 0
-    /// Fetched, and what it shows changed: stored and published.
+    /// Fetched with a visible change; stored and published.
     case reloaded = 1
-    /// Fetched, and nothing visible changed: the gate spared the write and the message.
+    /// Fetched without a visible change; neither written nor published.
     case unchanged = 2
-    /// The provider failed for this timeline; the last good one stays.
+    /// The provider failed for this timeline, and the last good content stays.
     case failed = 3
     /// Budgeted work waits for the kind's spacing, or for a token.
     case deferred = 4
     /// The worker stopped before the fetch was done and gave the timeline back.
     case released = 5
-    /// Nobody looks at it: no reload by policy until it is viewed, placed or asked for.
+    /// Not viewed for a long time: no reload by policy until it is viewed, placed or requested.
     case slept = 6
-    /// A reload was wanted already: the request is part of that one. Never stored.
+    /// A reload was pending already, and the request is part of it. Never stored.
     case merged = 8
     /// The request could not be applied and became a dead letter. Never stored.
     case refused = 9
@@ -33,9 +33,9 @@ package enum ReloadRule: Int16, NamedValue {
     case first = 2
     /// The app is in developer mode: neither budget nor spacing holds (rule 3).
     case developerMode = 3
-    /// The part of the budget that comes evenly over the day covered it (rule 3).
+    /// A paced token of the budget covered it (rule 3).
     case paced = 4
-    /// One of the tokens that may be spent at any time, and that come back after 24 hours, covered it (rule 3).
+    /// A burst token of the budget covered it (rule 3).
     case token = 5
 
     // Reasons to wait.
@@ -46,11 +46,11 @@ package enum ReloadRule: Int16, NamedValue {
     case budget = 11
     /// It was not viewed for the kind's `dormantAfter` (rule 3).
     case dormant = 12
-    /// A back-off, or the provider's own wish to be left alone.
+    /// A back-off, or the provider's `Retry-After`.
     case backoff = 13
-    /// It is being fetched: what is requested meanwhile is one more reload after it (section 3).
+    /// It is being fetched; requests during the fetch are one more reload (section 3).
     case inFlight = 14
-    /// Nothing is asked for, and it is not the policy's time (rule 1).
+    /// Nothing is requested, and the policy's time has not come (rule 1).
     case policy = 15
 
     // Results.
@@ -65,7 +65,7 @@ package enum ReloadRule: Int16, NamedValue {
     case operatorCommand = 23
     /// Any number of requests before a fetch starts are one reload (section 3).
     case coalescing = 24
-    /// The event is none that can be applied (section 4).
+    /// The event cannot be applied (section 4).
     case invalidEvent = 25
 
     // Failures of the provider.
@@ -81,9 +81,9 @@ package enum ReloadRule: Int16, NamedValue {
     case providerDuplicate = 38
     case providerError = 39
     case storage = 40
-    /// It alone makes its provider fail: the rest of its batch was answered.
+    /// It alone makes its provider fail; the rest of its batch was answered.
     case providerPoison = 41
-    /// Its provider fails or asked for a pause.
+    /// Its provider's circuit breaker is open, or the provider asked for a pause.
     case providerResting = 42
     /// Too many retries of its provider have failed.
     case retryBudget = 43

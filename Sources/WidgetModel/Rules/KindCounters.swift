@@ -12,10 +12,10 @@ package struct KindCounters: Hashable, Sendable {
     package var slept = 0
     package var released = 0
 
-    /// Bytes of content written, and of content that was found unchanged and not written.
+    /// Bytes of content written, and of unchanged content, which is not written.
     package var bytesStored = 0
     package var bytesSpared = 0
-    /// Messages acknowledged, and those that the gate spared.
+    /// Messages acknowledged, and messages not published because nothing visible changed.
     package var messagesPublished = 0
     package var messagesSpared = 0
 
@@ -52,7 +52,7 @@ package struct KindCounters: Hashable, Sendable {
         return difference
     }
 
-    /// Counts timelines for which the same was decided.
+    /// Counts timelines with the same decision.
     package mutating func count(_ decision: Decision, _ timelines: Int = 1) {
         switch decision {
         case .reloaded: reloaded += timelines
@@ -61,7 +61,7 @@ package struct KindCounters: Hashable, Sendable {
         case .deferred: deferred += timelines
         case .slept: slept += timelines
         case .released: released += timelines
-        // Not what a worker decides.
+        // Not decided by workers.
         case .none, .merged, .refused: break
         }
     }

@@ -3,9 +3,9 @@ package struct ReloadRules: Hashable, Sendable {
     /// Spacing, tolerance of jitter, developer mode.
     package var schedule: ReloadSchedule
     package var budget: DailyBudget
-    /// A timeline whose widgets were not viewed for so long gets no reloads by policy.
+    /// Time without a view after which a timeline gets no reloads by policy.
     package var dormantAfter: Duration
-    /// Whether the timelines belong to no user: free reasons keep the spacing then.
+    /// Whether the timelines belong to no user, so that free reasons keep the spacing.
     package var isShared: Bool
 
     package init(
@@ -33,12 +33,12 @@ package struct ReloadRules: Hashable, Sendable {
 package enum ReloadNeed: NamedValue {
     /// It has never been rendered.
     case first
-    /// A request that takes no budget is pending, or what was published last is not what is stored. It is due no sooner
-    /// than it may be: on a shared timeline the spacing is part of the time at which it becomes due.
+    /// A request that takes no budget is pending, or the published content differs from the stored one. The time at
+    /// which it becomes due includes the spacing of a shared timeline.
     case free
     /// Only budgeted requests are pending.
     case budgeted
-    /// Nothing was asked for: it is the policy's time.
+    /// Nothing was requested: it is the policy's time.
     case policy
 
     package static let names = NameTable<ReloadNeed>()
@@ -68,11 +68,11 @@ package struct ReloadState: Hashable, Sendable {
 
 /// Plan for a due timeline.
 package enum ReloadPlan: Hashable, Sendable {
-    /// Fetch it. The ledger is what it will be once it is rendered; a fetch that fails spends nothing.
+    /// Fetch it, and store this ledger with the result; a failed fetch spends nothing.
     case reload(rule: ReloadRule, ledger: BudgetLedger)
-    /// Not before this time, and why; never dropped.
+    /// Wait until this time because of the rule; never dropped.
     case wait(until: Timestamp, rule: ReloadRule)
-    /// Nobody looks at it: not before it is viewed, placed or asked for.
+    /// Wait until it is viewed, placed or requested.
     case sleep
 }
 
@@ -105,7 +105,7 @@ extension ReloadRules {
         return covered > spaced ? (covered, .budget) : (spaced, .spacing)
     }
 
-    /// Whether nobody has looked at it, placed it or asked for it for the kind's `dormantAfter`.
+    /// Whether it was not viewed, placed or requested for the kind's `dormantAfter`.
     package func isDormant(_ state: ReloadState, at now: Timestamp) -> Bool {
         guard let viewed = state.views.lastActive else { return false }
         let active = max(viewed, state.requestedAt ?? .distantPast)
@@ -118,13 +118,14 @@ extension ReloadRules {
         package var eligibleAt: Timestamp
         /// Time from which a free reason may reload it: only timelines of a shared kind keep the spacing.
         package var freeAt: Timestamp
-        /// Time at which it is due by its policy: not before spacing and budget allow, with jitter; `distantFuture`: never.
+        /// Time at which it is due by its policy: not before spacing and budget allow, with jitter; `distantFuture`:
+        /// never.
         package var policyAt: Timestamp
     }
 
     /// The next times of a timeline that has just been rendered.
     ///
-    /// - Parameter ledger: with what this reload has spent.
+    /// - Parameter ledger: ledger after this reload.
     package func next(
         policy: ReloadPolicy, lastEntry: Timestamp, renderedAt now: Timestamp, timeline: TimelineID,
         ledger: BudgetLedger, views: ViewStatistics
@@ -136,7 +137,7 @@ extension ReloadRules {
             freeAt: isShared && !developerMode ? schedule.gridded(now + schedule.spacing, from: now) : .distantPast,
             policyAt: .distantFuture)
         if let policyAt = policy.earliestReload(lastEntry: lastEntry) {
-            // A policy whose time is always past must not turn into a loop, not even where the spacing is lifted.
+            // A policy whose time is always past must not cause a loop, even without spacing.
             let due = max(policyAt, eligibleAt, now + max(schedule.spacing, ReloadSchedule.developerSpacing))
             next.policyAt = schedule.jittered(due, from: now, timeline: timeline)
         }

@@ -1,14 +1,14 @@
-/// Spacing of the reloads of a kind's timelines, and the jitter that spreads those that are due at one time.
+/// Spacing of the reloads of a kind's timelines, and the jitter that spreads simultaneous ones.
 package struct ReloadSchedule: Hashable, Sendable {
     /// Least time between two reloads for budgeted reasons.
     package var minimumSpacing: Duration
     /// Lifts the spacing, for an app under development.
     package var developerMode: Bool
-    /// The most that jitter may delay a reload.
+    /// Longest delay by jitter.
     package var tolerance: Duration
 
-    /// Least time between two reloads by policy even in developer mode: a provider whose last entry is always past must
-    /// not turn into a loop.
+    /// Least time between two reloads by policy in developer mode, so that a provider whose last entry is always past
+    /// does not cause a loop.
     package static let developerSpacing: Duration = .seconds(1)
 
     package init(
@@ -20,7 +20,7 @@ package struct ReloadSchedule: Hashable, Sendable {
         self.tolerance = tolerance
     }
 
-    /// The spacing that holds.
+    /// The spacing in effect.
     package var spacing: Duration { developerMode ? Self.developerSpacing : max(minimumSpacing, .zero) }
 
     /// Time from which a budgeted reason may reload again.
@@ -30,18 +30,17 @@ package struct ReloadSchedule: Hashable, Sendable {
         developerMode ? time : time + spacing
     }
 
-    /// The longest lawful delay of a reload that is due after `interval`: a tenth of that, the tolerance at most.
+    /// Longest permitted delay of a reload that is due after `interval`: a tenth of it, at most the tolerance.
     private func allowance(_ interval: Duration) -> Int64 {
         max(0, min(interval.wholeMicroseconds / 10, tolerance.wholeMicroseconds))
     }
 
-    /// The time on a grid, so that many timelines share a list; later by a quarter of the lawful jitter at most.
+    /// The time on a grid, so that many timelines share a list; later by at most a quarter of the permitted delay.
     package func gridded(_ time: Timestamp, from now: Timestamp) -> Timestamp {
         time.rounded(upTo: allowance(time - now) / 4)
     }
 
-    /// The time with jitter, on the grid: later by at most a tenth of the interval and the tolerance, the same whenever
-    /// timeline and interval are.
+    /// The time with jitter, on the grid: later by at most the permitted delay. A function of timeline and interval.
     package func jittered(_ time: Timestamp, from now: Timestamp, timeline: TimelineID) -> Timestamp {
         let limit = allowance(time - now)
         let step = limit / 4

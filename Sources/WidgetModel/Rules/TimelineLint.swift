@@ -8,12 +8,12 @@ package struct TimelineLints: OptionSet, Hashable, Sendable {
 
     /// Two entries less than five minutes apart; equal dates are no gap.
     package static let shortGap = TimelineLints(rawValue: 1)
-    /// A single entry that ends at once: it asks to be reloaded as soon as it is there.
+    /// A single entry with `atEnd`, which requests a reload as soon as it is stored.
     package static let singleEntryAtEnd = TimelineLints(rawValue: 2)
-    /// `after` a full hour, as everyone else's.
+    /// `after` a full hour, when many other timelines are due.
     package static let roundHour = TimelineLints(rawValue: 4)
 
-    /// An entry of a systemSmall widget, which opens one link only, with several.
+    /// Several links in an entry of a systemSmall widget, which opens only one.
     package static let severalLinks = TimelineLints(rawValue: 8)
 
     /// The single lints with their names, in the order in which they are written.

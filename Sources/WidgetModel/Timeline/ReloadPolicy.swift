@@ -1,8 +1,8 @@
-/// Time from which a timeline may be reloaded without a request. Each case gives the *earliest* time.
+/// Earliest time of a reload without a request.
 package enum ReloadPolicy: Hashable, Sendable {
     /// When the last entry's date is reached.
     case atEnd
-    /// At this date, wherever the entries lie.
+    /// At this date, whatever the dates of the entries.
     case after(Timestamp)
     /// Only on an explicit request.
     case never

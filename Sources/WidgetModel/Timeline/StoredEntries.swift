@@ -1,8 +1,9 @@
-/// Entries of a stored timeline, found in place, so that they are sent as they are stored.
+/// Access to the entries of a stored timeline in place, so that they are sent as they are stored.
 package enum StoredEntries {
-    /// The bytes of the entry that is shown at a time: the last one that is not later; nil before the first.
+    /// The bytes of the entry that is shown at a time, the last one with an earlier or equal date; nil before the
+    /// first.
     ///
-    /// - Parameter json: a stored timeline, which is valid: an object with `entries` in the order of their dates.
+    /// - Parameter json: a stored timeline: an object with `entries` in the order of their dates.
     package static func current(in json: [UInt8], at time: Timestamp) -> ArraySlice<UInt8>? {
         (try? place(in: json, at: time)).map { json[$0] }
     }

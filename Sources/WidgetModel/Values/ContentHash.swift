@@ -1,6 +1,6 @@
 internal import Crypto
 
-/// The first 128 bits of the SHA-256 of some bytes: tells whether content changed.
+/// The first 128 bits of the SHA-256 of some bytes, for finding changes of content.
 package struct ContentHash: Hashable, Sendable, CustomStringConvertible {
     /// The first eight bytes, big-endian.
     package let high: UInt64
@@ -27,6 +27,6 @@ package struct ContentHash: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The UUID form, as it is stored.
+    /// UUID form, as stored.
     package var description: String { Hex.uuid(high: high, low: low) }
 }

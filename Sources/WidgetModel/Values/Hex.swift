@@ -1,6 +1,6 @@
-/// Lower-case hexadecimal text: of bytes, and of the model's 128-bit values in the UUID form `8-4-4-4-12`.
+/// Lower-case hexadecimal text of bytes, and of 128-bit values in the UUID form `8-4-4-4-12`.
 package enum Hex {
-    /// Bytes of the UUID form.
+    /// Length of the UUID form in bytes.
     static let uuidLength = 36
 
     static func uuid(high: UInt64, low: UInt64) -> String {
@@ -20,7 +20,7 @@ package enum Hex {
         }
     }
 
-    /// Reads the UUID form, either case; nil unless `bytes[range]` is exactly that.
+    /// Reads the UUID form in either case; nil for anything else.
     static func uuid(_ bytes: some RandomAccessCollection<UInt8>) -> (high: UInt64, low: UInt64)? {
         guard bytes.count == uuidLength else { return nil }
         var words: (UInt64, UInt64) = (0, 0)

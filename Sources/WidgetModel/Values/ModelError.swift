@@ -1,4 +1,4 @@
-/// A value that breaks a rule of the model: what is wrong and, where the value came from a document, where.
+/// Violation of a rule of the model, with its place in the document.
 package struct ModelError: Error, Hashable, Sendable, CustomStringConvertible {
     /// Expected and found value. Holds no control character, so it can be logged and stored.
     package let message: String
@@ -13,7 +13,7 @@ package struct ModelError: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String { pointer.isEmpty ? message : "\(pointer): \(message)" }
 }
 
-/// Everything that is wrong with one document, in the order of the checks; never empty.
+/// All errors of a document in the order of the checks; never empty.
 package struct ModelErrors: Error, Hashable, Sendable, CustomStringConvertible {
     package let errors: [ModelError]
 

@@ -1,7 +1,7 @@
-/// An enumeration without associated values whose names in documents and messages are those of its cases, unless it says
-/// otherwise.
+/// An enumeration without associated values that is named in documents and messages, by its cases unless the table has
+/// other names.
 package protocol NamedValue: CaseIterable, Hashable, Sendable {
-    /// Both directions of the names, made once: `NameTable()`.
+    /// Table of the names in both directions.
     static var names: NameTable<Self> { get }
 }
 
@@ -19,7 +19,7 @@ package struct NameTable<Value: NamedValue>: Sendable {
     fileprivate let names: [Value: String]
     fileprivate let values: [String: Value]
 
-    /// - Parameter others: names that are not those of the cases.
+    /// - Parameter others: names that differ from their cases.
     init(_ others: [Value: String] = [:]) {
         names = Dictionary(uniqueKeysWithValues: Value.allCases.map { ($0, others[$0] ?? "\($0)") })
         values = Dictionary(uniqueKeysWithValues: names.map { ($0.value, $0.key) })

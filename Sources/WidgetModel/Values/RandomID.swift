@@ -1,4 +1,4 @@
-/// Identifiers that nobody can guess.
+/// Unguessable identifiers.
 package enum RandomID {
     /// 128 random bits in hexadecimal.
     package static func make() -> String {

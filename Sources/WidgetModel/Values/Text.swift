@@ -8,7 +8,7 @@ package enum Text {
 
     /// Whether two strings are the same bytes.
     package static func equal(_ left: String, _ right: String) -> Bool {
-        // Of ASCII, the quick comparison of strings is one of bytes.
+        // For ASCII strings `==` compares bytes.
         left == right && (left.utf8Span.isKnownASCII || left.utf8.elementsEqual(right.utf8))
     }
 
@@ -57,7 +57,7 @@ package enum Text {
         return false
     }
 
-    /// The text with all bytes percent-encoded but those that RFC 3986 calls unreserved.
+    /// The text percent-encoded except for the unreserved characters of RFC 3986.
     package static func percentEncoded(_ text: String) -> String {
         text.utf8.map { byte in
             switch byte {
@@ -67,7 +67,7 @@ package enum Text {
         }.joined()
     }
 
-    /// A foreign text fit for storing and logging: cut to `maximum` scalars, control characters as spaces.
+    /// A foreign text for storing and logging: cut to `maximum` scalars, control characters replaced by spaces.
     package static func printable(_ text: String, maximum: Int) -> String {
         var result = ""
         for scalar in text.unicodeScalars.prefix(maximum) {
@@ -77,8 +77,8 @@ package enum Text {
         return result
     }
 
-    /// `text` in double quotes for a message or a log: quotes, control characters, line separators and marks of writing
-    /// direction escaped.
+    /// `text` in double quotes for a message or a log, with quotes, control characters, line separators and direction
+    /// marks escaped.
     ///
     /// - Parameter maximum: number of characters after which it is cut.
     package static func quoted(_ text: String, maximum: Int = 64) -> String {
@@ -98,7 +98,7 @@ package enum Text {
         return result + "\""
     }
 
-    /// `text` on one line: control characters, line separators and marks of writing direction escaped.
+    /// `text` on one line, with control characters, line separators and direction marks escaped.
     package static func oneLine(_ text: String) -> String {
         var result = ""
         for scalar in text.unicodeScalars { append(scalar, to: &result) }

@@ -6,12 +6,12 @@ import Musl
 import Darwin
 #endif
 
-/// Names of the IANA time zone database, links included.
+/// Names of the IANA time zone database, including links.
 enum TimeZoneNames {
     /// Returns true for the names of release 2025b of the IANA database, and for those of this machine's database.
     static func contain(_ name: String) -> Bool {
         if all.contains(name) { return true }
-        // A zone that was created later. Other files there, such as leapseconds, begin with a small letter.
+        // A zone of a later release. Files that are no zones, such as leapseconds, begin with a small letter.
         guard let first = name.utf8.first, first & 0x20 == 0 else { return false }
         let path = "/usr/share/zoneinfo/\(name)"
         return access(path, F_OK) == 0 && access(path + "/.", F_OK) != 0

@@ -1,8 +1,8 @@
 extension Timestamp {
     /// Reads an RFC 3339 date-time with its offset, such as `2020-06-22T10:00:00.5+02:00`.
     ///
-    /// Strict: the offset is required, years are 0001 to 9999, as written and in UTC, nothing follows. Digits beyond microseconds are cut off.
-    /// A leap second (`23:59:60` UTC) is the second that follows it.
+    /// Strict: the offset is required, and years are 0001 to 9999, as written and in UTC. Digits beyond microseconds
+    /// are cut off. A leap second (`23:59:60` UTC) is read as the second that follows it.
     package init?(rfc3339 text: String) {
         self.init(rfc3339: Array(text.utf8)[...])
     }
@@ -21,12 +21,12 @@ extension Timestamp {
         let days = CivilDate.dayNumber(year: year, month: month, day: day)
         let minutes = days * 1440 + hour * 60 + minute - offset
         if second == 60 {
-            // A leap second is only ever the last of a UTC day.
+            // A leap second is always the last of a UTC day.
             let minuteOfDay = ((minutes % 1440) + 1440) % 1440
             guard minuteOfDay == 1439 else { return nil }
         }
         let time = (minutes * 60 + second) * 1_000_000 + microseconds
-        // By its offset it may be in a year that cannot be written.
+        // The offset may move it into a year that cannot be written.
         guard Self.writable.contains(time) else { return nil }
         self.init(microseconds: time)
     }
@@ -34,9 +34,9 @@ extension Timestamp {
     /// From 0001-01-01T00:00:00Z until before the year 10000.
     private static let writable: Range<Int64> = -62_135_596_800_000_000..<253_402_300_800_000_000
 
-    /// RFC 3339 in UTC with as many digits of a second as it has, such as `2020-06-22T08:00:00.5Z`.
+    /// RFC 3339 in UTC, with a fraction of a second only if there is one, such as `2020-06-22T08:00:00.5Z`.
     ///
-    /// Years outside 0000 to 9999, which no RFC 3339 text can name, are written with all their digits.
+    /// Years outside 0000 to 9999, which RFC 3339 cannot express, are written with all their digits.
     package var rfc3339: String {
         var out: [UInt8] = []
         out.reserveCapacity(32)
@@ -157,7 +157,7 @@ private struct DigitScanner {
         return range.contains(value) ? value : nil
     }
 
-    /// The fraction of a second in microseconds, 0 without one; digits after the sixth are read and dropped.
+    /// The fraction of a second in microseconds, or 0. Digits after the sixth are dropped.
     mutating func fraction() -> Int64? {
         guard take(".") else { return 0 }
         var (value, unit): (Int64, Int64) = (0, 100_000)

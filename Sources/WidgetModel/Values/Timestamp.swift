@@ -1,4 +1,4 @@
-/// A point in time: microseconds since the Unix epoch, UTC, the resolution of PostgreSQL's `timestamptz`.
+/// A point in time in microseconds since the Unix epoch, the resolution of PostgreSQL's `timestamptz`.
 ///
 /// Arithmetic saturates at the ends of the range, so no input can trap.
 package struct Timestamp: Hashable, Comparable, Sendable, CustomStringConvertible {

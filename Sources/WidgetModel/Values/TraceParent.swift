@@ -1,4 +1,4 @@
-/// A W3C trace context, as the header `traceparent` has it: `00-<trace id>-<span id>-<flags>`.
+/// A W3C trace context in the form of the header `traceparent`: `00-<trace id>-<span id>-<flags>`.
 package struct TraceParent: Hashable, Sendable, CustomStringConvertible {
     /// 32 and 16 lower-case hexadecimal digits.
     package let traceID: String
@@ -11,8 +11,7 @@ package struct TraceParent: Hashable, Sendable, CustomStringConvertible {
 
     package var description: String { text }
 
-    /// Reads a header; nil for one that is invalid by the recommendation. A later version is read as far as this one
-    /// goes.
+    /// Reads a header, or returns nil if it is invalid. Of a later version, the fields of this version are read.
     package init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false).map(String.init)
         guard parts.count >= 4,

@@ -6,8 +6,8 @@ import Musl
 import Darwin
 #endif
 
-/// The time of day, for times that are compared with other machines': those of tokens, signatures and published events. Leases
-/// and due times depend on the database's clock alone.
+/// The time of this machine, for tokens, signatures and published events. Leases and due times depend on the database's
+/// clock alone.
 package enum WallClock {
     package static func now() -> Timestamp {
         var time = timespec()

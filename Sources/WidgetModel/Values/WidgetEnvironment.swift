@@ -8,7 +8,7 @@ package struct WidgetEnvironment: Hashable, Sendable {
     /// Longest locale or time zone, in bytes.
     package static let maximumBytes = 64
 
-    /// An environment that was checked before it was stored; not checked again.
+    /// A stored environment, which is not checked again.
     package init(storedLocale locale: String, timeZone: String) {
         self.locale = locale
         self.timeZone = timeZone
