@@ -1,20 +1,19 @@
 package import Logging
 internal import Synchronization
 
-/// librdkafka's in-process cluster: brokers that speak the real protocol over TCP on the loopback interface, with
-/// faults on demand. For tests and the demo.
+/// librdkafka's in-process cluster for tests and the demo: brokers that speak the real protocol over TCP on the
+/// loopback interface, with faults on demand.
 ///
 /// Differences from a real cluster:
 /// - It keeps at most 5 MiB or 100,000 batches a partition and **silently drops the oldest**: a consumer that is too
 ///   slow gets `offsetOutOfRange`, so producers must hold back.
-/// - It ignores a producer's sequence numbers. A message that it has stored, and is cut off before it could say so, is
-///   stored again by the retry. And were several requests under way, it would take the later one although the earlier
-///   one failed, from which librdkafka concludes that both are stored; therefore ``clientProperties`` allow one request
-///   at a time.
-/// - It knows neither topic administration, nor compaction, SASL, TLS.
-/// - It answers a fetch with one message set of each partition at most, and walks through all that it keeps of a partition to
-///   find it: it is no measure of a real broker, and the slower the more it has stored.
-/// - Producing to or reading a topic that is not there creates it with 4 partitions, whatever clients say.
+/// - It ignores a producer's sequence numbers. If the connection is cut between storing and answering, the retry stores
+///   the message again. With several requests under way it would accept a later one after an earlier one failed, and
+///   librdkafka would take both for stored; therefore ``clientProperties`` allow one request at a time.
+/// - It has no topic administration, compaction, SASL or TLS.
+/// - It answers a fetch with at most one message set of each partition, and searches linearly for it: it gets slower
+///   with the amount stored, and is no measure of a real broker.
+/// - Producing to or reading a missing topic creates it with 4 partitions, whatever clients say.
 package final class EmbeddedKafka: Sendable {
     private let cluster: MockCluster
 
@@ -28,13 +27,13 @@ package final class EmbeddedKafka: Sendable {
     /// The brokers' addresses.
     package var bootstrapServers: String { cluster.bootstrapServers }
 
-    /// How clients reach it: the addresses and ``clientProperties``.
+    /// Configuration of its clients: the addresses and ``clientProperties``.
     package var configuration: KafkaConfiguration {
         KafkaConfiguration(bootstrapServers: bootstrapServers, properties: Self.clientProperties)
     }
 
-    /// Properties that make clients of it quick: an empty fetch is answered only when the wait is over, so this is the
-    /// latency; and clients recover from failures within fractions of a second.
+    /// Properties that make its clients quick. It answers an empty fetch only at the end of the wait, which is
+    /// therefore the latency. Clients recover from failures within fractions of a second.
     package static let clientProperties: [String: String] = [
         "fetch.wait.max.ms": "2",
         "fetch.error.backoff.ms": "20",
@@ -46,11 +45,11 @@ package final class EmbeddedKafka: Sendable {
         "coordinator.query.interval.ms": "1000",
         "broker.address.family": "v4",
         "linger.ms": "2",
-        // See above: without sequence numbers a later request must not be stored before an earlier one that failed.
+        // See above.
         "max.in.flight": "1",
     ]
 
-    /// Returns whether the id is that of an in-memory cluster of librdkafka, which loses its logs when its process ends.
+    /// Whether an id is that of an in-process cluster, which loses its logs when the process ends.
     package static func isID(_ id: String) -> Bool { id.hasPrefix("mockCluster") }
 
     /// - Throws: `topicAlreadyExists`, or if the cluster is closed.
@@ -58,7 +57,7 @@ package final class EmbeddedKafka: Sendable {
         try cluster.createTopic(name, partitions: partitions)
     }
 
-    /// Cuts the broker's connections and takes no new ones; what it has stored stays. Its partitions get no other
+    /// Cuts the broker's connections and refuses new ones. It keeps its messages, and its partitions get no other
     /// leader.
     package func stopBroker(_ id: Int32) throws(KafkaError) {
         try cluster.setBroker(id, isUp: false)
@@ -73,25 +72,24 @@ package final class EmbeddedKafka: Sendable {
         try cluster.setRoundTripTime(id, duration)
     }
 
-    /// The next requests of this kind fail with these errors, one after the other. A local transport error (-195) cuts
-    /// the connection instead of answering.
+    /// Makes the next requests of a kind fail with these errors in turn. A local transport error (-195) cuts the
+    /// connection.
     package func pushRequestErrors(_ request: KafkaRequestKind, _ codes: [KafkaError.Code]) throws(KafkaError) {
         try cluster.pushErrors(request, codes)
     }
 
-    /// Takes back the errors of this kind that no request has got yet.
+    /// Removes the errors that no request has got yet.
     package func clearRequestErrors(_ request: KafkaRequestKind) throws(KafkaError) {
         try cluster.clearErrors(request)
     }
 
-    /// Sets the error of the topic's metadata until it is changed again; nil: none. With `unknownTopicOrPartition` the topic
-    /// seems to be missing.
+    /// Sets or clears (nil) the error of a topic's metadata. With `unknownTopicOrPartition` the topic seems to be
+    /// missing.
     package func setTopicError(_ topic: String, _ code: KafkaError.Code?) throws(KafkaError) {
         try cluster.setTopicError(topic, code)
     }
 
-    /// Ends the cluster, on a thread of its own; returns at once. Calling it again does nothing, and every later call
-    /// to the cluster fails.
+    /// Ends the cluster on a thread of its own and returns at once. Later calls to the cluster fail.
     package func close() {
         cluster.close()
     }

@@ -1,7 +1,7 @@
 package import Logging
 
-/// Administration of topics. Each call connects anew and works on a thread of its own; it never blocks the caller's
-/// thread.
+/// Administration of topics. Each call makes a connection and a thread of its own, so the caller's thread is not
+/// blocked.
 package struct KafkaAdmin: Sendable {
     private let configuration: KafkaConfiguration
     private let timeout: Duration
@@ -9,13 +9,11 @@ package struct KafkaAdmin: Sendable {
 
     /// - Parameter timeout: of each call, connecting included; at least 1 ms.
     package init(configuration: KafkaConfiguration, timeout: Duration = .seconds(15), logger: Logger) {
-        self.configuration = configuration
-        self.timeout = timeout
-        self.logger = logger
+        (self.configuration, self.timeout, self.logger) = (configuration, timeout, logger)
     }
 
-    /// Creates topics that are not there yet; the outcomes by name.
-    /// - Throws: if the cluster did not answer. The error of a single topic is that topic's outcome.
+    /// Creates missing topics and returns the outcomes by name.
+    /// - Throws: an error if the cluster did not answer. Errors of single topics are outcomes.
     package func createTopics(
         _ topics: [KafkaTopicSpecification]
     ) async throws(KafkaError) -> [String: KafkaTopicOutcome] {
@@ -24,27 +22,27 @@ package struct KafkaAdmin: Sendable {
     }
 
     /// Gives a topic more partitions.
-    /// - Parameter count: of all its partitions then; it can only grow.
+    /// - Parameter count: new number of partitions, which can only grow.
     package func createPartitions(_ topic: String, count: Int) async throws(KafkaError) {
         try await perform("create partitions") { client throws(KafkaError) in
             try client.createPartitions(topic, count: count)
         }
     }
 
-    /// Deletes topics; nil means deleted (or marked for it).
+    /// Deletes topics; nil for a topic that is deleted or marked for deletion.
     package func deleteTopics(_ names: [String]) async throws(KafkaError) -> [String: KafkaError?] {
         guard !names.isEmpty else { return [:] }
         return try await perform("delete topics") { client throws(KafkaError) in try client.deleteTopics(names) }
     }
 
-    /// The topics with their partitions, in the order asked for. Never creates one.
+    /// The topics with their partitions, in the given order. Never creates a topic.
     /// - Parameter names: `nil` for all topics, by name.
-    /// - Throws: `unknownTopicOrPartition` if one is not there.
+    /// - Throws: `unknownTopicOrPartition` if one is missing.
     package func describe(topics names: [String]? = nil) async throws(KafkaError) -> [KafkaTopicDescription] {
         try await perform("describe topics") { client throws(KafkaError) in try client.describe(topics: names) }
     }
 
-    /// The partitions of each topic, or its error. Never creates one.
+    /// The partitions of each topic, or its error. Never creates a topic.
     package func partitions(
         of topics: [String]
     ) async throws(KafkaError) -> [String: Result<[TopicPartition], KafkaError>] {
@@ -58,7 +56,7 @@ package struct KafkaAdmin: Sendable {
         }
     }
 
-    /// Bounds of the logs of several partitions, asked over one connection.
+    /// Bounds of the logs of several partitions, over one connection.
     package func bounds(of partitions: [TopicPartition]) async throws(KafkaError) -> [TopicPartition: KafkaLogBounds] {
         try await perform("ask for the bounds of logs") { client throws(KafkaError) in
             var bounds: [TopicPartition: KafkaLogBounds] = [:]
@@ -67,7 +65,7 @@ package struct KafkaAdmin: Sendable {
         }
     }
 
-    /// Id of the cluster; nil if the brokers tell none.
+    /// Id of the cluster; nil if the brokers have none.
     package func clusterID() async throws(KafkaError) -> String? {
         try await perform("ask for the cluster's id") { client throws(KafkaError) in try client.clusterID() }
     }
@@ -82,10 +80,7 @@ package struct KafkaAdmin: Sendable {
     private func perform<Value: Sendable>(
         _ operation: String, _ body: @escaping @Sendable (borrowing AdminClient) throws(KafkaError) -> Value
     ) async throws(KafkaError) -> Value {
-        let configuration = configuration
-        let timeout = timeout
-        let logger = logger
-        return try await PollThread.perform("kafka-admin") { answer in
+        try await PollThread.perform("kafka-admin") { answer in
             do throws(KafkaError) {
                 let client = try AdminClient(configuration, timeout: timeout, logger: logger, operation: operation)
                 answer(.success(try body(client)))

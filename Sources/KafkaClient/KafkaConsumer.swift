@@ -1,18 +1,18 @@
 package import Logging
 internal import Synchronization
 
-/// Reads partitions that its owner assigns, at positions that its owner keeps.
+/// Reads the partitions that its owner assigns, from positions that its owner keeps.
 ///
-/// One thread polls librdkafka and hands over batches in order, over a bounded buffer: when the receiver is slow, fetching
-/// pauses. No consumer group is joined, and committed offsets are never read.
+/// One thread polls librdkafka and hands over batches in order through a bounded buffer: while the receiver is slow,
+/// fetching pauses. The consumer joins no group and never reads committed offsets.
 package final class KafkaConsumer: Sendable {
     /// Events in order. One task iterates at a time.
     package let events: KafkaConsumerEvents
 
     private let loop: ConsumerLoop
 
-    /// Connecting goes on in the background and does not fail here.
-    /// - Throws: `invalidConfiguration` with every property that is wrong.
+    /// Starts connecting in the background.
+    /// - Throws: `invalidConfiguration` with every invalid property.
     package init(configuration: KafkaConsumerConfiguration, logger: Logger) throws(KafkaError) {
         loop = try ConsumerLoop(configuration: configuration, logger: logger)
         events = KafkaConsumerEvents(buffer: loop.buffer)
@@ -27,8 +27,8 @@ package final class KafkaConsumer: Sendable {
 
     deinit { loop.mailbox.post(.stop(.shutdown)) }
 
-    /// Fetches partitions from these offsets on, besides those that are fetched already; one of those goes on there. Every later
-    /// batch has only messages from the new positions on.
+    /// Fetches partitions from these offsets on, in addition to those that are fetched; a partition among those is
+    /// moved. Later batches have only messages from the new positions on.
     package func assign(_ offsets: [TopicPartition: KafkaOffset]) async {
         guard !offsets.isEmpty else { return }
         await withCheckedContinuation { continuation in
@@ -36,10 +36,10 @@ package final class KafkaConsumer: Sendable {
         }
     }
 
-    /// Fetches all partitions that topics have now.
+    /// Fetches all present partitions of topics.
     ///
     /// - Parameters:
-    ///   - offsets: where to start; partitions that are not named start at `others`.
+    ///   - offsets: start offsets; other partitions start at `others`.
     /// - Returns: the partitions.
     @discardableResult
     package func assignAll(
@@ -59,23 +59,23 @@ package final class KafkaConsumer: Sendable {
         }
     }
 
-    /// Puts ``KafkaConsumerEvent/interrupted`` behind the events that wait, unless one is among them.
+    /// Appends ``KafkaConsumerEvent/interrupted`` to the waiting events, unless one is among them.
     package func interrupt() { loop.buffer.push(.interrupted) }
 
-    /// Tells Kafka the positions, for lag tools only: asynchronous, best effort, and silent when it fails.
+    /// Commits positions for lag tools: asynchronous, best effort, silent on failure.
     package func commit(_ nextOffsets: [TopicPartition: Int64]) {
         loop.mailbox.commit(nextOffsets)
     }
 
-    /// Per fetched partition, how many messages are behind the last one that was put into a batch; from what librdkafka
-    /// saw in its latest fetch, without asking a broker. `nil` after the shutdown.
+    /// Messages behind the last batched one by fetched partition, as of librdkafka's latest fetch, without a request.
+    /// `nil` after the shutdown.
     package func lag() async -> [TopicPartition: Int64]? {
         await withCheckedContinuation { continuation in
             if !loop.mailbox.post(.lag(continuation)) { continuation.resume(returning: nil) }
         }
     }
 
-    /// The partitions of each topic, or its error; asked with a connection of its own.
+    /// The partitions of each topic, or its error, over a connection of its own.
     package func partitions(
         of topics: [String], timeout: Duration
     ) async throws(KafkaError) -> [String: Result<[TopicPartition], KafkaError>] {
@@ -83,7 +83,7 @@ package final class KafkaConsumer: Sendable {
             .partitions(of: topics)
     }
 
-    /// Bounds of a partition's log, asked with a connection and a thread of its own.
+    /// Bounds of a partition's log, over a connection of its own.
     package func bounds(
         of partition: TopicPartition, timeout: Duration = .seconds(5)
     ) async throws(KafkaError) -> KafkaLogBounds {
@@ -91,7 +91,7 @@ package final class KafkaConsumer: Sendable {
             .bounds(of: partition)
     }
 
-    /// Whether the partition can be read: asked with a connection of its own, by reading from the beginning of the log.
+    /// Whether the partition can be read, by a read from the beginning of the log over a connection of its own.
     package func canRead(_ partition: TopicPartition) async -> Bool {
         let reader = KafkaReader(configuration: loop.configuration.kafka, logger: loop.logger)
         do throws(KafkaError) {
@@ -102,8 +102,8 @@ package final class KafkaConsumer: Sendable {
         }
     }
 
-    /// How long the poll thread has not come round: fractions of a second, whatever Kafka and the receiver do, and at most a
-    /// few seconds. Nil when it has ended.
+    /// Time since the poll thread's last turn: fractions of a second, whatever Kafka and the receiver do, and at most a
+    /// few seconds. Nil when the thread has ended.
     package var silence: Duration? {
         loop.lastTurn.withLock { turn in turn.map { $0.duration(to: .now) } }
     }
@@ -115,14 +115,14 @@ package final class KafkaConsumer: Sendable {
         return counters
     }
 
-    /// Closes. The events end behind those that wait. Takes at most some 10 s. Returns when all is released; calling it again
-    /// only waits.
+    /// Closes the consumer within about 10 s and returns when everything is released. The events end behind the waiting
+    /// ones.
     package func shutdown() async {
         loop.mailbox.post(.stop(.shutdown))
         await loop.completion.wait()
     }
 
-    /// Ends at once, as a killed process does; what is buffered is dropped. For tests of crashes.
+    /// Ends like a killed process and drops the buffered messages. For tests of crashes.
     package func abandon() async {
         loop.mailbox.post(.stop(.abandon))
         await loop.completion.wait()

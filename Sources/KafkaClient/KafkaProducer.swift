@@ -1,15 +1,15 @@
 package import Logging
 internal import Synchronization
 
-/// Produces messages so that each that is confirmed is stored exactly once and in order per partition: idempotent,
-/// confirmed by all in-sync replicas.
+/// Produces messages idempotently: each confirmed message is stored by all in-sync replicas, exactly once and in order
+/// per partition.
 ///
-/// Messages under way are bounded by number and bytes; beyond that callers wait, suspended, first come first served. One
-/// thread hands the messages to librdkafka and collects the confirmations. An instance that is dropped without
-/// `shutdown` finishes what it has.
+/// Messages under way are bounded by number and bytes; further callers wait in order. One thread hands messages to
+/// librdkafka and collects the confirmations. An instance that is dropped without `shutdown` finishes the messages
+/// under way.
 ///
-/// A fatal error (a lost idempotence state, say) fails what is under way, and librdkafka's client with it, but not the
-/// instance: a later ``send(_:)-(KafkaMessage)`` makes a new client, with back-off.
+/// A fatal error, such as a lost idempotence state, fails the messages under way and ends librdkafka's client. A later
+/// ``send(_:)-(KafkaMessage)`` makes a new client, with back-off.
 package final class KafkaProducer: Sendable {
     private let make: @Sendable () throws(KafkaError) -> ProducerLoop
     private let logger: Logger
@@ -23,13 +23,11 @@ package final class KafkaProducer: Sendable {
     }
 
     /// - Parameters:
-    ///   - deliveryTimeout: how long one message may take from being handed to librdkafka to its confirmation, and how
-    ///     long it may wait for room before that: `send` returns within twice this time. At least 1 ms more than the
-    ///     linger time (5 ms).
-    ///   - maximumQueuedMessages: messages under way.
-    ///   - maximumQueuedBytes: keys, values and headers under way. A single message may exceed it when nothing else is
-    ///     under way.
-    /// - Throws: `invalidConfiguration` with every property that is wrong.
+    ///   - deliveryTimeout: time limit from handing a message to librdkafka to its confirmation, and of the wait for
+    ///     room before that: `send` returns within twice this time. At least 1 ms more than the linger time (5 ms).
+    ///   - maximumQueuedMessages: most messages under way.
+    ///   - maximumQueuedBytes: most bytes of keys, values and headers under way. A single message may exceed it.
+    /// - Throws: `invalidConfiguration` with every invalid property.
     package init(
         configuration: KafkaConfiguration, deliveryTimeout: Duration = .seconds(30),
         maximumQueuedMessages: Int = 100_000,
@@ -53,8 +51,8 @@ package final class KafkaProducer: Sendable {
 
     deinit { state.withLock { $0.loop }.mailbox.stop() }
 
-    /// The client to send with: a new one if the last has failed for good, all that it had has been answered, and the
-    /// back-off is over; until then the old one, which answers with its error.
+    /// The client to send with: a new one after the old one failed for good, answered all its messages, and the
+    /// back-off is over. Until then the old one answers with its error.
     private func current() -> ProducerLoop {
         state.withLock { state in
             guard !state.isStopped, state.loop.mailbox.fatalError != nil, state.loop.completion.isDone,
@@ -73,20 +71,19 @@ package final class KafkaProducer: Sendable {
         }
     }
 
-    /// How often a client that had failed for good was replaced.
+    /// Number of failed clients that were replaced.
     package var restarts: Int { state.withLock { $0.restarts } }
 
     /// Sends a message and waits for the brokers' confirmation.
     ///
-    /// Cancelling the task takes the message back while it waits for room (`cancelled`). Once it is handed over it
-    /// cannot be taken back, and the call goes on to its outcome.
-    /// - Throws: an error that says whether the message may have been stored anyway (`isPossiblyPersisted`).
+    /// Cancelling the task withdraws a message that waits for room (`cancelled`). A message under way cannot be
+    /// withdrawn: the call continues to its outcome.
+    /// - Throws: an error with `isPossiblyPersisted` if the message may be stored all the same.
     package func send(_ message: KafkaMessage) async throws(KafkaError) -> KafkaDelivery {
-        // One message in, one result out.
         try await send([message])[0].get()
     }
 
-    /// Sends messages and waits until each is confirmed or has failed; the results are in the messages' order.
+    /// Sends messages, waits until each is confirmed or has failed, and returns the results in their order.
     package func send(_ messages: [KafkaMessage]) async -> [Result<KafkaDelivery, KafkaError>] {
         guard !messages.isEmpty else { return [] }
         let batch = SendBatch(messages)
@@ -101,17 +98,16 @@ package final class KafkaProducer: Sendable {
         return outcomes.map { $0.mapError { $0.afterRenewal } }
     }
 
-    /// Returns when everything that was sent before the call is confirmed or has failed.
+    /// Waits until every message sent before the call is confirmed or has failed.
     package func flush() async {
         let mailbox = state.withLock { $0.loop.mailbox }
         await withCheckedContinuation { mailbox.flush($0) }
     }
 
-    /// Takes no more messages, finishes those that it has (at most twice the delivery timeout), and closes. Calling it
-    /// again only waits.
+    /// Refuses further messages, finishes those under way (at most twice the delivery timeout), and closes.
     ///
-    /// - Parameter bound: how long that may take; what is not confirmed by then fails (`purged`, and the brokers may have
-    ///   it all the same).
+    /// - Parameter bound: time limit, after which unconfirmed messages fail with `purged`; the brokers may have stored
+    ///   them.
     package func shutdown(within bound: Duration? = nil) async {
         let loop = state.withLock { state in
             state.isStopped = true
@@ -121,34 +117,34 @@ package final class KafkaProducer: Sendable {
         await loop.completion.wait()
     }
 
-    /// How much is under way and waiting, counting every send made before the call; all zero after the shutdown.
+    /// Number of messages under way and waiting, every send before the call included; zero after the shutdown.
     package func depth() async -> KafkaProducerDepth {
         let mailbox = state.withLock { $0.loop.mailbox }
         return await withCheckedContinuation { mailbox.askDepth($0) }
     }
 
-    /// Raises a fatal error, as for instance a lost idempotence state gets it. For tests.
+    /// Raises a fatal error. For tests.
     package func raiseFatalError() {
         state.withLock { $0.loop.mailbox }.raiseFatalError()
     }
 }
 
-/// When the next client may be made after one that has failed for good. Pure: times go in.
+/// Back-off between clients that have failed for good. Pure: times are parameters.
 struct ProducerRenewal {
     static let base = Duration.milliseconds(100)
     static let cap = Duration.seconds(30)
 
-    /// When the client that is in use was made.
+    /// Time at which the present client was made.
     private var madeAt: ContinuousClock.Instant
     private var failures = 0
-    /// Nil until the failure of the client in use was noticed.
+    /// Nil until the failure of the present client is noticed.
     private var dueAt: ContinuousClock.Instant?
 
     init(madeAt: ContinuousClock.Instant) {
         self.madeAt = madeAt
     }
 
-    /// Asked whenever the client is found to have failed.
+    /// Whether a new client is due, for a client that has failed.
     mutating func isDue(now: ContinuousClock.Instant) -> Bool {
         guard let dueAt else {
             // A client that worked for a while starts the back-off anew.
@@ -164,7 +160,7 @@ struct ProducerRenewal {
         dueAt = nil
     }
 
-    /// No new one could be made.
+    /// Notes that no new client could be made.
     mutating func failed(now: ContinuousClock.Instant) {
         failures += 1
         dueAt = now + min(Self.base * (1 << min(failures - 1, 16)), Self.cap)
@@ -172,7 +168,8 @@ struct ProducerRenewal {
 }
 
 extension KafkaError {
-    /// As it is told to senders: what is fatal to librdkafka's client can be tried again with the next one.
+    /// The error for senders: an error that is fatal to librdkafka's client is transient, since the next client can
+    /// succeed.
     var afterRenewal: KafkaError {
         guard isFatal else { return self }
         var error = self

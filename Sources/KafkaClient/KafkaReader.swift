@@ -1,20 +1,19 @@
 package import Logging
 
-/// Reads messages that are known by their place. Each call connects anew and works on a thread of its own; it
-/// never blocks the caller's thread, joins no group and commits nothing.
+/// Reads messages by their offsets. Each call makes a connection and a thread of its own, joins no group and commits
+/// nothing.
 package struct KafkaReader: Sendable {
     private let configuration: KafkaConfiguration
     private let logger: Logger
 
     package init(configuration: KafkaConfiguration, logger: Logger) {
-        self.configuration = configuration
-        self.logger = logger
+        (self.configuration, self.logger) = (configuration, logger)
     }
 
-    /// The message at an offset, as a batch of one; nil when the log has none there (any more, or yet).
+    /// The message at an offset, as a batch of one; nil if the log has none there.
     ///
-    /// - Parameter timeout: of the whole call, connecting included.
-    /// - Throws: `timedOut` when no broker has answered by then; `unknownTopicOrPartition`.
+    /// - Parameter timeout: time limit of the whole call.
+    /// - Throws: `timedOut` without an answer by then; `unknownTopicOrPartition`.
     package func message(
         topic: String, partition: Int32, offset: Int64, timeout: Duration = .seconds(3)
     ) async throws(KafkaError) -> KafkaBatch? {
@@ -22,7 +21,7 @@ package struct KafkaReader: Sendable {
             TopicPartition(topic: topic, partition: partition), offset...offset, fetchBytes: 65_536, timeout: timeout)
     }
 
-    /// The messages of a partition at these offsets, as one batch; nil when the log has none there.
+    /// The messages of a partition at these offsets, as one batch; nil if the log has none there.
     ///
     /// - Throws: as ``message(topic:partition:offset:timeout:)``.
     package func messages(
@@ -34,12 +33,10 @@ package struct KafkaReader: Sendable {
     private func read(
         _ place: TopicPartition, _ offsets: ClosedRange<Int64>, fetchBytes: Int, timeout: Duration
     ) async throws(KafkaError) -> KafkaBatch? {
-        let configuration = configuration
-        let logger = logger
-        return try await PollThread.perform("kafka-reader") { answer in
+        try await PollThread.perform("kafka-reader") { answer in
             do throws(KafkaError) {
                 let reader = try MessageReader(configuration, fetchBytes: fetchBytes, logger: logger)
-                // Answered before the client is closed, which takes a moment.
+                // Answers before the client is closed, which takes a moment.
                 answer(reader.read(place, at: offsets, timeout: timeout))
             } catch {
                 answer(.failure(error))

@@ -6,7 +6,7 @@ import Testing
 /// The embedded cluster's faults, administration, and logs.
 @Suite(.tags(.integration), .timeLimit(.patience))
 struct ClusterTests {
-    @Test("a cluster tells its id; brokers that are not there are an error")
+    @Test("A cluster has an id; unreachable brokers are an error")
     func clusterID() async throws {
         try await withKafka { kafka in
             let id = try await KafkaAdmin(configuration: kafka.configuration, logger: quiet).clusterID()
@@ -69,7 +69,7 @@ struct ClusterTests {
         }
     }
 
-    @Test("the round trip time is what was set")
+    @Test("The round trip time is the set one")
     func roundTripTime() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let topic = try await kafka.topic("slow")
@@ -118,7 +118,7 @@ struct ClusterTests {
         }
     }
 
-    @Test("errors of the broker reach the consumer's receiver, who reads on")
+    @Test("Errors of the broker reach the consumer's receiver, which continues")
     func consumerErrors() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let topic = try await kafka.topic("errors")
@@ -173,7 +173,7 @@ struct ClusterTests {
         }
     }
 
-    @Test("the bounds of a log are what it holds; a topic that may not be seen is an error")
+    @Test("The bounds of a log are those of its messages; a forbidden topic is an error")
     func bounds() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("bounds", partitions: 2)

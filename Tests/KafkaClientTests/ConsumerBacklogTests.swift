@@ -4,7 +4,7 @@ import Testing
 
 @Suite(.tags(.integration), .timeLimit(.patience))
 struct ConsumerBacklogTests {
-    @Test("a batch tells how many messages the log had behind its first one; none once all are read")
+    @Test("A batch has the number of messages behind its first one, zero at the end of the log")
     func backlog() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("backlog")

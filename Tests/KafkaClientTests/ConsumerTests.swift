@@ -122,7 +122,7 @@ struct ConsumerTests {
         }
     }
 
-    @Test("assigning again moves and drops what was buffered; an offset out of range is told and can be left")
+    @Test("Assigning again moves the position and drops buffered messages; an offset out of range is reported")
     func seek() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("seek")
@@ -238,7 +238,7 @@ struct ConsumerTests {
         }
     }
 
-    @Test("a fatal error ends the events by throwing, after what came before it")
+    @Test("A fatal error is thrown after the events before it")
     func fatal() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("fatal")

@@ -48,7 +48,7 @@ struct EventBufferTests {
         #expect(state.batches == 0)
     }
 
-    @Test("what was pushed before the end still comes; then the end, for good")
+    @Test("Events before the end are delivered, then the sequence stays at its end")
     func end() {
         var state = State()
         _ = state.push(batch(0, 0..<1))
@@ -61,7 +61,7 @@ struct EventBufferTests {
         #expect(told(state.take(4)) == "4: end")
     }
 
-    @Test("a waiter is told of the end at once")
+    @Test("The end resumes a waiter at once")
     func endWhileWaiting() {
         var state = State()
         _ = state.take(1)
@@ -101,7 +101,7 @@ struct EventBufferTests {
         #expect(state.events.count == State.maximumErrors)
     }
 
-    @Test("an assignment takes the partition's records out of what waits, and nothing else")
+    @Test("An assignment removes only the partition's records from the waiting events")
     func removal() {
         var state = State()
         _ = state.push(batch(0, 0..<2))

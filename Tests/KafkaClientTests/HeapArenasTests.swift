@@ -2,7 +2,7 @@ import Testing
 
 @testable import KafkaClient
 
-@Suite("The heap has as many parts as processors, unless somebody has chosen")
+@Suite("The heap has an arena for each processor unless the environment sets the number")
 struct HeapArenasTests {
     @Test(
         "One for each processor, from two to eight",

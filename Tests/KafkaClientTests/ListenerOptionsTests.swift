@@ -29,7 +29,7 @@ struct ListenerOptionsTests {
         return (descriptor, UInt16(bigEndian: address.sin_port))
     }
 
-    @Test("what is accepted at a port sends at once, and nothing at another port does")
+    @Test("Sockets accepted at a port send at once, those at other ports do not")
     func ports() throws {
         let (one, other) = (try listener(), try listener())
         defer {

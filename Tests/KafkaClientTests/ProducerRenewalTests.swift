@@ -25,7 +25,7 @@ struct ProducerRenewalTests {
         #expect(pauses.last == ProducerRenewal.cap)
     }
 
-    @Test("one that worked for a while does not count with those before it")
+    @Test("A client that worked for a while starts the back-off anew")
     func recovers() {
         var renewal = ProducerRenewal(madeAt: start)
         var now = start

@@ -1,7 +1,8 @@
-import KafkaClient
 import Logging
 import TestSupport
 import Testing
+
+@testable import KafkaClient
 
 /// Sending: bounds, order, failures.
 @Suite(.tags(.integration), .timeLimit(.patience))
@@ -83,7 +84,7 @@ struct ProducerTests {
         }
     }
 
-    @Test("errors that a retry mends: nothing is lost, nothing doubled, the order stays")
+    @Test("Transient errors lose nothing, duplicate nothing and keep the order")
     func requestErrors() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let embedded = try #require(kafka.embedded)
@@ -197,7 +198,7 @@ struct ProducerTests {
         }
     }
 
-    @Test("an error of the broker that no retry mends comes at once")
+    @Test("A permanent error of the broker is returned at once")
     func refused() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let topic = try await kafka.topic("refused")
@@ -210,7 +211,7 @@ struct ProducerTests {
         }
     }
 
-    @Test("flush waits for what was sent before it")
+    @Test("Flush waits for earlier messages")
     func flush() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let topic = try await kafka.topic("flush")
@@ -229,7 +230,7 @@ struct ProducerTests {
         }
     }
 
-    @Test("shutdown finishes what was sent, and refuses the rest; twice is once")
+    @Test("Shutdown finishes sent messages and refuses later ones; a second shutdown only waits")
     func shutdown() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("shutdown")
@@ -247,7 +248,7 @@ struct ProducerTests {
         }
     }
 
-    @Test("a fatal error fails what is under way and waiting; a new client takes its place")
+    @Test("A fatal error fails messages under way and waiting ones; a new client follows")
     func fatal() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let topic = try await kafka.topic("fatal")
@@ -287,7 +288,7 @@ struct ProducerTests {
         }
     }
 
-    @Test("what is sent at the moment of a fatal error is answered, whoever comes first")
+    @Test("Messages sent during a fatal error are answered")
     func fatalRace() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let topic = try await kafka.topic("race")

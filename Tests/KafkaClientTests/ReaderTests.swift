@@ -50,7 +50,7 @@ struct ReaderTests {
         }
     }
 
-    @Test("what the log does not have is nil; a topic or partition that is not there is an error")
+    @Test("A missing offset is nil; a missing topic or partition is an error")
     func absent() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("reader")
@@ -71,7 +71,7 @@ struct ReaderTests {
         }
     }
 
-    @Test("brokers that do not answer end the wait, and the properties' secrets are not told")
+    @Test("Silent brokers end in a timeout, without secrets in the error")
     func unreachable() async throws {
         let configuration = KafkaConfiguration(bootstrapServers: "127.0.0.1:1")
         let reader = KafkaReader(configuration: configuration, logger: quiet)

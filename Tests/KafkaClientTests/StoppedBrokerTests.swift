@@ -20,7 +20,7 @@ struct StoppedBrokerTests {
         }
     }
 
-    @Test("keeps its port, so that it can come back; when the cluster ends the port is free")
+    @Test("A stopped broker keeps its port until the cluster ends")
     func keepsItsPort() async throws {
         var kafka: EmbeddedKafka? = try EmbeddedKafka(brokers: 2, logger: quiet)
         let ports = try #require(kafka).bootstrapServers.split(separator: ",").compactMap { address in

@@ -4,7 +4,7 @@ import Testing
 
 /// Configuration, errors, batches and the producer's bookkeeping: what needs no broker.
 struct ValueTests {
-    @Test("partitions in a log line are ranges, of which there are not many")
+    @Test("Partitions in a log line are a limited number of ranges")
     func partitionSummary() {
         func places(_ topic: String, _ partitions: some Sequence<Int32>) -> [TopicPartition] {
             partitions.map { TopicPartition(topic: topic, partition: $0) }
@@ -57,7 +57,7 @@ struct ValueTests {
         #expect(!error.message.contains("pa55word"))
     }
 
-    @Test("what a consumer's guarantees rest on cannot be changed; the same value in other words is fine")
+    @Test("Fixed properties cannot be changed, but can be given in another spelling")
     func fixedProperties() async throws {
         let consumer = { (properties: [String: String]) throws(KafkaError) in
             try KafkaConsumer(
@@ -88,7 +88,7 @@ struct ValueTests {
         #expect(error.message.contains("max.poll.interval.ms"))
     }
 
-    @Test("an error says what, where, and whether to try again")
+    @Test("An error states operation, place and whether a retry can help")
     func errorText() {
         let error = KafkaError(
             code: .messageTimedOut, message: "too slow", isRetriable: true,

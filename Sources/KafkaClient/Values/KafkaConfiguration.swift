@@ -1,16 +1,16 @@
-/// How to reach a Kafka cluster: brokers, and any librdkafka property beside (TLS, SASL, timeouts …).
+/// Brokers of a Kafka cluster, and librdkafka properties (TLS, SASL, timeouts …).
 ///
-/// Properties override this module's defaults. Those that its guarantees rest on (`enable.idempotence`, `acks`,
-/// `enable.auto.commit` and the like) cannot be set to another value: creating the client then fails and says which.
+/// Properties override this module's defaults. Properties on which its guarantees rest (`enable.idempotence`, `acks`,
+/// `enable.auto.commit` and the like) cannot be set to other values: creating a client fails and names them.
 package struct KafkaConfiguration: Sendable, CustomStringConvertible, CustomDebugStringConvertible {
     /// `host:port`, several separated by commas.
     package var bootstrapServers: String
-    /// librdkafka's properties by name, as its CONFIGURATION.md lists them. Those that only consumers or only producers
-    /// know are left out for the other kind of client, so one dictionary can serve all clients.
+    /// Properties by name, as in librdkafka's CONFIGURATION.md. Consumers ignore properties of producers and vice
+    /// versa, so one dictionary can serve all clients.
     package var properties: [String: String]
     #if DEBUG
-    /// Detours of connections: ports by the ports in whose place they are connected to. For tests that place a proxy
-    /// before an embedded broker, which advertises a port of its own.
+    /// Replacements of ports to connect to, for tests with a proxy in front of an embedded broker, which advertises its
+    /// own port.
     package var routes: [UInt16: UInt16] = [:]
     #endif
 
@@ -19,7 +19,7 @@ package struct KafkaConfiguration: Sendable, CustomStringConvertible, CustomDebu
         self.properties = properties
     }
 
-    /// The properties with every secret replaced, sorted by name: safe to print.
+    /// The properties by name with every secret replaced, safe to print.
     package var redactedProperties: [(name: String, value: String)] {
         properties.sorted { $0.key < $1.key }.map { name, value in
             (name, Self.isSecret(name) ? "<redacted>" : value)
@@ -50,7 +50,7 @@ package struct KafkaConfiguration: Sendable, CustomStringConvertible, CustomDebu
     }
 }
 
-/// Blots out secrets in texts that come from librdkafka.
+/// Replaces secrets in texts of librdkafka.
 struct SecretRedaction: Sendable {
     private let secrets: [[UInt8]]
 
@@ -61,23 +61,7 @@ struct SecretRedaction: Sendable {
     func callAsFunction(_ text: String) -> String {
         guard !secrets.isEmpty else { return text }
         var bytes = Array(text.utf8)
-        for secret in secrets { Self.replace(secret, in: &bytes) }
+        for secret in secrets { bytes.replace(secret, with: "<redacted>".utf8) }
         return String(decoding: bytes, as: UTF8.self)
-    }
-
-    private static func replace(_ secret: [UInt8], in bytes: inout [UInt8]) {
-        guard bytes.count >= secret.count else { return }
-        var result: [UInt8] = []
-        var index = 0
-        while index < bytes.count {
-            if bytes[index...].starts(with: secret) {
-                result += "<redacted>".utf8
-                index += secret.count
-            } else {
-                result.append(bytes[index])
-                index += 1
-            }
-        }
-        bytes = result
     }
 }

@@ -7,15 +7,15 @@ package struct KafkaConsumerConfiguration: Sendable {
     package var maximumBatchMessages: Int
     /// … and stops growing once its keys, values and headers have this many bytes (one message may exceed it).
     package var maximumBatchBytes: Int
-    /// How long a batch may grow while the receiver waits and messages keep coming. When no message is there, or when
-    /// the batch is full, it goes out at once.
+    /// Time for which a batch may grow while the receiver waits and messages keep coming. It goes out at once when it
+    /// is full or no message comes.
     package var maximumWait: Duration
     /// Full batches that may wait for the receiver.
     package var bufferedBatches: Int
-    /// How long a receiver may take over a batch before fetching is paused. A pause throws prefetched messages away,
-    /// which are fetched again later; so a receiver that is merely slower than Kafka must not cause one at each batch.
+    /// Time that a receiver may take for a batch before fetching is paused. A pause drops prefetched messages, so a
+    /// receiver that is merely slower than Kafka must not cause one at each batch.
     package var pauseDelay: Duration
-    /// Makes what reads the messages on the poll thread.
+    /// Makes a reader of the messages for the poll thread.
     package var makeReader: (@Sendable () -> any KafkaMessageReader)?
 
     package init(
@@ -23,12 +23,9 @@ package struct KafkaConsumerConfiguration: Sendable {
         maximumBatchBytes: Int = 4 << 20, maximumWait: Duration = .milliseconds(2), bufferedBatches: Int = 2,
         pauseDelay: Duration = .milliseconds(500)
     ) {
-        self.kafka = kafka
-        self.group = group
-        self.maximumBatchMessages = maximumBatchMessages
-        self.maximumBatchBytes = maximumBatchBytes
-        self.maximumWait = maximumWait
-        self.bufferedBatches = bufferedBatches
+        (self.kafka, self.group) = (kafka, group)
+        (self.maximumBatchMessages, self.maximumBatchBytes) = (maximumBatchMessages, maximumBatchBytes)
+        (self.maximumWait, self.bufferedBatches) = (maximumWait, bufferedBatches)
         self.pauseDelay = pauseDelay
     }
 
@@ -45,4 +42,18 @@ package struct KafkaConsumerConfiguration: Sendable {
         if pauseDelay < .zero { problems.append("pauseDelay: must not be negative") }
         return problems
     }
+}
+
+/// Reader of messages on the consumer's poll thread, while they are copied into a batch: reading a batch overlaps with
+/// the receiver's work on the one before. Used under a lock by that thread and by the receiver; it must not block.
+package protocol KafkaMessageReader: AnyObject {
+    /// Reads a message that was appended to the batch.
+    ///
+    /// - Parameters:
+    ///   - bytes: the bytes of the record's ranges, borrowed for the call.
+    ///   - topics: names for the record's `topicIndex`; it only ever grows.
+    func read(_ record: KafkaBatch.Record, in bytes: [UInt8], topics: [String])
+
+    /// Returns the result of reading the messages since the last call, for the batch's ``KafkaBatch/annotation``.
+    func take() -> (any Sendable)?
 }

@@ -3,7 +3,7 @@ package struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// librdkafka's error number: negative ones are local (`__TIMED_OUT` is -185), positive ones are the broker's.
     package struct Code: Hashable, Sendable, CustomStringConvertible {
         package let number: Int32
-        /// librdkafka's name of it without the prefix `RD_KAFKA_RESP_ERR_`, such as `_TIMED_OUT`.
+        /// librdkafka's name without the prefix `RD_KAFKA_RESP_ERR_`, such as `_TIMED_OUT`.
         package let name: String
 
         package init(number: Int32, name: String) {
@@ -23,17 +23,15 @@ package struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
         package var partition: Int32?
 
         package init(operation: String, topic: String? = nil, partition: Int32? = nil) {
-            self.operation = operation
-            self.topic = topic
-            self.partition = partition
+            (self.operation, self.topic, self.partition) = (operation, topic, partition)
         }
     }
 
     package var code: Code
     package var message: String
-    /// Doing the same again later can succeed.
+    /// Whether a retry can succeed.
     package var isRetriable: Bool
-    /// The client that raised it is of no use any more; a new one has to be made.
+    /// Whether the client that raised it has to be replaced.
     package var isFatal: Bool
     /// Whether the brokers may have stored an unconfirmed message anyway.
     package var isPossiblyPersisted: Bool
@@ -43,12 +41,8 @@ package struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
         code: Code, message: String, isRetriable: Bool, isFatal: Bool = false, isPossiblyPersisted: Bool = false,
         context: Context
     ) {
-        self.code = code
-        self.message = message
-        self.isRetriable = isRetriable
-        self.isFatal = isFatal
-        self.isPossiblyPersisted = isPossiblyPersisted
-        self.context = context
+        (self.code, self.message, self.isRetriable) = (code, message, isRetriable)
+        (self.isFatal, self.isPossiblyPersisted, self.context) = (isFatal, isPossiblyPersisted, context)
     }
 
     package var description: String {
@@ -61,11 +55,11 @@ package struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension KafkaError.Code {
-    /// A property has no such name or no such value; the message names each.
+    /// Unknown properties or values; the message names each.
     package static let invalidConfiguration = Self(number: -186, name: "_INVALID_ARG")
     /// Not allowed in this state, for example after `shutdown`.
     package static let invalidState = Self(number: -172, name: "_STATE")
-    /// The task was cancelled before the message was handed to Kafka: it has not been sent.
+    /// The task was cancelled before the message was sent.
     package static let cancelled = Self(number: -163, name: "_INTR")
     /// No confirmation within the delivery timeout.
     package static let messageTimedOut = Self(number: -192, name: "_MSG_TIMED_OUT")
@@ -81,10 +75,8 @@ extension KafkaError.Code {
     package static let unknownTopicOrPartition = Self(number: 3, name: "UNKNOWN_TOPIC_OR_PART")
     /// The credentials may not read, write or describe the topic.
     package static let topicAuthorizationFailed = Self(number: 29, name: "TOPIC_AUTHORIZATION_FAILED")
-    /// The credentials may not use the consumer group.
-    package static let groupAuthorizationFailed = Self(number: 30, name: "GROUP_AUTHORIZATION_FAILED")
     package static let clusterAuthorizationFailed = Self(number: 31, name: "CLUSTER_AUTHORIZATION_FAILED")
-    /// The brokers do not take the credentials.
+    /// The brokers refuse the credentials.
     package static let authenticationFailed = Self(number: -169, name: "_AUTHENTICATION")
 }
 

@@ -13,7 +13,7 @@ package struct KafkaHeader: Hashable, Sendable {
     }
 }
 
-/// A message to be produced.
+/// A message to produce.
 package struct KafkaMessage: Hashable, Sendable {
     package var topic: String
     /// `nil`: by the hash of the key (consistent with other librdkafka clients), or any if there is no key.
@@ -29,12 +29,8 @@ package struct KafkaMessage: Hashable, Sendable {
         topic: String, partition: Int32? = nil, key: [UInt8]? = nil, value: [UInt8]?, headers: [KafkaHeader] = [],
         timestampMilliseconds: Int64? = nil
     ) {
-        self.topic = topic
-        self.partition = partition
-        self.key = key
-        self.value = value
-        self.headers = headers
-        self.timestampMilliseconds = timestampMilliseconds
+        (self.topic, self.partition, self.key) = (topic, partition, key)
+        (self.value, self.headers, self.timestampMilliseconds) = (value, headers, timestampMilliseconds)
     }
 
     /// Bytes that count towards the producer's bound: key, value and headers.
@@ -48,8 +44,8 @@ package struct KafkaMessage: Hashable, Sendable {
 /// Where the brokers stored a message.
 package struct KafkaDelivery: Hashable, Sendable {
     package var partition: Int32
-    /// `nil` in a rare case: the answer was lost, and that the message is stored follows from a later answer, or from
-    /// the broker's recognising the retry.
+    /// Nil in rare cases: the answer was lost, and a later answer, or the broker's recognition of the retry, shows that
+    /// the message is stored.
     package var offset: Int64?
 
     package init(partition: Int32, offset: Int64?) {
@@ -60,11 +56,9 @@ package struct KafkaDelivery: Hashable, Sendable {
 
 /// A producer's queues at one moment.
 package struct KafkaProducerDepth: Hashable, Sendable {
-    /// Messages that are handed over and not confirmed.
+    /// Messages handed over and not confirmed.
     package var messagesInFlight = 0
     package var bytesInFlight = 0
     /// Messages whose senders wait for room.
     package var messagesWaiting = 0
-
-    package init() {}
 }

@@ -1,4 +1,4 @@
-/// A topic to be created.
+/// A topic to create.
 package struct KafkaTopicSpecification: Hashable, Sendable {
     package var name: String
     package var partitions: Int
@@ -10,10 +10,8 @@ package struct KafkaTopicSpecification: Hashable, Sendable {
     package init(
         name: String, partitions: Int, replicationFactor: Int? = nil, configuration: [String: String] = [:]
     ) {
-        self.name = name
-        self.partitions = partitions
-        self.replicationFactor = replicationFactor
-        self.configuration = configuration
+        (self.name, self.partitions) = (name, partitions)
+        (self.replicationFactor, self.configuration) = (replicationFactor, configuration)
     }
 
     /// The configuration of a topic that keeps the latest message of each key.
@@ -23,7 +21,7 @@ package struct KafkaTopicSpecification: Hashable, Sendable {
 /// Result of creating a topic.
 package enum KafkaTopicOutcome: Sendable {
     case created
-    /// It is there; its partitions and configuration may be others.
+    /// It existed before; its partitions and configuration may differ.
     case alreadyExists
     case failed(KafkaError)
 }
@@ -36,23 +34,11 @@ package struct KafkaTopicDescription: Hashable, Sendable {
         package var leader: Int32?
         package var replicas: [Int32]
         package var inSyncReplicas: [Int32]
-
-        package init(id: Int32, leader: Int32?, replicas: [Int32], inSyncReplicas: [Int32]) {
-            self.id = id
-            self.leader = leader
-            self.replicas = replicas
-            self.inSyncReplicas = inSyncReplicas
-        }
     }
 
     package var name: String
     /// By number.
     package var partitions: [Partition]
-
-    package init(name: String, partitions: [Partition]) {
-        self.name = name
-        self.partitions = partitions
-    }
 
     package var places: [TopicPartition] { partitions.map { TopicPartition(topic: name, partition: $0.id) } }
 }

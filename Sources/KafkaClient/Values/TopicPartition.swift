@@ -4,8 +4,7 @@ package struct TopicPartition: Hashable, Comparable, Sendable, CustomStringConve
     package var partition: Int32
 
     package init(topic: String, partition: Int32) {
-        self.topic = topic
-        self.partition = partition
+        (self.topic, self.partition) = (topic, partition)
     }
 
     package var description: String { "\(topic)[\(partition)]" }
@@ -22,13 +21,14 @@ package enum KafkaOffset: Hashable, Sendable {
     case earliest
     /// Behind the newest message: only what is produced from now on.
     case latest
-    /// Exactly this offset. If the log does not have it any more (or not yet), the consumer says so with
-    /// ``KafkaConsumerEvent/offsetOutOfRange(_:offset:)`` and moves nowhere.
+    /// Exactly this offset. If the log does not have it, the consumer reports
+    /// ``KafkaConsumerEvent/offsetOutOfRange(_:offset:)`` and stays there.
     case at(Int64)
 }
 
 extension Sequence<TopicPartition> {
-    /// The partitions for a log line, such as `pushes[0-2,5] widgets[0-7]`. Of a topic with many gaps, the first eight ranges.
+    /// The partitions for a log line, such as `pushes[0-2,5] widgets[0-7]`. Of a topic with many gaps, the first eight
+    /// ranges.
     package var summary: String {
         Dictionary(grouping: self, by: \.topic).sorted { $0.key < $1.key }.map { topic, places in
             var ranges: [ClosedRange<Int32>] = []

@@ -1,9 +1,9 @@
-import KafkaClient
 import TestSupport
 import Testing
 import WidgetModel
 
 @testable import FreshetService
+@testable import KafkaClient
 @testable import freshet
 
 @Suite(.timeLimit(.patience)) struct TopicPlanTests {
@@ -31,7 +31,7 @@ import WidgetModel
         let testDescription: String
         let target: TopicTarget
         let state: TopicState?
-        let differences: [TopicDifference.Sort]
+        let differences: [TopicDifference.Kind]
     }
 
     private static let cases: [Case] = [
@@ -76,7 +76,7 @@ import WidgetModel
     @Test("what differs is reported, with what to do", arguments: cases)
     private func differences(_ given: Case) {
         let plan = TopicPlan(targets: [given.target], states: given.state.map { [given.target.name: $0] } ?? [:])
-        #expect(plan.differences.map(\.sort) == given.differences)
+        #expect(plan.differences.map(\.kind) == given.differences)
         #expect(plan.differences.allSatisfy { !$0.advice.isEmpty && !$0.message.isEmpty })
     }
 
@@ -89,7 +89,7 @@ import WidgetModel
         let small = TopicPlan(targets: [Self.events], states: ["events": Self.state("events", partitions: 1)])
         #expect(small.missing.isEmpty)
         #expect(small.growing == [Self.events])
-        #expect(TopicPlan(targets: [Self.events], states: ["events": Self.state("events", nil)]).untold == ["events"])
+        #expect(TopicPlan(targets: [Self.events], states: ["events": Self.state("events", nil)]).unknown == ["events"])
     }
 
     @Test("what is created has the policy and the retention of its use")

@@ -1,10 +1,10 @@
 internal import CRdKafka
 internal import Logging
 
-/// A client for blocking administration calls, on one thread, for one operation.
+/// A client for the blocking calls of one administration operation, on one thread.
 struct AdminClient: ~Copyable {
     private let client: ClientHandle
-    /// Kept alive for the client's sake.
+    /// Outlives the client.
     private let callbacks: ClientCallbacks
     private let milliseconds: Int32
     private let operation: String
@@ -147,8 +147,8 @@ struct AdminClient: ~Copyable {
 
     private func lookUp() throws(KafkaError) -> Descriptions {
         var metadata: UnsafePointer<rd_kafka_metadata>?
-        // All topics, and the choice is made here: brokers (the embedded one always) may create a topic that they are
-        // asked about.
+        // Asks for all topics: a broker may create a topic that is named in the request, and the embedded one always
+        // does.
         let response = unsafe rd_kafka_metadata(client.pointer, 1, nil, &metadata, milliseconds)
         guard response == RD_KAFKA_RESP_ERR_NO_ERROR, let metadata = unsafe metadata else {
             throw KafkaError(response, context: context())
@@ -180,7 +180,7 @@ struct AdminClient: ~Copyable {
     }
 
     func clusterID() throws(KafkaError) -> String? {
-        // The id comes with the answer to any request for metadata: without one, no brokers answer.
+        // Any answer to a request for metadata carries the id.
         _ = try describe(topics: nil)
         guard let text = unsafe rd_kafka_clusterid(client.pointer, milliseconds) else { return nil }
         defer { unsafe rd_kafka_mem_free(client.pointer, text) }
@@ -227,7 +227,7 @@ struct AdminClient: ~Copyable {
     }
 }
 
-/// The answer to an administration request: asks, waits, and owns what came.
+/// The answer to an administration request. Makes the request, waits, and owns the result.
 @safe private struct AdminEvent: ~Copyable {
     let pointer: OpaquePointer
 
@@ -245,7 +245,7 @@ struct AdminClient: ~Copyable {
         guard response == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(response, context: context) }
         unsafe request(options, queue)
 
-        // librdkafka answers by its own timeout; the margin only guards against waiting forever.
+        // librdkafka keeps its own timeout; the margin guards against waiting forever.
         guard let event = unsafe rd_kafka_queue_poll(queue, milliseconds + 5000) else {
             throw KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT, context: context)
         }

@@ -1,10 +1,10 @@
 internal import CRdKafka
 internal import Logging
 
-/// A client that reads messages by their place, on one thread. It blocks.
+/// A blocking client that reads messages by their offsets, on one thread.
 struct MessageReader: ~Copyable {
     private let client: ClientHandle
-    /// Kept alive for the client's sake.
+    /// Outlives the client.
     private let callbacks: ClientCallbacks
 
     private static let operation = "read messages"
@@ -12,13 +12,13 @@ struct MessageReader: ~Copyable {
     /// - Parameter fetchBytes: most bytes of one fetch.
     init(_ configuration: KafkaConfiguration, fetchBytes: Int = 65_536, logger: Logger) throws(KafkaError) {
         var configuration = configuration
-        // For other consumers; here the end has to be told.
+        // Set below: the reader needs to learn the end of the log.
         configuration.properties["enable.partition.eof"] = nil
         let callbacks = ClientCallbacks(logger: logger, configuration: configuration)
-        // The simple consumer needs no group, so no other consumer's partitions move.
+        // The simple consumer joins no group, so no partitions of other consumers move.
         let properties = try ClientProperties(
             .consumer, configuration,
-            // Little more is fetched than what was asked for.
+            // Fetches little more than the wanted messages.
             defaults: [
                 "client.id": "freshet-reader", "queued.min.messages": "1", "fetch.message.max.bytes": "\(fetchBytes)",
                 "socket.nagle.disable": "true",
@@ -42,7 +42,7 @@ struct MessageReader: ~Copyable {
     ) -> Result<KafkaBatch?, KafkaError> {
         let context = KafkaError.Context(
             operation: Self.operation, topic: place.topic, partition: place.partition)
-        // librdkafka takes negative offsets for names of places, and refuses what is no partition.
+        // librdkafka gives negative offsets a meaning of their own, and refuses negative partitions.
         guard offsets.lowerBound >= 0, place.partition >= 0 else { return .success(nil) }
         guard let topic = unsafe rd_kafka_topic_new(client.pointer, place.topic, nil) else {
             return .failure(KafkaError(rd_kafka_last_error(), context: context))
@@ -75,7 +75,7 @@ struct MessageReader: ~Copyable {
                 RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
                 return .failure(KafkaError(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, context: context))
             case let response:
-                // librdkafka goes on from most errors by itself; what does not pass is told when the time is over.
+                // librdkafka recovers from most errors; the last one is reported at the timeout.
                 failure = response
             }
         }

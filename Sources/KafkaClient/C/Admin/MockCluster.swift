@@ -1,16 +1,16 @@
 internal import CRdKafka
+internal import Glibc
 internal import Logging
 internal import Synchronization
 
 /// Owns an in-process cluster and the client instance that carries it.
 ///
-/// All calls go through the mutex, so that none comes after `close`; each is answered by the cluster's own thread
-/// within microseconds.
+/// The mutex keeps calls from coming after `close`; the cluster's own thread answers each within microseconds.
 final class MockCluster: Sendable {
-    /// `@unchecked Sendable`: used under the mutex, or by the closing thread, which has taken it out.
+    /// `@unchecked Sendable`: used under the mutex, or by the closing thread after it was taken out.
     @safe private struct Parts: @unchecked Sendable {
         let client: ClientHandle
-        /// Kept alive for the client's sake.
+        /// Outlive the client.
         let callbacks: ClientCallbacks
         let cluster: OpaquePointer
 
@@ -21,23 +21,14 @@ final class MockCluster: Sendable {
     }
 
     let bootstrapServers: String
-    /// Everything is freed.
+    /// Completes when everything is freed.
     let completion = Completion()
     private let parts: Mutex<Parts?>
-    /// Reserved ports of stopped brokers, nil where another process took it: the library ends the process when it cannot
-    /// listen on a broker's port again.
-    private let reserved = Mutex<[Int32: Reserved?]>([:])
+    /// Reserved ports of stopped brokers; nil where another process took the port. librdkafka aborts the process if it
+    /// cannot listen on a broker's port again.
+    private let reserved = Mutex<[Int32: PortReservation?]>([:])
 
-    private final class Reserved: Sendable {
-        let port: PortReservation
-
-        init?(_ port: UInt16) {
-            guard let port = PortReservation(port: port) else { return nil }
-            self.port = port
-        }
-    }
-
-    /// Settings of its client, which connects nowhere; librdkafka would warn about that (level 5).
+    /// Settings of the cluster's client. It connects nowhere, about which librdkafka would warn (level 5).
     private static let defaults = ["client.id": "freshet-embedded", "log_level": "4"]
 
     init(brokers: Int, logger: Logger) throws(KafkaError) {
@@ -112,17 +103,17 @@ final class MockCluster: Sendable {
         }
     }
 
-    /// Reserves the broker's port until the cluster ends; false when another process has taken it.
+    /// Reserves the broker's port until the cluster ends; false if another process has taken it.
     @discardableResult
     private func reserve(_ id: Int32) -> Bool {
         reserved.withLock { reserved in
-            let port = (reserved[id] ?? nil) ?? port(of: id).flatMap { Reserved($0) }
+            let port = (reserved[id] ?? nil) ?? port(of: id).flatMap { PortReservation(port: $0) }
             reserved.updateValue(port, forKey: id)
             return port != nil
         }
     }
 
-    /// Brokers' ids are 1, 2, … in the order of the addresses.
+    /// Port of a broker; ids are 1, 2, … in the order of the addresses.
     private func port(of id: Int32) -> UInt16? {
         let ports = ports
         return id >= 1 && id <= ports.count ? ports[Int(id) - 1] : nil
@@ -159,4 +150,87 @@ final class MockCluster: Sendable {
             return RD_KAFKA_RESP_ERR_NO_ERROR
         }
     }
+}
+
+/// Options of listeners that librdkafka opens and gives no access to.
+enum ListenerOptions {
+    /// Sets `TCP_NODELAY` on this process's listeners at these ports, from which accepted sockets inherit it.
+    ///
+    /// Without it, Nagle's algorithm delays an answer of the embedded broker until the client acknowledges the one
+    /// before, which an idle client does after 40 ms: two fetches a second took that long.
+    static func sendAtOnce(ports: Set<UInt16>) {
+        for descriptor in listeners(at: ports) {
+            var yes: Int32 = 1
+            unsafe setsockopt(
+                descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &yes, socklen_t(MemoryLayout<Int32>.size))
+        }
+    }
+
+    /// The listeners of this process that are bound to the ports.
+    static func listeners(at ports: Set<UInt16>) -> [Int32] {
+        descriptors().filter { port(of: $0).map(ports.contains) ?? false }
+    }
+
+    /// Open descriptors of this process.
+    private static func descriptors() -> [Int32] {
+        guard let directory = unsafe opendir("/proc/self/fd") else { return [] }
+        defer { unsafe closedir(directory) }
+        var descriptors: [Int32] = []
+        while let entry = unsafe readdir(directory) {
+            let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { name in
+                unsafe name.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe atoi($0) }
+            }
+            // "." and ".." give 0, which is none of these listeners.
+            if name > 0 { descriptors.append(name) }
+        }
+        return descriptors
+    }
+
+    /// Port of a listener; nil for any other descriptor.
+    private static func port(of descriptor: Int32) -> UInt16? {
+        var isListener: Int32 = 0
+        var size = socklen_t(MemoryLayout<Int32>.size)
+        guard unsafe getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &isListener, &size) == 0, isListener != 0 else {
+            return nil
+        }
+        var address = sockaddr_in()
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let answer = unsafe withUnsafeMutablePointer(to: &address) { pointer in
+            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                unsafe getsockname(descriptor, $0, &length)
+            }
+        }
+        guard answer == 0, address.sin_family == sa_family_t(AF_INET) else { return nil }
+        return UInt16(bigEndian: address.sin_port)
+    }
+}
+
+/// Reserves a port of this host for a listener that is stopped for a while: the system gives it neither to an outgoing
+/// connection nor to a listener without a chosen port. librdkafka's brokers can listen on it, since they set
+/// `SO_REUSEADDR`.
+final class PortReservation: Sendable {
+    private let descriptor: Int32
+
+    /// Returns nil if the port is taken.
+    init?(port: UInt16) {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return nil }
+        var yes: Int32 = 1
+        unsafe setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = unsafe inet_addr("127.0.0.1")
+        let answer = unsafe withUnsafePointer(to: &address) { pointer in
+            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                unsafe bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard answer == 0 else {
+            close(descriptor)
+            return nil
+        }
+    }
+
+    deinit { close(descriptor) }
 }

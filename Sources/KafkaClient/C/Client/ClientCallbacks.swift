@@ -3,19 +3,18 @@ internal import Logging
 
 /// Callbacks of a client's owner, on the thread that polls the client.
 protocol ClientEvents: AnyObject {
-    /// A condition that librdkafka goes on from by itself, or a fatal error.
+    /// Handles a condition from which librdkafka recovers itself, or a fatal error.
     func errorRaised(_ response: rd_kafka_resp_err_t, reason: String)
 
-    /// A message was stored or has failed. It is librdkafka's and valid during the call.
+    /// Handles the outcome of a message, which is librdkafka's and valid during the call.
     func delivered(_ message: UnsafePointer<rd_kafka_message_t>)
 }
 
-/// Target of librdkafka's callbacks: the opaque pointer of one client, unretained. The owner of the client keeps it alive
-/// until the client is destroyed.
+/// Target of a client's callbacks, as librdkafka's unretained opaque pointer. The client's owner keeps it alive until
+/// the client is destroyed.
 ///
-/// `@unchecked Sendable`: `owner` is set, used and cleared on the thread that polls the client, where all callbacks
-/// come, except those of connections, and those of logs if they are ``ClientProperties/Logs/direct``; these use the constant
-/// members only.
+/// `@unchecked Sendable`: `owner` is used only on the thread that polls the client, which runs all callbacks except
+/// those of connections and of ``ClientProperties/Logs/direct`` logs; these use only constant members.
 final class ClientCallbacks: @unchecked Sendable {
     let logger: Logger
     let redact: SecretRedaction
@@ -35,7 +34,7 @@ final class ClientCallbacks: @unchecked Sendable {
 
     /// Sends librdkafka's log line to swift-log, with syslog's level translated.
     func logged(level: Int32, facility: String, text: String) {
-        // A warning for brokers before 0.11, as which the embedded cluster counts.
+        // librdkafka takes the embedded cluster for a broker before 0.11 and warns.
         let level = facility == "AUTOCREATE" ? .debug : Self.level(level)
         logger.log(level: level, "\(redact(text))", metadata: ["facility": "\(facility)"])
     }
@@ -53,7 +52,7 @@ final class ClientCallbacks: @unchecked Sendable {
 
     /// The instance behind a client's opaque pointer.
     static func from(_ opaque: UnsafeMutableRawPointer?) -> ClientCallbacks? {
-        // Unretained: the owner of the client outlives every callback of it.
+        // Unretained: the client's owner outlives every callback.
         unsafe opaque.map { unsafe Unmanaged<ClientCallbacks>.fromOpaque($0).takeUnretainedValue() }
     }
 }

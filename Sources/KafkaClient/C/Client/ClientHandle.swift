@@ -2,15 +2,15 @@ internal import CRdKafka
 internal import Dispatch
 internal import Logging
 
-/// Owns a librdkafka client. Its functions may be called from any thread until `destroy`, which the owner calls once,
-/// on its poll thread, as the last thing that it does with the client.
+/// Owns a librdkafka client. Any thread may call its functions until the owner calls `destroy`, once, as the last call
+/// on its poll thread.
 ///
-/// `@unchecked Sendable`: the pointer never changes, and what it points to does its own locking.
+/// `@unchecked Sendable`: the pointer never changes, and librdkafka does its own locking.
 @safe final class ClientHandle: @unchecked Sendable {
     enum Role {
         case consumer
         case producer
-        /// Carries an in-process cluster and connects nowhere itself.
+        /// Carries an in-process cluster and makes no connections.
         case embedded
     }
 
@@ -27,10 +27,10 @@ internal import Logging
         }
     }
 
-    /// Frees the client. Waits a bounded time for its threads to end, since librdkafka may hang here (issues 3143 and 5434;
-    /// in 2.0.2 when a topic with assigned partitions is deleted). A client that is given up costs its memory and a thread.
+    /// Frees the client. Waits a bounded time, since librdkafka may hang here (issues 3143 and 5434; in 2.0.2 when a
+    /// topic with assigned partitions is deleted). A client that is given up costs its memory and a thread.
     ///
-    /// - Parameter callbacks: kept alive for as long as the client is.
+    /// - Parameter callbacks: kept alive as long as the client.
     /// - Returns: false if it was given up.
     @discardableResult
     func destroy(

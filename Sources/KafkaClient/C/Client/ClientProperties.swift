@@ -1,24 +1,24 @@
 internal import CRdKafka
 internal import Logging
 
-/// A librdkafka configuration being put together: this module's defaults, then the caller's properties, then what is
-/// fixed. Every property that is wrong is reported at once.
+/// A librdkafka configuration: this module's defaults, then the caller's properties, then the fixed ones. Reports all
+/// invalid properties together.
 @safe struct ClientProperties: ~Copyable {
     enum Logs {
-        /// Logs wait in the client's queue and come on the thread that polls it.
+        /// Logs come through the client's queue, on the thread that polls it.
         case polled
         /// Logs come from librdkafka's own threads: for clients that are not polled.
         case direct
     }
 
     let redact: SecretRedaction
-    /// nil when `rd_kafka_new` has taken it.
+    /// Nil after `rd_kafka_new` has taken it over.
     private var pointer: OpaquePointer?
 
     /// - Parameters:
-    ///   - defaults: what the caller may override.
-    ///   - newer: defaults that only newer versions of librdkafka know; older ones go without.
-    ///   - fixed: what the caller must not set to anything else.
+    ///   - defaults: properties that the caller may override.
+    ///   - newer: defaults that older versions of librdkafka do not know and go without.
+    ///   - fixed: properties that the caller must not set to other values.
     init(
         _ role: ClientHandle.Role, _ configuration: KafkaConfiguration, defaults: [String: String],
         newer: [String: String] = [:], fixed: [String: String], problems: [String] = [], logs: Logs,
@@ -38,7 +38,7 @@ internal import Logging
             if let wanted = fixed[canonical], !Self.isSame(wanted, value) {
                 problems.append("\(name): is fixed to \(wanted) here")
             } else if Self.isForeign(canonical, to: role) {
-                // Checked as well, on a configuration that is thrown away.
+                // Checked on a scratch configuration.
                 let scratch = unsafe rd_kafka_conf_new()
                 if let problem = unsafe Self.set(name, value, on: scratch) { problems.append(problem) }
                 unsafe rd_kafka_conf_destroy(scratch)
@@ -77,12 +77,12 @@ internal import Logging
         return unsafe client
     }
 
-    /// Properties that are fine each by itself, but not together.
+    /// A combination of properties that librdkafka refuses.
     struct InvalidProperties: Error {
         var reason: String
     }
 
-    /// Sets a property; answers the problem with it, if there is one.
+    /// Sets a property and returns the problem with it, if any.
     private static func set(_ name: String, _ value: String, on pointer: OpaquePointer?) -> String? {
         let (result, text) = unsafe withErrorText { unsafe rd_kafka_conf_set(pointer, name, value, $0, $1) }
         switch result {
@@ -97,7 +97,7 @@ internal import Logging
     }
 
     private static func install(_ callbacks: ClientCallbacks, on pointer: OpaquePointer) {
-        // Unretained: the owner of the client keeps the callbacks alive.
+        // Unretained: the client's owner keeps the callbacks alive.
         unsafe rd_kafka_conf_set_opaque(pointer, Unmanaged.passUnretained(callbacks).toOpaque())
         unsafe rd_kafka_conf_set_log_cb(pointer) { client, level, facility, text in
             guard let client = unsafe client else { return }
@@ -116,10 +116,9 @@ internal import Logging
         }
     }
 
-    /// Adds what only a consumer has.
+    /// Adds a consumer's callback.
     borrowing func installCommitReports() {
-        // Commits are for lag tools only: failures are of no consequence, and without a callback librdkafka warns of
-        // each.
+        // Without a callback librdkafka warns of each failed commit, although only lag tools use them.
         unsafe rd_kafka_conf_set_offset_commit_cb(pointer) { _, response, _, opaque in
             guard response != RD_KAFKA_RESP_ERR_NO_ERROR, response != RD_KAFKA_RESP_ERR__NO_OFFSET else { return }
             unsafe ClientCallbacks.from(opaque)?.logger.debug(
@@ -128,7 +127,7 @@ internal import Logging
         }
     }
 
-    /// Adds what only a producer has.
+    /// Adds a producer's callback.
     borrowing func installDeliveryReports() {
         unsafe rd_kafka_conf_set_dr_msg_cb(pointer) { _, message, opaque in
             guard let message = unsafe message else { return }
@@ -145,7 +144,7 @@ extension ClientProperties {
         "compression.type": "compression.codec",
     ]
 
-    /// librdkafka's several spellings of one value.
+    /// Compares values, each of which librdkafka accepts in several spellings.
     private static func isSame(_ wanted: String, _ value: String) -> Bool {
         func canonical(_ value: String) -> String {
             switch value.lowercased() {
@@ -165,7 +164,7 @@ extension ClientProperties {
         }
     }
 
-    /// Properties that librdkafka's CONFIGURATION.md marks with C; a producer would warn of each.
+    /// Properties marked with C in librdkafka's CONFIGURATION.md, about which a producer would warn.
     private static let consumerOnly: Set<String> = [
         "group.id", "group.instance.id", "partition.assignment.strategy", "session.timeout.ms",
         "heartbeat.interval.ms", "group.protocol", "group.protocol.type", "group.remote.assignor",
@@ -176,7 +175,7 @@ extension ClientProperties {
         "allow.auto.create.topics", "client.rack", "auto.offset.reset",
     ]
 
-    /// Properties that it marks with P; a consumer would warn of each. And one that it marks with both, which would make a
+    /// Properties marked with P, about which a consumer would warn. The first is marked with both, but would make a
     /// consumer's requests wait for its fetches.
     private static let producerOnly: Set<String> = [
         "max.in.flight.requests.per.connection",
@@ -189,7 +188,7 @@ extension ClientProperties {
     ]
 }
 
-/// Lends librdkafka a buffer for an error's text, and answers the call's result with the text.
+/// Lends librdkafka a buffer for an error's text and returns the call's result with the text.
 func withErrorText<Result>(
     _ call: (UnsafeMutablePointer<CChar>?, Int) -> Result
 ) -> (result: Result, text: String) {

@@ -1,16 +1,16 @@
 internal import CRdKafka
 
-/// How many parts the process's heap has.
+/// Limit of the number of heap arenas of glibc's allocator.
 ///
-/// By default glibc makes up to eight for each processor, one after another as threads meet. Each keeps what its threads
-/// have once needed; a process whose buffers wander between a dozen threads, as librdkafka's and Swift's do here, holds
-/// more than it uses, and goes on growing for a long time.
+/// By default glibc creates up to eight arenas a processor as threads contend, and each keeps the memory that its
+/// threads once needed. Buffers of librdkafka and Swift move between a dozen threads, so the process would hold more
+/// memory than it uses and grow for a long time.
 package enum HeapArenas {
-    /// A container's share of a large machine is not told from the machine.
+    /// Upper limit, since a container sees all processors of a large machine.
     private static let most = 8
 
-    /// How many there are to be: one for each processor, within limits; two at least, so that no two busy threads wait for
-    /// one lock all the time. nil where the environment says something about them already.
+    /// Number of arenas: one a processor, but at least two, so that busy threads do not share one lock. Nil if the
+    /// environment sets it.
     static func count(processors: Int, environment: [String: String]) -> Int? {
         let isChosen =
             environment["MALLOC_ARENA_MAX"] != nil
@@ -18,7 +18,7 @@ package enum HeapArenas {
         return isChosen ? nil : min(max(2, processors), most)
     }
 
-    /// Limits them. To be called before anything that starts threads; where the heap is not glibc's it does nothing.
+    /// Sets the limit. Call it before threads are started; does nothing with another allocator.
     package static func limit(processors: Int, environment: [String: String]) {
         guard let count = count(processors: processors, environment: environment) else { return }
         crdkafka_limit_heap_arenas(Int32(clamping: count))

@@ -10,7 +10,7 @@ extension KafkaError.Code {
 }
 
 extension KafkaError {
-    /// From a plain error code; the text is librdkafka's unless one is given.
+    /// Makes an error from a plain code, with librdkafka's text unless one is given.
     init(
         _ response: rd_kafka_resp_err_t, message: String? = nil, isFatal: Bool = false,
         isPossiblyPersisted: Bool = false, context: Context
@@ -22,7 +22,7 @@ extension KafkaError {
             context: context)
     }
 
-    /// From an error object, which is freed; nil if there is none.
+    /// Makes an error from an error object, which is freed; nil without one.
     init?(taking error: OpaquePointer?, context: Context) {
         guard let error = unsafe error else { return nil }
         let response = unsafe rd_kafka_error_code(error)
@@ -33,14 +33,14 @@ extension KafkaError {
         unsafe rd_kafka_error_destroy(error)
     }
 
-    /// The fatal error that the client has raised; nil if it has not.
+    /// The client's fatal error, if it has raised one.
     static func fatal(of client: ClientHandle, operation: String) -> KafkaError? {
         let (response, text) = unsafe withErrorText { unsafe rd_kafka_fatal_error(client.pointer, $0, $1) }
         guard response != RD_KAFKA_RESP_ERR_NO_ERROR else { return nil }
         return KafkaError(response, message: text, isFatal: true, context: Context(operation: operation))
     }
 
-    /// Errors after which doing the same again later can succeed: those of connections, elections, overload and time.
+    /// Errors after which a retry can succeed: connections, elections, overload, timeouts.
     private static let retriable: Set<Int32> = Set(
         [
             RD_KAFKA_RESP_ERR__TRANSPORT, RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, RD_KAFKA_RESP_ERR__RESOLVE,

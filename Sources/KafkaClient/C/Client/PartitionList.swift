@@ -1,6 +1,6 @@
 internal import CRdKafka
 
-/// Owns a list of partitions with offsets, as librdkafka's functions take it.
+/// Owns librdkafka's list of partitions with offsets.
 @safe struct PartitionList: ~Copyable {
     let pointer: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>
 
@@ -22,7 +22,7 @@ internal import CRdKafka
         if let offset, let element = unsafe element { unsafe element.pointee.offset = offset }
     }
 
-    /// The partitions for which the call has left an error.
+    /// Partitions for which a call has left an error.
     func failures() -> [(place: TopicPartition, response: rd_kafka_resp_err_t)] {
         (0..<Int(unsafe pointer.pointee.cnt)).compactMap { index in
             let element = unsafe pointer.pointee.elems[index]

@@ -1,18 +1,11 @@
 internal import CRdKafka
 internal import Dispatch
+internal import Glibc
 internal import Synchronization
 
-#if canImport(Darwin)
-internal import Darwin
-#elseif canImport(Musl)
-internal import Musl
-#else
-internal import Glibc
-#endif
-
-/// A thread of its own for calls that block; Swift's cooperative pool never runs them.
+/// Threads for blocking calls, which must not run in Swift's cooperative pool.
 enum PollThread {
-    /// Owned by the new thread, which releases it when it has begun.
+    /// Argument of a new thread, which releases it when it begins.
     private final class Start {
         let name: String
         let body: @Sendable () -> Void
@@ -23,20 +16,16 @@ enum PollThread {
         }
     }
 
-    /// Runs the body on a new, detached thread. At most 15 characters of the name are shown by tools.
+    /// Runs the body on a new, detached thread. The system keeps 15 characters of the name.
     static func run(_ name: String, _ body: @escaping @Sendable () -> Void) throws(KafkaError) {
         var attributes = pthread_attr_t()
         unsafe pthread_attr_init(&attributes)
         unsafe pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
         defer { unsafe pthread_attr_destroy(&attributes) }
 
-        // Retained here; the thread takes the reference over.
+        // Retained for the thread, which takes the reference over.
         let start = unsafe Unmanaged.passRetained(Start(name: String(name.prefix(15)), body: body))
-        #if canImport(Darwin)
-        var thread: pthread_t?
-        #else
         var thread = pthread_t()
-        #endif
         let result = unsafe pthread_create(&thread, &attributes, { unsafe PollThread.main($0) }, start.toOpaque())
         guard result == 0 else {
             unsafe start.release()
@@ -61,14 +50,6 @@ enum PollThread {
         return try result.get()
     }
 
-    #if canImport(Darwin)
-    private static func main(_ argument: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer? {
-        let start = unsafe Unmanaged<Start>.fromOpaque(argument).takeRetainedValue()
-        unsafe crdkafka_name_thread(start.name)
-        start.body()
-        return nil
-    }
-    #else
     private static func main(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
         guard let argument = unsafe argument else { return nil }
         let start = unsafe Unmanaged<Start>.fromOpaque(argument).takeRetainedValue()
@@ -76,16 +57,15 @@ enum PollThread {
         start.body()
         return nil
     }
-    #endif
 }
 
-/// Wakes a poll thread wherever it waits: in librdkafka's poll, or in ``wait(until:)``.
+/// Wakes a poll thread from librdkafka's poll or from ``wait(atMost:)``.
 ///
-/// `@unchecked Sendable`: the semaphore is made for this, and the queue pointer is used and freed under the mutex only.
+/// `@unchecked Sendable`: the semaphore is thread-safe, and the queue pointer is used and freed under the mutex only.
 final class Wakeup: @unchecked Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
     private let isSignalled = Atomic(false)
-    /// The queue that the thread polls: a reference of our own, freed by `close`.
+    /// Reference to the queue that the thread polls, freed by `close`.
     private let queue: Mutex<QueueReference>
 
     @safe private struct QueueReference: @unchecked Sendable {
@@ -96,10 +76,10 @@ final class Wakeup: @unchecked Sendable {
         self.queue = unsafe Mutex(QueueReference(pointer: queue))
     }
 
-    /// Whether there is a signal that was not cleared: costs nothing to ask at each message.
+    /// Whether a signal was not cleared yet. Cheap enough to check for each message.
     var isPending: Bool { isSignalled.load(ordering: .acquiring) }
 
-    /// From any thread.
+    /// Signals, from any thread.
     func signal() {
         guard !isSignalled.exchange(true, ordering: .acquiringAndReleasing) else { return }
         semaphore.signal()
@@ -108,15 +88,14 @@ final class Wakeup: @unchecked Sendable {
         }
     }
 
-    /// On the poll thread: forgets the signal, before it looks at what there is to do.
+    /// Clears the signal, on the poll thread before it looks for commands.
     func clear() {
         guard isSignalled.exchange(false, ordering: .acquiringAndReleasing) else { return }
-        // Takes back the count that this signal has left, unless `wait` took it. Never blocks for longer than `signal`
-        // needs between its two steps.
+        // Takes back the count that `signal` has added. Blocks at most for the time between the two steps of `signal`.
         semaphore.wait()
     }
 
-    /// On the poll thread: waits for a signal at most so long. The signal stays until `clear`.
+    /// Waits for a signal on the poll thread, at most for a duration. The signal stays until `clear`.
     func wait(atMost duration: Duration) {
         let (seconds, attoseconds) = duration.components
         let nanoseconds = min(seconds, 3600) * 1_000_000_000 + attoseconds / 1_000_000_000
@@ -124,7 +103,8 @@ final class Wakeup: @unchecked Sendable {
         semaphore.signal()
     }
 
-    /// On the poll thread, before the client is destroyed: no yield after this.
+    /// Frees the queue reference, on the poll thread before the client is destroyed. Later signals do not touch the
+    /// queue.
     func close() {
         queue.withLock { queue in
             if let pointer = unsafe queue.pointer { unsafe rd_kafka_queue_destroy(pointer) }

@@ -1,4 +1,7 @@
-/// Fills the arena of a ``KafkaBatch``. Used on one thread; lent bytes are copied before the call returns.
+internal import CRdKafka
+internal import Glibc
+
+/// Fills the arena of a ``KafkaBatch``, on one thread. Lent bytes are copied before the call returns.
 struct BatchBuilder {
     let maximumMessages: Int
     let maximumBytes: Int
@@ -7,7 +10,7 @@ struct BatchBuilder {
     private var bytes: [UInt8] = []
     private var used = 0
     private(set) var records: [KafkaBatch.Record] = []
-    /// The sizes of the batch before, as the guess for the next one.
+    /// Expected sizes of the next batch, from the one before.
     private var expectedBytes = 0
     private var expectedRecords = 0
 
@@ -54,14 +57,14 @@ struct BatchBuilder {
         records[records.count - 1].headersLength += UInt32(used - before)
     }
 
-    /// Grows the arena in large steps, so that little is to be done for each message.
+    /// Grows the arena in large steps, so that most messages need no allocation.
     private mutating func makeRoom(_ count: Int) {
         guard used + count > bytes.count else { return }
         let room = max(count, min(max(bytes.count, Self.leastRoom), Self.mostRoom))
         bytes.append(contentsOf: repeatElement(0, count: used + room - bytes.count))
     }
 
-    /// Into room that was made.
+    /// Copies into room made before.
     private mutating func write(_ source: UnsafeRawBufferPointer) {
         guard source.count > 0 else { return }
         unsafe bytes.withUnsafeMutableBytes { target in
@@ -78,7 +81,7 @@ struct BatchBuilder {
         used += MemoryLayout<Int32>.size
     }
 
-    /// A record from values in hand.
+    /// Appends a record from values.
     mutating func append(
         topicIndex: Int32, partition: Int32, offset: Int64, timestampMilliseconds: Int64, key: [UInt8]?,
         value: [UInt8]?, headers: [KafkaHeader]
@@ -109,9 +112,9 @@ struct BatchBuilder {
         for record in records { reader.read(record, in: bytes, topics: topics) }
     }
 
-    /// Gives away what was gathered and starts anew.
+    /// Returns the gathered messages as a batch and starts anew.
     mutating func take(topics: [String]) -> KafkaBatch {
-        // Room for somewhat more than last time; a single huge batch does not make all later ones large.
+        // Room for a quarter more than last time, so that a single huge batch does not make all later ones large.
         expectedBytes = min(used + used / 4, maximumBytes)
         expectedRecords = min(records.count + records.count / 4, maximumMessages)
         bytes.removeLast(bytes.count - used)
@@ -123,7 +126,7 @@ struct BatchBuilder {
         return KafkaBatch(bytes: bytes, topics: topics, records: records)
     }
 
-    /// Forgets what was gathered of these partitions.
+    /// Drops the gathered messages of these partitions.
     mutating func remove(_ partitions: Set<TopicPartition>, topics: [String]) {
         var batch = KafkaBatch(bytes: [], topics: topics, records: records)
         batch.remove(partitions)
@@ -141,4 +144,111 @@ func withOptionalBytes<Result>(
 ) rethrows -> Result {
     guard let bytes else { return try body(nil) }
     return try unsafe bytes.withUnsafeBytes { try unsafe body($0) }
+}
+
+extension BatchBuilder {
+    /// Copies a message, which stays the caller's and needs to be valid only during the call.
+    mutating func append(_ message: UnsafeMutablePointer<rd_kafka_message_t>, topicIndex: Int32) {
+        var kind = RD_KAFKA_TIMESTAMP_NOT_AVAILABLE
+        let timestamp = unsafe rd_kafka_message_timestamp(message, &kind)
+        unsafe append(
+            topicIndex: topicIndex, partition: message.pointee.partition, offset: message.pointee.offset,
+            timestampMilliseconds: kind == RD_KAFKA_TIMESTAMP_NOT_AVAILABLE ? -1 : timestamp,
+            key: Self.bytes(message.pointee.key, message.pointee.key_len),
+            value: Self.bytes(message.pointee.payload, message.pointee.len))
+
+        var headers: OpaquePointer?
+        guard unsafe rd_kafka_message_headers(message, &headers) == RD_KAFKA_RESP_ERR_NO_ERROR else { return }
+        var index = 0
+        var name: UnsafePointer<CChar>?
+        var value: UnsafeRawPointer?
+        var size = 0
+        while unsafe rd_kafka_header_get_all(headers, index, &name, &value, &size) == RD_KAFKA_RESP_ERR_NO_ERROR {
+            index += 1
+            guard let name = unsafe name else { continue }
+            unsafe appendHeader(
+                name: UnsafeRawBufferPointer(start: name, count: strlen(name)), value: Self.bytes(value, size))
+        }
+    }
+
+    /// Returns nil for null; librdkafka gives an empty value a pointer.
+    private static func bytes(_ start: UnsafeRawPointer?, _ count: Int) -> UnsafeRawBufferPointer? {
+        unsafe start.map { unsafe UnsafeRawBufferPointer(start: $0, count: count) }
+    }
+}
+
+/// The next batch: messages that were read and not handed over yet.
+struct BatchGathering {
+    var builder: BatchBuilder
+    /// Used under the lock that guards the gathering.
+    let reader: (any KafkaMessageReader)?
+    /// Names for the messages' topic indices.
+    var topics: [String] = []
+    /// ``KafkaBatch/backlog`` of the next batch.
+    var backlog: Int64 = 0
+    /// Messages and batches handed over.
+    private(set) var messages: Int64 = 0
+    private(set) var batches: Int64 = 0
+
+    init(builder: BatchBuilder, reader: (any KafkaMessageReader)? = nil) {
+        self.builder = builder
+        self.reader = reader
+    }
+
+    var isEmpty: Bool { builder.isEmpty }
+    var isFull: Bool { builder.isFull }
+
+    /// Shows the reader the message appended last.
+    func readLast() {
+        if let reader { builder.readLast(with: reader, topics: topics) }
+    }
+
+    /// Returns the gathered batch; nil if it is empty.
+    mutating func take() -> KafkaBatch? {
+        guard !builder.isEmpty else { return nil }
+        var batch = builder.take(topics: topics)
+        batch.annotation = reader?.take()
+        batch.backlog = backlog
+        batches += 1
+        messages += Int64(batch.count)
+        return batch
+    }
+
+    /// Drops the gathered messages of these partitions.
+    mutating func remove(_ places: Set<TopicPartition>) {
+        builder.remove(places, topics: topics)
+        guard let reader else { return }
+        // The annotation refers to the old places of the remaining records: it is made anew.
+        _ = reader.take()
+        builder.readAll(with: reader, topics: topics)
+    }
+}
+
+extension KafkaBatch {
+    /// A message with the place from which it counts as read.
+    package struct Placed: Sendable {
+        package var partition: Int32
+        package var offset: Int64
+        package var message: KafkaMessage
+
+        package init(partition: Int32, offset: Int64, message: KafkaMessage) {
+            (self.partition, self.offset, self.message) = (partition, offset, message)
+        }
+    }
+
+    /// Makes the batch that a consumer would deliver with these messages, for tests and replays.
+    package init(_ messages: [Placed]) {
+        var builder = BatchBuilder(maximumMessages: max(messages.count, 1), maximumBytes: .max)
+        var topics: [String] = []
+        for placed in messages {
+            let message = placed.message
+            let topicIndex = topics.firstIndex(of: message.topic) ?? topics.endIndex
+            if topicIndex == topics.endIndex { topics.append(message.topic) }
+            builder.append(
+                topicIndex: Int32(topicIndex), partition: placed.partition, offset: placed.offset,
+                timestampMilliseconds: message.timestampMilliseconds ?? -1, key: message.key, value: message.value,
+                headers: message.headers)
+        }
+        self = builder.take(topics: topics)
+    }
 }

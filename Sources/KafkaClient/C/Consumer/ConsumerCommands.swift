@@ -10,9 +10,9 @@ enum ConsumerCommand: Sendable {
     case raiseFatalError
 
     enum StopReason: Int, Sendable, Comparable {
-        /// Close in order.
+        /// Closes in order.
         case shutdown
-        /// Vanish as a killed process would.
+        /// Vanishes like a killed process.
         case abandon
 
         static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
@@ -23,7 +23,7 @@ enum ConsumerCommand: Sendable {
 final class ConsumerMailbox: Sendable {
     private struct State {
         var commands: [ConsumerCommand] = []
-        /// Merged, since only the latest counts: any number of commits between two looks are one.
+        /// Merged, since only a partition's latest offset counts.
         var commits: [TopicPartition: Int64] = [:]
         var isClosed = false
     }
@@ -35,7 +35,7 @@ final class ConsumerMailbox: Sendable {
         self.wakeup = wakeup
     }
 
-    /// False if the thread has ended (and will not answer).
+    /// Posts a command; false if the thread has ended.
     @discardableResult
     func post(_ command: ConsumerCommand) -> Bool {
         let isOpen = state.withLock { state in
@@ -46,7 +46,7 @@ final class ConsumerMailbox: Sendable {
         return isOpen
     }
 
-    /// The thread is not woken for it: it comes round soon enough.
+    /// Notes offsets to commit, without waking the thread.
     func commit(_ nextOffsets: [TopicPartition: Int64]) {
         state.withLock { state in
             if !state.isClosed { state.commits.merge(nextOffsets) { _, new in new } }
@@ -67,7 +67,7 @@ final class ConsumerMailbox: Sendable {
         }
     }
 
-    /// No command is taken from now on; gives those that were not handled.
+    /// Refuses further commands and returns those that were not handled.
     func close() -> [ConsumerCommand] {
         state.withLock { state in
             state.isClosed = true
@@ -78,7 +78,7 @@ final class ConsumerMailbox: Sendable {
     }
 }
 
-/// Something that happens once, for which any number of tasks may wait.
+/// A one-time event that any number of tasks can wait for.
 final class Completion: Sendable {
     private enum State {
         case pending([CheckedContinuation<Void, Never>])

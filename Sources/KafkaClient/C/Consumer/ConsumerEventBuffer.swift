@@ -1,10 +1,10 @@
 internal import Synchronization
 
-/// Between the poll thread, which gathers messages and pushes events, and the one receiver, which takes: in order, and
-/// bounded by the poll thread, which looks at ``pendingBatches`` before it adds to it.
+/// Queue of events between the poll thread, which gathers messages, and the one receiver. The poll thread bounds it: it
+/// checks ``pendingBatches`` before it adds a batch.
 ///
-/// A receiver takes the messages gathered so far without the poll thread: so batches grow while the receiver is busy, and no
-/// thread is woken for that.
+/// The receiver takes the messages gathered so far by itself: batches grow while it is busy, and no thread is woken for
+/// them.
 final class ConsumerEventBuffer: Sendable {
     typealias Outcome = Result<KafkaConsumerEvent?, KafkaError>
 
@@ -15,7 +15,7 @@ final class ConsumerEventBuffer: Sendable {
     }
 
     private let shared: Mutex<Shared>
-    // These mirror the state, so that the poll thread can look without taking the lock.
+    // Mirror the state for the poll thread, without the lock.
     private let batches = Atomic(0)
     private let hasWaiter = Atomic(false)
     private let hasGathered = Atomic(false)
@@ -31,18 +31,18 @@ final class ConsumerEventBuffer: Sendable {
 
     var pendingBatches: Int { batches.load(ordering: .acquiring) }
 
-    /// Whether messages have been gathered for which the receiver is waiting.
+    /// Whether the receiver waits and messages are gathered.
     var owesBatch: Bool { hasGathered.load(ordering: .acquiring) && hasWaiter.load(ordering: .acquiring) }
 
     var isEmpty: Bool { !hasGathered.load(ordering: .acquiring) }
 
-    /// Whether the poll thread waits for the receiver to take something.
+    /// Whether the poll thread waits until the receiver takes a batch.
     var wantsRoom: Bool {
         get { isRoomWanted.load(ordering: .sequentiallyConsistent) }
         set { isRoomWanted.store(newValue, ordering: .sequentiallyConsistent) }
     }
 
-    /// Number of messages and batches that were given away.
+    /// Number of messages and batches handed over.
     var counts: (messages: Int64, batches: Int64) {
         shared.withLock { ($0.gathering.messages, $0.gathering.batches) }
     }
@@ -60,7 +60,7 @@ final class ConsumerEventBuffer: Sendable {
 
     var isFull: Bool { shared.withLock { $0.gathering.isFull } }
 
-    /// Puts what was gathered behind the events.
+    /// Appends the gathered batch to the events.
     func flush() {
         perform { shared in
             guard let batch = shared.gathering.take() else { return .none }
@@ -72,12 +72,12 @@ final class ConsumerEventBuffer: Sendable {
         perform { $0.state.push(event) }
     }
 
-    /// Ends the sequence behind what is in the buffer.
+    /// Ends the sequence behind the buffered events.
     func finish(throwing error: KafkaError? = nil) {
         perform { $0.state.finish(error) }
     }
 
-    /// Ends the sequence at once; what is in the buffer is lost.
+    /// Ends the sequence at once and drops the buffered events.
     func discard() {
         perform { shared in
             shared.state.events.removeAll()
@@ -87,7 +87,7 @@ final class ConsumerEventBuffer: Sendable {
         }
     }
 
-    /// Takes the records of these partitions out of the batches that wait, and out of the next one.
+    /// Removes the records of these partitions from the waiting batches and the next one.
     func remove(_ places: Set<TopicPartition>) {
         perform { shared in
             shared.state.remove(places)
@@ -108,7 +108,7 @@ final class ConsumerEventBuffer: Sendable {
                     }
                     return shared.state.take(continuation)
                 }
-                // The handler below may have run before there was anything for it to resume.
+                // The handler below may have run before there was a waiter.
                 if Task.isCancelled { perform { $0.state.cancelWaiter() } }
             }
         } onCancel: {
@@ -134,14 +134,14 @@ final class ConsumerEventBuffer: Sendable {
 }
 
 extension ConsumerEventBuffer {
-    /// The transitions, free of threads and tasks. A waiter is whatever stands for a suspended receiver.
+    /// Transitions, without threads and tasks. `Waiter` stands for a suspended receiver.
     struct State<Waiter> {
         enum Action {
             case none
             case resume(Waiter, Outcome)
         }
 
-        /// Errors are for information: of a flood of them the receiver gets these many, and all are logged.
+        /// Most buffered errors; further ones are only logged.
         static var maximumErrors: Int { 16 }
 
         var events: [KafkaConsumerEvent] = []
@@ -196,7 +196,7 @@ extension ConsumerEventBuffer {
                 waiter = newcomer
                 return .none
             }
-            // The error is thrown once; after it the sequence is over.
+            // The error is thrown once; then the sequence is over.
             self.end = .success(())
             return .resume(newcomer, end.map { nil })
         }

@@ -3,20 +3,20 @@ internal import Logging
 
 extension ConsumerLoop {
     private static let commitInterval = Duration.milliseconds(200)
-    /// Longest time that closing may take.
+    /// Time limit of closing.
     private static let closeTimeout = Duration.seconds(10)
 
     func serveCommands() {
         guard wakeup.isPending else { return }
         wakeup.clear()
         for command in mailbox.takeCommands() {
-            // The last positions are committed before the end.
+            // The last positions are committed before the consumer stops.
             if case .stop = command { commit(mailbox.takeCommits()) }
             handle(command)
         }
     }
 
-    /// Not for every batch: these are for lag tools only, and each is a request.
+    /// Commits at intervals: each commit is a request, and only lag tools read them.
     func serveCommits() {
         let now = ContinuousClock.now
         guard now >= nextCommit else { return }
@@ -86,7 +86,7 @@ extension ConsumerLoop {
         client.destroy(closing: isClosed, keeping: callbacks)
     }
 
-    /// Closes in the background of librdkafka, which sends the last commit; false if it did not end in time.
+    /// Closes on librdkafka's threads, which send the last commit; false if that did not end in time.
     private func closeInOrder() -> Bool {
         let queue = unsafe rd_kafka_queue_new(client.pointer)
         defer { unsafe rd_kafka_queue_destroy(queue) }
@@ -105,7 +105,7 @@ extension ConsumerLoop {
                 logger.warning("the consumer did not close in time")
                 return false
             }
-            // Messages that still come have not been handed over, and are not any more.
+            // Messages that still come are dropped.
             if let message = unsafe rd_kafka_consume_queue(queue, 10) { unsafe rd_kafka_message_destroy(message) }
             turned()
             serveCommands()
@@ -115,52 +115,92 @@ extension ConsumerLoop {
 }
 
 extension ConsumerLoop {
-    /// Defaults that the caller may override.
-    static func defaults(_ configuration: KafkaConfiguration) -> [String: String] {
-        var defaults = defaults
-        // Answers that are quickly made and quickly used up, so that broker and receiver are busy at once; librdkafka's own are of
-        // 50 MiB. It must not be less than the largest message.
-        if configuration.properties["message.max.bytes"] == nil { defaults["fetch.max.bytes"] = "8388608" }
-        return defaults
+    /// Fetches partitions from these offsets on; partitions that are fetched already are moved.
+    func assign(_ offsets: [TopicPartition: KafkaOffset]) {
+        guard !offsets.isEmpty else { return }
+        buffer.remove(Set(offsets.keys))
+        let byPhase = Dictionary(grouping: offsets) { tracker[$0.key]?.phase }.mapValues {
+            Dictionary($0.map { ($0.key, $0.value) }) { $1 }
+        }
+        let added = byPhase[nil] ?? [:]
+        tracker.assign(added.keys.sorted())
+        let topics = tracker.topics
+        _ = buffer.gather { $0.topics = topics }
+        add(added)
+        reposition(byPhase[.running] ?? [:])
+        reassign(byPhase[.stalled] ?? [:])
+        for (place, offset) in offsets { tracker.move(place, to: offset) }
+        if isHolding { setPaused(true, Array(offsets.keys)) }
+        if !added.isEmpty { logger.info("partitions assigned", metadata: ["partitions": "\(added.keys.summary)"]) }
     }
 
-    private static let defaults: [String: String] = [
-        "client.id": "freshet",
-        // Bounds the memory of prefetched values; answers under way come on top, and each message takes some 700 bytes more.
-        "queued.max.messages.kbytes": "2048",
-        "socket.keepalive.enable": "true",
-        // A fetch is a small request that nothing else carries: it must not wait for an acknowledgement.
-        "socket.nagle.disable": "true",
-        // A fetch is answered as soon as there is anything: messages are gathered here, while the receiver is busy.
-        "fetch.min.bytes": "1",
-        // One fetch at a time is under way to each broker, and it names the partitions that could be fetched when it was sent. A
-        // partition that came back since (after a pause, a full queue, a new leader) waits until it is answered, at most so
-        // long; so do all messages, where a broker answers only at the end of the wait. librdkafka's own is half a second.
-        "fetch.wait.max.ms": "20",
-        // Values that are prefetched are bounded in bytes (above). The number of messages must not stop fetching before that:
-        // a queue that was full is looked at again only after a pause.
-        "queued.min.messages": "1000000",
-        // How soon a partition is fetched again after an error, such as a leader that has moved: librdkafka's own is half a second.
-        "fetch.error.backoff.ms": "50",
-        // A broker that was away is tried again at least so often: librdkafka's own is 10 seconds.
-        "reconnect.backoff.max.ms": "1000",
-        // After a leader has moved, how often metadata is asked for until the new one is known.
-        "topic.metadata.refresh.fast.interval.ms": "100",
-    ]
+    /// Stops fetching partitions and drops their buffered messages.
+    func unassign(_ places: [TopicPartition]) {
+        let places = places.filter { tracker[$0] != nil }
+        guard !places.isEmpty else { return }
+        buffer.remove(Set(places))
+        // A partition that is assigned again later must not be paused.
+        if isHolding { setPaused(false, places) }
+        remove(places)
+        tracker.revoke(places)
+        assignmentChanged()
+        logger.info("partitions given up", metadata: ["partitions": "\(places.summary)"])
+    }
 
-    /// librdkafka looks only so often whether a full prefetch queue has room again. Where this is not known it is every
-    /// second, unless it is woken (``ConsumerLoop``).
-    static let newerDefaults: [String: String] = ["fetch.queue.backoff.ms": "20"]
+    /// Moves fetched partitions.
+    func reposition(_ offsets: [TopicPartition: KafkaOffset]) {
+        guard !offsets.isEmpty else { return }
+        let list = PartitionList(capacity: offsets.count)
+        for (place, offset) in offsets { list.add(place, offset: offset.number) }
+        check(
+            unsafe KafkaError(
+                taking: rd_kafka_seek_partitions(client.pointer, list.pointer, Self.seekMilliseconds),
+                context: KafkaError.Context(operation: "seek")))
+        // A partition that librdkafka has stopped or not started cannot seek: it is assigned anew.
+        let refused = Set(list.failures().map(\.place))
+        reassign(offsets.filter { refused.contains($0.key) })
+    }
 
-    /// Properties that exactly-once positions depend on.
-    static func fixed(_ configuration: KafkaConsumerConfiguration) -> [String: String] {
-        var fixed = [
-            "enable.auto.commit": "false",
-            "enable.auto.offset.store": "false",
-            "auto.offset.reset": "error",
-            "enable.partition.eof": "false",
-        ]
-        if !configuration.group.isEmpty { fixed["group.id"] = configuration.group }
-        return fixed
+    private func reassign(_ offsets: [TopicPartition: KafkaOffset]) {
+        guard !offsets.isEmpty else { return }
+        remove(Array(offsets.keys))
+        add(offsets)
+        if isHolding { setPaused(true, Array(offsets.keys)) }
+    }
+
+    private func add(_ offsets: [TopicPartition: KafkaOffset]) {
+        guard !offsets.isEmpty else { return }
+        let list = PartitionList(capacity: offsets.count)
+        for (place, offset) in offsets { list.add(place, offset: offset.number) }
+        let error = unsafe KafkaError(
+            taking: rd_kafka_incremental_assign(client.pointer, list.pointer),
+            context: KafkaError.Context(operation: "assign"))
+        if let error {
+            // The owner has to make another consumer, since it believes that the partitions are read.
+            report(error)
+            fatalError = fatalError ?? error
+            stopReason = stopReason ?? .shutdown
+        }
+        assignmentChanged()
+    }
+
+    private func remove(_ places: [TopicPartition]) {
+        let list = PartitionList(places)
+        check(
+            unsafe KafkaError(
+                taking: rd_kafka_incremental_unassign(client.pointer, list.pointer),
+                context: KafkaError.Context(operation: "unassign")))
+    }
+
+    /// Notes that librdkafka may have dropped the prefetched messages of all partitions.
+    private func assignmentChanged() {
+        tracker.distrustPositions()
+        indexCache.removeAll()
+    }
+
+    private static let seekMilliseconds: Int32 = 5000
+
+    private func check(_ error: KafkaError?) {
+        if let error { report(error) }
     }
 }

@@ -2,17 +2,17 @@ internal import CRdKafka
 internal import Logging
 internal import Synchronization
 
-/// The consumer's poll thread: the only one that polls, moves positions, and touches what is mutable here.
+/// The consumer's poll thread. It alone polls, moves positions, and uses the mutable state.
 ///
-/// `@unchecked Sendable`: `run` executes on one thread, which calls every callback too (they come from within its
-/// polls). The members that are used from elsewhere (`mailbox`, `buffer`, `counters`, `completion`, `client`) are
-/// Sendable by themselves. The thread keeps the instance alive until the client is destroyed.
+/// `@unchecked Sendable`: `run` executes on one thread, which also runs every callback, from within its polls. The
+/// members used from elsewhere (`mailbox`, `buffer`, `counters`, `completion`, `client`) are Sendable themselves. The
+/// thread keeps the instance alive until the client is destroyed.
 final class ConsumerLoop: @unchecked Sendable {
     let mailbox: ConsumerMailbox
     let buffer: ConsumerEventBuffer
     let counters = Mutex(KafkaConsumerCounters())
     let completion = Completion()
-    /// When the thread came round last; nil when it has ended.
+    /// Time of the thread's last turn; nil when it has ended.
     let lastTurn = Mutex<ContinuousClock.Instant?>(.now)
 
     let configuration: KafkaConsumerConfiguration
@@ -23,13 +23,13 @@ final class ConsumerLoop: @unchecked Sendable {
 
     var tracker = PartitionTracker()
     var indexCache = PartitionIndexCache()
-    /// Fetching is paused because the receiver is slow.
+    /// Whether fetching is paused because the receiver is slow.
     var isHolding = false
     private var fullSince: ContinuousClock.Instant?
-    /// The batch that is being gathered was full after its last message.
+    /// Whether the gathered batch was full after its last message.
     private var isFull = false
     private var batchBegun = ContinuousClock.now
-    /// Messages that had not been polled when the logs' ends were read last.
+    /// Unpolled messages at the last reading of the logs' ends.
     private var backlog: Int64 = 0
     private var backlogRead = ContinuousClock.now
     private var starvation = Starvation()
@@ -38,11 +38,11 @@ final class ConsumerLoop: @unchecked Sendable {
     var fatalError: KafkaError?
     var nextCommit = ContinuousClock.now
 
-    /// Longest uninterrupted wait in a poll. Everything that matters wakes it earlier.
+    /// Longest uninterrupted wait in a poll. Commands and messages end it earlier.
     private static let pollMilliseconds: Int32 = 100
-    /// Least time between two looks at the ends of all partitions.
+    /// Least time between two readings of all logs' ends.
     private static let backlogInterval = Duration.milliseconds(20)
-    /// Messages between two looks at the clock.
+    /// Messages between two readings of the clock.
     private static let messagesPerLook = 64
 
     init(configuration: KafkaConsumerConfiguration, logger: Logger) throws(KafkaError) {
@@ -58,7 +58,7 @@ final class ConsumerLoop: @unchecked Sendable {
         properties.installCommitReports()
         client = try ClientHandle(.consumer, properties: properties, operation: "make a consumer")
 
-        // Logs, errors and delivery of everything else come with the messages, in one queue.
+        // One queue carries messages, logs and errors.
         unsafe rd_kafka_poll_set_consumer(client.pointer)
         unsafe rd_kafka_set_log_queue(client.pointer, nil)
         let wakeup = unsafe Wakeup(polling: rd_kafka_queue_get_consumer(client.pointer))
@@ -72,13 +72,13 @@ final class ConsumerLoop: @unchecked Sendable {
         buffer = ConsumerEventBuffer(gathering: gathering) { wakeup.signal() }
     }
 
-    /// For a loop whose thread could not be started.
+    /// Frees a loop whose thread could not be started.
     func discard() {
         wakeup.close()
         client.destroy(closing: false, keeping: callbacks)
     }
 
-    /// The poll thread.
+    /// Body of the poll thread.
     func run() {
         callbacks.owner = self
         while stopReason == nil {
@@ -86,7 +86,7 @@ final class ConsumerLoop: @unchecked Sendable {
             serveCommands()
             serveCommits()
             guard stopReason == nil else { break }
-            // Not only when a batch waits for room: giving up a partition may have emptied the batches that wait.
+            // Also without a batch that waits for room: giving up a partition may have emptied the waiting batches.
             if isHolding, buffer.pendingBatches < configuration.bufferedBatches { release() }
             if buffer.isFull { makeRoom() } else { fill() }
         }
@@ -96,19 +96,19 @@ final class ConsumerLoop: @unchecked Sendable {
         completion.complete()
     }
 
-    /// The thread has come round.
+    /// Notes a turn of the thread.
     func turned() {
         lastTurn.withLock { $0 = .now }
     }
 
     // MARK: Polling
 
-    /// Polls until there is something else to do.
+    /// Polls until the batch is full, a command waits, or no message comes.
     private func fill() {
         var polled = 0
         isFull = false
         while !isFull, !wakeup.isPending, stopReason == nil {
-            // The receiver is waiting: what there is goes out now. While it is busy, messages gather until it comes for them.
+            // A waiting receiver gets the gathered messages at once; while it is busy, they gather.
             let isWanted = buffer.owesBatch
             if poll(isWanted ? 0 : starvation.wait(atMost: Self.pollMilliseconds)) {
                 polled += 1
@@ -121,18 +121,18 @@ final class ConsumerLoop: @unchecked Sendable {
             } else if isWanted {
                 buffer.flush()
             } else {
-                // Woken for something else, not for want of messages.
+                // Without a wake-up, the poll has ended for want of messages.
                 if !wakeup.isPending, starvation.mayAsk { starvation.asked(isHolding ? false : wakeFetcher()) }
                 return
             }
         }
     }
 
-    /// librdkafka stops fetching when its queue is full, and looks only every so often (a second, where
-    /// `fetch.queue.backoff.ms` is not known) whether there is room again; meanwhile the queue runs empty. Any request to the
-    /// broker makes it look at once.
+    /// Makes librdkafka fetch again. It stops fetching when its queue is full and checks for room at intervals (a
+    /// second without `fetch.queue.backoff.ms`), while the queue runs empty. Any request to the broker makes it check
+    /// at once.
     ///
-    /// - Returns: whether the log has more than what was read, so that it was asked.
+    /// - Returns: whether a log has unread messages, so that a request was made.
     private func wakeFetcher() -> Bool {
         for state in tracker.running {
             guard let next = state.next, let end = end(of: state.place), end > next else { continue }
@@ -145,7 +145,7 @@ final class ConsumerLoop: @unchecked Sendable {
         return false
     }
 
-    /// Counts the messages of all logs that have not been polled.
+    /// Counts the unpolled messages of all logs.
     private func readBacklog() {
         backlogRead = batchBegun
         backlog = tracker.running.reduce(0) { sum, state in
@@ -154,7 +154,7 @@ final class ConsumerLoop: @unchecked Sendable {
         }
     }
 
-    /// End of a partition's log as of the latest fetch; nil while it is not known.
+    /// End of a partition's log as of the latest fetch; nil while it is unknown.
     func end(of place: TopicPartition) -> Int64? {
         var low: Int64 = 0
         var high: Int64 = 0
@@ -162,9 +162,9 @@ final class ConsumerLoop: @unchecked Sendable {
         return response == RD_KAFKA_RESP_ERR_NO_ERROR && high >= 0 ? high : nil
     }
 
-    /// The batch is full: hands it over, or waits for the receiver.
+    /// Hands the full batch over, or waits for the receiver.
     private func makeRoom() {
-        // Before the look, so that a receiver that takes something after it tells.
+        // Set before the check, so that a receiver that takes a batch afterwards signals.
         buffer.wantsRoom = true
         if buffer.pendingBatches < configuration.bufferedBatches {
             buffer.flush()
@@ -230,7 +230,7 @@ final class ConsumerLoop: @unchecked Sendable {
         }
     }
 
-    /// A hole right behind a moved position: reads again from where it begins.
+    /// Reads a hole right behind a moved position a second time.
     private func verify(_ index: Int, from next: Int64, seen offset: Int64) {
         let state = tracker.state(at: index)
         counters.withLock { $0.verifications += 1 }
@@ -253,7 +253,7 @@ final class ConsumerLoop: @unchecked Sendable {
     private func release() {
         isHolding = false
         buffer.wantsRoom = false
-        // Prefetched messages are dropped and fetched again: check that the offsets follow on.
+        // Prefetched messages are dropped and fetched again.
         tracker.distrustPositions()
         setPaused(false, tracker.all.map(\.place))
         logger.debug("fetching goes on")
@@ -273,34 +273,80 @@ final class ConsumerLoop: @unchecked Sendable {
     }
 }
 
-/// Finds a partition's index in the tracker by librdkafka's topic pointer, without making a string for each message.
-/// Valid until the assignment changes: so long the topics of assigned partitions stay.
-struct PartitionIndexCache {
-    private struct Key: Hashable {
-        var topic: UInt
-        var partition: Int32
-    }
-
-    private var last: (key: Key, index: Int)?
-    private var indices: [Key: Int] = [:]
-
-    mutating func index(topic: OpaquePointer?, partition: Int32, in tracker: PartitionTracker) -> Int? {
-        guard let topic = unsafe topic else { return nil }
-        let key = Key(topic: UInt(bitPattern: topic), partition: partition)
-        if let last, last.key == key { return last.index }
-        if let index = indices[key] {
-            last = (key, index)
-            return index
+extension ConsumerLoop: ClientEvents {
+    func errorRaised(_ response: rd_kafka_resp_err_t, reason: String) {
+        if response == RD_KAFKA_RESP_ERR__FATAL {
+            guard fatalError == nil, let error = KafkaError.fatal(of: client, operation: "consume") else { return }
+            fatalError = error
+            logger.error("the consumer has failed for good", metadata: ["error": "\(error.message)"])
+            stopReason = stopReason ?? .shutdown
+            return
         }
-        let place = TopicPartition(topic: unsafe String(cString: rd_kafka_topic_name(topic)), partition: partition)
-        guard let index = tracker.index(of: place) else { return nil }
-        indices[key] = index
-        last = (key, index)
-        return index
+        report(KafkaError(response, message: reason, context: KafkaError.Context(operation: "consume")))
     }
 
-    mutating func removeAll() {
-        last = nil
-        indices = [:]
+    func delivered(_ message: UnsafePointer<rd_kafka_message_t>) {}
+
+    /// Handles an error that came in a message's place.
+    func failed(_ message: UnsafeMutablePointer<rd_kafka_message_t>) {
+        let response = unsafe message.pointee.err
+        switch response {
+        case RD_KAFKA_RESP_ERR__PARTITION_EOF:
+            return
+        case RD_KAFKA_RESP_ERR__FATAL:
+            errorRaised(response, reason: "")
+        case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET, RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
+            unsafe outOfRange(message)
+        default:
+            let topic = unsafe message.pointee.rkt.map { unsafe String(cString: rd_kafka_topic_name($0)) }
+            let partition = unsafe message.pointee.partition
+            let reason = unsafe rd_kafka_message_errstr(message).map { unsafe String(cString: $0) }
+            report(
+                KafkaError(
+                    response, message: reason,
+                    context: KafkaError.Context(
+                        operation: "consume", topic: topic, partition: partition < 0 ? nil : partition)))
+        }
+    }
+
+    private func outOfRange(_ message: UnsafeMutablePointer<rd_kafka_message_t>) {
+        guard
+            let index = unsafe indexCache.index(
+                topic: message.pointee.rkt, partition: message.pointee.partition, in: tracker)
+        else { return }
+        let state = tracker.state(at: index)
+        guard state.phase == .running else { return }
+        // Without an offset from librdkafka, it is the expected one.
+        let named = unsafe message.pointee.offset
+        let offset = named >= 0 ? named : state.next ?? named
+        tracker.stall(state.place)
+        buffer.flush()
+        logger.error(
+            "the log does not have the offset; the partition stands still until it is moved",
+            metadata: [
+                "partition": "\(state.place)", "offset": "\(offset)",
+                "reason": "\(unsafe rd_kafka_message_errstr(message).map { unsafe String(cString: $0) } ?? "")",
+            ])
+        buffer.push(.offsetOutOfRange(state.place, offset: offset))
+    }
+
+    func report(_ error: KafkaError) {
+        logger.log(
+            level: error.isRetriable ? .notice : .warning, "\(callbacks.redact(error.message))",
+            metadata: ["code": "\(error.code)", "topic": "\(error.context.topic ?? "-")"])
+        buffer.push(.error(error))
+    }
+
+    func place(of message: UnsafeMutablePointer<rd_kafka_message_t>) -> Logger.Metadata {
+        let topic = unsafe message.pointee.rkt.map { unsafe String(cString: rd_kafka_topic_name($0)) } ?? ""
+        return [
+            "partition": "\(TopicPartition(topic: topic, partition: unsafe message.pointee.partition))",
+            "offset": "\(unsafe message.pointee.offset)",
+        ]
+    }
+
+    /// Raises a fatal error, on the poll thread: on another one the client might be destroyed during the call.
+    func raiseFatalError() {
+        unsafe rd_kafka_test_fatal_error(client.pointer, RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID, "raised for a test")
     }
 }

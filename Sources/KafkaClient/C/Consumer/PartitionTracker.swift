@@ -1,13 +1,14 @@
+internal import CRdKafka
+
 /// State of each assigned partition: whether it is fetched, and its next offset.
 ///
-/// Pure bookkeeping, used on the poll thread only. It is the last line of defence against librdkafka's assignment and
-/// pause bugs: nothing goes back, and a hole at a place where the position had been moved is read again before it is
-/// believed.
+/// Pure bookkeeping, used on the poll thread only. It guards against librdkafka's assignment and pause bugs: offsets
+/// never go back, and a hole right behind a moved position is read a second time before it counts.
 struct PartitionTracker {
     enum Phase: Equatable {
-        /// Being fetched. Becomes `stalled` when the offset is out of range.
+        /// Is fetched. Becomes `stalled` when the offset is out of range.
         case running
-        /// librdkafka has stopped fetching it. Becomes `running` by a seek.
+        /// Is not fetched any more. Becomes `running` by a seek.
         case stalled
     }
 
@@ -15,25 +16,25 @@ struct PartitionTracker {
         let place: TopicPartition
         let topicIndex: Int32
         var phase = Phase.running
-        /// The offset that follows on; nil until the first message after a start at the earliest or latest.
+        /// Expected offset; nil until the first message after a start at the earliest or latest.
         var next: Int64?
-        /// The position was moved (start, resume, other assignment) and no message has come since: a hole here may be
-        /// librdkafka's.
+        /// Whether the position was moved (start, resume, other assignment) and no message has come since, so that a
+        /// hole here may be librdkafka's fault.
         var isUnproven = true
     }
 
     enum Verdict: Equatable {
-        /// The offset follows on.
+        /// The offset is the expected one.
         case deliver
-        /// Offsets are missing before it, and the log does not have them: transaction markers, or compaction.
+        /// The log has no messages at the offsets before: transaction markers, or compaction.
         case deliverAfterGap(missing: Int64)
-        /// Offsets are missing before it right after the position was moved: read again from here before believing it.
+        /// Offsets are missing right after the position was moved: read a second time from here.
         case verify(from: Int64)
-        /// Came already, or of a partition that is not being read: drop it.
+        /// Delivered before, or of a partition that is not read: dropped.
         case stale
     }
 
-    /// Topic names in the order in which they were first seen; batches share this array.
+    /// Topic names in the order of their first assignment; batches share this array.
     private(set) var topics: [String] = []
     private var topicIndices: [String: Int32] = [:]
     private var states: [State] = []
@@ -68,7 +69,7 @@ struct PartitionTracker {
         indices = Dictionary(uniqueKeysWithValues: states.enumerated().map { ($1.place, $0) })
     }
 
-    /// Fetching begins, or goes on, from here.
+    /// Moves a partition's position.
     mutating func move(_ place: TopicPartition, to offset: KafkaOffset) {
         guard let index = indices[place] else { return }
         states[index].phase = .running
@@ -81,7 +82,7 @@ struct PartitionTracker {
         states[index].phase = .stalled
     }
 
-    /// librdkafka has thrown prefetched messages away and will fetch them again: check where it goes on.
+    /// Notes that librdkafka drops prefetched messages and fetches them again.
     mutating func distrustPositions() {
         for index in states.indices { states[index].isUnproven = true }
     }
@@ -98,7 +99,7 @@ struct PartitionTracker {
         }
         if offset < next { return .stale }
         if states[index].isUnproven {
-            // Once only: if the second reading skips them as well, they are not in the log.
+            // Once only: offsets missing in the second reading too are not in the log.
             states[index].isUnproven = false
             return .verify(from: next)
         }
@@ -117,5 +118,37 @@ struct PartitionTracker {
         topicIndices[topic] = index
         topics.append(topic)
         return index
+    }
+}
+
+/// Finds a partition's index in the tracker by librdkafka's topic pointer, without a string for each message. Valid
+/// until the assignment changes, since the topics of assigned partitions stay.
+struct PartitionIndexCache {
+    private struct Key: Hashable {
+        var topic: UInt
+        var partition: Int32
+    }
+
+    private var last: (key: Key, index: Int)?
+    private var indices: [Key: Int] = [:]
+
+    mutating func index(topic: OpaquePointer?, partition: Int32, in tracker: PartitionTracker) -> Int? {
+        guard let topic = unsafe topic else { return nil }
+        let key = Key(topic: UInt(bitPattern: topic), partition: partition)
+        if let last, last.key == key { return last.index }
+        if let index = indices[key] {
+            last = (key, index)
+            return index
+        }
+        let place = TopicPartition(topic: unsafe String(cString: rd_kafka_topic_name(topic)), partition: partition)
+        guard let index = tracker.index(of: place) else { return nil }
+        indices[key] = index
+        last = (key, index)
+        return index
+    }
+
+    mutating func removeAll() {
+        last = nil
+        indices = [:]
     }
 }

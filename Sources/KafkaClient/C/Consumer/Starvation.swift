@@ -1,18 +1,19 @@
-/// When to look whether the queue of fetched messages is empty although there are more. Used on the poll thread only.
+/// Schedule of the checks whether the queue of fetched messages is empty although the log has more. Used on the poll
+/// thread only.
 struct Starvation {
-    /// Longest wait for a broker that is asked.
+    /// Longest wait for a broker's answer.
     static let limitMilliseconds: Int32 = 50
 
-    /// A queue that has been empty for so long is looked at.
+    /// Time for which a queue is empty before the first check.
     private static let firstWait: Int32 = 5
-    /// Offsets without a message (transaction markers) look like more to be read: they are asked about less and less.
+    /// Longest pause between checks: offsets without a message (transaction markers) look like unread messages.
     private static let longestPause = Duration.seconds(5)
 
     private var isIdle = false
     private var pause = Duration.zero
     private var next: ContinuousClock.Instant?
 
-    /// How long to wait for a message.
+    /// Time to wait for a message.
     func wait(atMost limit: Int32) -> Int32 {
         if isIdle { return limit }
         guard let next else { return min(limit, Self.firstWait) }
@@ -20,10 +21,10 @@ struct Starvation {
         return min(limit, max(1, Int32(min(left, 10_000).rounded(.up))))
     }
 
-    /// No message has come: whether to look now if there are more.
+    /// Whether a check is due while no message comes.
     var mayAsk: Bool { next.map { $0 <= .now } ?? true }
 
-    /// - Parameter isBehind: there are more.
+    /// - Parameter isBehind: whether the log has more.
     mutating func asked(_ isBehind: Bool) {
         isIdle = !isBehind
         guard isBehind else {
@@ -34,7 +35,7 @@ struct Starvation {
         next = .now + pause
     }
 
-    /// A message has come.
+    /// Notes that a message has come.
     mutating func ended() {
         guard isIdle || next != nil else { return }
         self = Starvation()

@@ -2,11 +2,11 @@ internal import CRdKafka
 internal import Logging
 internal import Synchronization
 
-/// The producer's thread: the only one that hands messages to librdkafka and hears of their delivery.
+/// The producer's thread. It alone hands messages to librdkafka and receives their outcomes.
 ///
-/// `@unchecked Sendable`: `run` executes on one thread, which calls every callback too. The members that are used from
-/// elsewhere (`mailbox`, `completion`, `client`) are Sendable by themselves. The thread keeps the instance alive until
-/// the client is destroyed.
+/// `@unchecked Sendable`: `run` executes on one thread, which also runs every callback. The members used from elsewhere
+/// (`mailbox`, `completion`, `client`) are Sendable themselves. The thread keeps the instance alive until the client is
+/// destroyed.
 final class ProducerLoop: @unchecked Sendable, ClientEvents {
     let mailbox: ProducerMailbox
     let completion = Completion()
@@ -21,20 +21,20 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
     private var slots = DeliverySlots()
     private var topics = TopicHandles()
     private var bytesInFlight = 0
-    /// Sends by flush epoch that are not finished.
+    /// Number of unfinished sends by flush epoch.
     private var openByEpoch: [Int: Int] = [:]
     private var flushes: [(epoch: Int, continuation: CheckedContinuation<Void, Never>)] = []
     private var depthQuestions: [CheckedContinuation<KafkaProducerDepth, Never>] = []
     private var fatalError: KafkaError?
     private var isStopping = false
-    /// When what is not confirmed is given up; nil once it was.
+    /// Time at which unconfirmed messages are given up; nil afterwards.
     private var endsBy: ContinuousClock.Instant?
     private var isGivenUp = false
-    /// librdkafka's own queue was full: no more until something is delivered.
+    /// Whether librdkafka's queue was full, so that the next delivery is awaited.
     private var isRefused = false
 
     private static let pollMilliseconds: Int32 = 100
-    /// Messages handed over between two polls for deliveries.
+    /// Messages handed over between two polls.
     private static let messagesPerTurn = 4096
 
     init(configuration: KafkaConfiguration, limits: ProducerLimits, logger: Logger) throws(KafkaError) {
@@ -51,7 +51,7 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
                 "partitioner": "consistent_random",
                 "socket.keepalive.enable": "true",
                 "socket.nagle.disable": "true",
-                // Bounded here instead, in order and without turning callers away.
+                // The bound is here instead, where callers wait in order.
                 "queue.buffering.max.messages": "\(limits.messages.clamped(to: 1...10_000_000))",
                 "queue.buffering.max.kbytes": "2097151",
             ],
@@ -68,13 +68,13 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
         mailbox = ProducerMailbox(wakeup: wakeup)
     }
 
-    /// For a loop whose thread could not be started.
+    /// Frees a loop whose thread could not be started.
     func discard() {
         wakeup.close()
         client.destroy(keeping: callbacks)
     }
 
-    /// The thread.
+    /// Body of the thread.
     func run() {
         callbacks.owner = self
         while !(isStopping && waiting.isEmpty && slots.isEmpty) {
@@ -133,7 +133,7 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
         depthQuestions += contents.depthQuestions
     }
 
-    /// Hands messages to librdkafka while there is room; true if it stopped only to look at the deliveries.
+    /// Hands messages to librdkafka while there is room; true if it stopped only for a poll.
     private func handOver() -> Bool {
         var count = 0
         while let batch = waiting.first, !isRefused {
@@ -160,7 +160,7 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
         } catch {
             slots.remove(slot)
             if error.code.response == RD_KAFKA_RESP_ERR__QUEUE_FULL, !slots.isEmpty {
-                // A bound of librdkafka's that was set tighter than ours: the message keeps its place in front.
+                // A configured bound of librdkafka is tighter than this one: the message keeps its place.
                 isRefused = true
                 return
             }
@@ -175,7 +175,7 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
         if batch.failWaiting({ error.about($0) }) { finished(batch) }
     }
 
-    /// The time for an orderly end is over: what is not confirmed fails.
+    /// Fails the unconfirmed messages at the end of the time for an orderly stop.
     private func giveUp() {
         endsBy = nil
         isGivenUp = true
@@ -188,7 +188,7 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
         for batch in waiting.removeAll(where: { _ in true }) {
             if batch.failWaiting({ error.about($0) }) { finished(batch) }
         }
-        // librdkafka then says of each message that it was given up.
+        // librdkafka then reports each message as purged.
         unsafe rd_kafka_purge(client.pointer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT)
     }
 

@@ -10,14 +10,14 @@ final class ProducerMailbox: Sendable {
         /// For tests.
         var raisesFatalError = false
         var isStopping = false
-        /// When what is not confirmed is given up.
+        /// Time at which unconfirmed messages are given up.
         var endsBy: ContinuousClock.Instant?
     }
 
     private struct State {
         var contents = Contents()
         var epoch = 0
-        /// Why nothing is taken any more.
+        /// Reason for refusing sends.
         var refusal: KafkaError?
         var isClosed = false
     }
@@ -73,7 +73,9 @@ final class ProducerMailbox: Sendable {
         if isClosed { continuation.resume(returning: KafkaProducerDepth()) } else { wakeup.signal() }
     }
 
-    /// - Parameter end: when what is not confirmed is given up; the earliest that is asked for counts.
+    /// Stops the producer.
+    ///
+    /// - Parameter end: time at which unconfirmed messages are given up; the earliest counts.
     func stop(by end: ContinuousClock.Instant? = nil) {
         refuse(.shutDown("produce"))
         state.withLock { state in
@@ -83,12 +85,12 @@ final class ProducerMailbox: Sendable {
         wakeup.signal()
     }
 
-    /// The fatal error that ended the client; nil while it works, and when it was stopped in order.
+    /// The fatal error that ended the client, if any.
     var fatalError: KafkaError? {
         state.withLock { $0.refusal.flatMap { $0.isFatal ? $0 : nil } }
     }
 
-    /// Answers every later send with this error; the first one given counts.
+    /// Fails every later send with an error; the first one counts.
     func refuse(_ error: KafkaError) {
         state.withLock { $0.refusal = $0.refusal ?? error }
     }
@@ -103,7 +105,7 @@ final class ProducerMailbox: Sendable {
         }
     }
 
-    /// The thread ends: later flushes have nothing to wait for. Gives what came in meanwhile.
+    /// Notes the end of the thread, after which flushes return at once, and returns the remaining contents.
     func close() -> Contents {
         state.withLock { state in
             state.isClosed = true

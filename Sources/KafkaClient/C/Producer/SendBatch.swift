@@ -1,8 +1,8 @@
 internal import Synchronization
 
-/// Messages of one `send`, with what has become of each.
+/// Messages of one `send`, with their outcomes.
 ///
-/// `@unchecked Sendable`: after it is posted, what is mutable is used on the producer's thread only; `isCancelled` is
+/// `@unchecked Sendable`: after it is posted, only the producer's thread uses the mutable state; `isCancelled` is
 /// atomic.
 final class SendBatch: @unchecked Sendable {
     typealias Outcome = Result<KafkaDelivery, KafkaError>
@@ -10,14 +10,14 @@ final class SendBatch: @unchecked Sendable {
     let messages: [KafkaMessage]
     let isCancelled = Atomic(false)
 
-    /// Messages before this one are handed over or have failed.
+    /// Number of messages handed over or failed.
     private(set) var handedOver = 0
     private var outcomes: [Outcome?]
     private var open: Int
     private var continuation: CheckedContinuation<[Outcome], Never>?
-    /// The flush epoch that it was sent in.
+    /// Flush epoch of the send.
     private(set) var epoch = 0
-    /// When waiting for room ends.
+    /// End of the wait for room.
     private(set) var deadline = ContinuousClock.now
 
     init(_ messages: [KafkaMessage]) {
@@ -28,7 +28,7 @@ final class SendBatch: @unchecked Sendable {
 
     var waiting: Int { messages.count - handedOver }
 
-    /// Before it is posted.
+    /// Prepares the batch before it is posted.
     func begin(_ continuation: CheckedContinuation<[Outcome], Never>, epoch: Int) {
         self.continuation = continuation
         self.epoch = epoch
@@ -38,10 +38,10 @@ final class SendBatch: @unchecked Sendable {
         self.deadline = deadline
     }
 
-    /// The next message is handed over.
+    /// Notes that the next message is handed over.
     func advance() { handedOver += 1 }
 
-    /// True if this was the last one: the sender goes on.
+    /// Notes an outcome; true for the last one, which resumes the sender.
     func complete(_ index: Int, _ outcome: Outcome) -> Bool {
         guard outcomes[index] == nil else { return false }
         outcomes[index] = outcome
@@ -52,7 +52,7 @@ final class SendBatch: @unchecked Sendable {
         return true
     }
 
-    /// Fails what has not been handed over; true if nothing is open then.
+    /// Fails the messages that were not handed over; true if none is open then.
     func failWaiting(_ error: (KafkaMessage) -> KafkaError) -> Bool {
         var isDone = false
         while handedOver < messages.count {
@@ -65,7 +65,7 @@ final class SendBatch: @unchecked Sendable {
 }
 
 extension KafkaError {
-    /// The same error, told of one message.
+    /// The same error for one message.
     func about(_ message: KafkaMessage) -> KafkaError {
         var error = self
         error.context.topic = message.topic

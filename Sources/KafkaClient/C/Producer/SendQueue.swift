@@ -1,4 +1,4 @@
-/// Sends that wait for room, first come first served.
+/// Sends that wait for room, in order.
 struct SendQueue {
     private var batches: [SendBatch] = []
     private var head = 0
@@ -19,7 +19,7 @@ struct SendQueue {
         }
     }
 
-    /// Takes out those for which it holds.
+    /// Removes and returns the batches that match.
     mutating func removeAll(where isRemoved: (SendBatch) -> Bool) -> [SendBatch] {
         var removed: [SendBatch] = []
         var kept: [SendBatch] = []
@@ -32,7 +32,7 @@ struct SendQueue {
     }
 }
 
-/// Which message a delivery report is about.
+/// The message of a delivery report.
 struct DeliverySlot {
     var batch: SendBatch
     /// The message's place in its batch.

@@ -1,0 +1,48 @@
+extension ConsumerLoop {
+    /// Defaults that the caller may override.
+    static func defaults(_ configuration: KafkaConfiguration) -> [String: String] {
+        var defaults = defaults
+        // Small answers keep broker and receiver busy at the same time; librdkafka's default is 50 MiB. Not less than
+        // the largest message.
+        if configuration.properties["message.max.bytes"] == nil { defaults["fetch.max.bytes"] = "8388608" }
+        return defaults
+    }
+
+    private static let defaults: [String: String] = [
+        "client.id": "freshet",
+        // Bounds the prefetched values, without answers under way and about 700 bytes a message.
+        "queued.max.messages.kbytes": "2048",
+        "socket.keepalive.enable": "true",
+        // A fetch is a small request of its own, which must not wait for an acknowledgement.
+        "socket.nagle.disable": "true",
+        // Fetches return at once: messages gather here, while the receiver is busy.
+        "fetch.min.bytes": "1",
+        // Each broker gets one fetch at a time, for the partitions that were fetchable when it was sent. A partition
+        // that became fetchable since waits for the answer, at most this long. librdkafka's default is half a second.
+        "fetch.wait.max.ms": "20",
+        // The bound in bytes above is the effective one: librdkafka checks a queue that was full only after a pause.
+        "queued.min.messages": "1000000",
+        // Pause after an error such as a moved leader. librdkafka's default is half a second.
+        "fetch.error.backoff.ms": "50",
+        // Longest pause between attempts to connect. librdkafka's default is 10 seconds.
+        "reconnect.backoff.max.ms": "1000",
+        // Interval of metadata requests while a leader is unknown.
+        "topic.metadata.refresh.fast.interval.ms": "100",
+    ]
+
+    /// Interval at which librdkafka checks whether a full prefetch queue has room again. Versions without the property
+    /// check every second, unless ``ConsumerLoop`` wakes them.
+    static let newerDefaults: [String: String] = ["fetch.queue.backoff.ms": "20"]
+
+    /// Properties on which exactly-once positions depend.
+    static func fixed(_ configuration: KafkaConsumerConfiguration) -> [String: String] {
+        var fixed = [
+            "enable.auto.commit": "false",
+            "enable.auto.offset.store": "false",
+            "auto.offset.reset": "error",
+            "enable.partition.eof": "false",
+        ]
+        if !configuration.group.isEmpty { fixed["group.id"] = configuration.group }
+        return fixed
+    }
+}
