@@ -23,7 +23,7 @@ struct LibpqConnection: ~Copyable {
         }
         guard let started = unsafe started else { throw PostgresError(.connection, "out of memory") }
         unsafe self.connection = unsafe started
-        // Shows the SQLSTATE of a refused connection, which libpq has no other way to tell.
+        // The only way to learn the SQLSTATE of a refused connection.
         unsafe PQsetErrorVerbosity(connection, PQERRORS_VERBOSE)
     }
 

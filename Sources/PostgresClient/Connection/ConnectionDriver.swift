@@ -63,7 +63,7 @@ final class ConnectionDriver {
         if string.hostCount > 1 {
             // Makes the kernel give up on a host that does not answer, so that libpq goes on to the next one.
             parameters.append(("tcp_user_timeout", String(perHost.wholeMilliseconds)))
-            // Of several, the one that takes writes: after a failover that is another.
+            // Of several hosts the primary, which a failover changes.
             parameters.append(("target_session_attrs", "read-write"))
         } else {
             // Keep-alives say nothing while something that was sent is not acknowledged.
@@ -204,8 +204,8 @@ extension ConnectionDriver {
         }
     }
 
-    /// The server ends each statement within its timeout, so one that stays silent for longer than all of them may take is
-    /// gone, or might as well be. Sessions with settings of their own may take longer.
+    /// The server ends each statement within its timeout, so one that stays silent for longer than all of them may take
+    /// is gone, or might as well be. Sessions with settings of their own may take longer.
     func expectAnswers(to statements: Int) {
         guard let limit = configuration.statementTimeout, !thread.hasOwnSettings else { return }
         let patience = limit * max(1, statements) + configuration.cancelTimeout
@@ -244,8 +244,9 @@ private struct ConfigureSession: PostgresStatement {
         FROM unnest($1::text[], $2::text[]) AS s(name, setting)
         """
 
-    // A short statement whose cost is overestimated must not be compiled for tens of milliseconds at every execution. Plans
-    // are made once, and last while tables grow a thousandfold: they look rows up by an index wherever there is one.
+    // A short statement whose cost is overestimated must not be compiled for tens of milliseconds at every execution.
+    // Plans are made once, and last while tables grow a thousandfold: they look rows up by an index wherever there is
+    // one.
     var names = ["jit", "enable_seqscan", "plan_cache_mode"]
     var settings = ["off", "off", "force_generic_plan"]
 

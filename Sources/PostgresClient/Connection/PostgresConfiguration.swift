@@ -1,25 +1,24 @@
-/// Where the database is, and how the pool treats it.
+/// Address of the database, and settings of the pool.
 package struct PostgresConfiguration: Sendable {
     /// libpq's `keyword=value …` or URI; every libpq keyword is allowed (TLS, several hosts, service files, …).
     ///
-    /// Unless it names them: `application_name`, `connect_timeout`, and keep-alives that notice a silently dead peer
-    /// within a minute come from here. With several hosts, so does `target_session_attrs=read-write`: after a failover
-    /// the pool goes on with whichever of them takes writes; name `any` for what only reads. The client encoding is
-    /// always UTF-8, and `jit` is off.
+    /// Defaults are added for `application_name`, `connect_timeout`, and keep-alives that detect a dead peer within a
+    /// minute. With several hosts, the default of `target_session_attrs` is `read-write`, so that the pool uses the
+    /// primary after a failover; set `any` for reading only. The client encoding is always UTF-8, and `jit` is off.
     package var connectionString: String
-    /// Connections the pool opens at most.
+    /// Most connections of the pool.
     package var maximumConnections = 8
-    /// How long a caller waits for a connection before it gets the last connection error, or `.poolTimeout`.
+    /// Time that a caller waits for a connection before it gets the last connection error, or `.poolTimeout`.
     package var acquireTimeout = Duration.seconds(10)
-    /// `statement_timeout` of every connection; nil leaves the server's.
+    /// `statement_timeout` of every connection; nil for the server's.
     package var statementTimeout: Duration? = .seconds(30)
-    /// `idle_in_transaction_session_timeout` of every connection, so that a process that stands still does not hold
-    /// its locks for ever; nil leaves the server's.
+    /// `idle_in_transaction_session_timeout` of every connection, which ends the locks of a stopped process; nil for
+    /// the server's.
     package var idleInTransactionTimeout: Duration? = .seconds(60)
-    /// How long one host may take to answer before the attempt fails, unless the connection string says.
+    /// Time limit of an attempt to connect to one host, unless the connection string has one.
     package var connectTimeout = Duration.seconds(5)
-    /// How long a cancelled statement may take to end before its connection is given up; also how long after its
-    /// statement timeout a server may stay silent.
+    /// Time that a cancelled statement may take before its connection is closed, and that a server may stay silent
+    /// after a statement timeout.
     package var cancelTimeout = Duration.seconds(5)
     /// Shown in `pg_stat_activity`.
     package var applicationName = "freshet"
@@ -56,8 +55,7 @@ package struct PostgresConfiguration: Sendable {
     }
 }
 
-/// Exponential back-off with full jitter above half of the step: the nth wait lies between half of and the whole of
-/// `initial` × 2ⁿ⁻¹, at most `maximum`.
+/// Exponential back-off with jitter: the nth wait is between half and all of `initial` × 2ⁿ⁻¹, at most `maximum`.
 package struct PostgresBackoff: Sendable, Hashable {
     package var initial: Duration
     package var maximum: Duration

@@ -1,10 +1,11 @@
 import Synchronization
 
-/// A connection, lent by the pool for the length of a closure. Calls of several tasks take turns.
+/// A connection that the pool lends to a closure. Calls of several tasks take turns.
 ///
-/// A task that is cancelled cancels its statement on the server, throws `.cancelled`, and leaves the connection usable.
+/// The cancellation of a task cancels its statement on the server, throws `.cancelled`, and leaves the connection
+/// usable.
 package final class PostgresConnection: Sendable {
-    /// One loan of a connection; every ``PostgresConnection`` of it ends with it.
+    /// Loan of a connection, with which its ``PostgresConnection`` values end.
     final class Loan: Sendable {
         let thread: ConnectionThread
         private let hasEnded = Atomic<Bool>(false)
@@ -16,7 +17,7 @@ package final class PostgresConnection: Sendable {
 
         func end() { hasEnded.store(true, ordering: .releasing) }
 
-        /// The connection is not to be lent again.
+        /// Whether the connection must not be lent again.
         func spoil() { isSpoilt.store(true, ordering: .releasing) }
 
         /// Whether the pool can lend the connection again, once the loan has ended.
@@ -30,7 +31,7 @@ package final class PostgresConnection: Sendable {
     }
 
     let loan: Loan
-    /// The transaction that calls belong to; nil outside of one.
+    /// The present transaction; nil outside of one.
     let transaction: TransactionMark?
 
     init(_ loan: Loan, in transaction: TransactionMark? = nil) {
@@ -46,7 +47,7 @@ package final class PostgresConnection: Sendable {
         return try await run(pipeline).rows(handle)
     }
 
-    /// Runs a statement; answers the number of rows that it inserted, updated, deleted or selected.
+    /// Runs a statement and returns the number of inserted, updated, deleted or selected rows.
     package func execute<Statement: PostgresStatement>(
         _ statement: Statement
     ) async throws(PostgresError) -> Int {
@@ -70,7 +71,7 @@ package final class PostgresConnection: Sendable {
         }
     }
 
-    /// Runs a text of one or several statements by the simple protocol, for DDL and the like. Rows are not read.
+    /// Runs a text of statements by the simple protocol, for DDL and the like, without reading rows.
     package func simple(_ sql: String) async throws(PostgresError) {
         try loan.validate()
         let transaction = transaction
@@ -79,7 +80,7 @@ package final class PostgresConnection: Sendable {
         }
     }
 
-    /// The connection is closed after its closure, instead of being lent again: for closures that change settings.
+    /// Closes the connection after the closure instead of lending it again, for closures that change settings.
     package func discardAfterUse() {
         loan.spoil()
         loan.thread.settingsMayChange()

@@ -1,32 +1,29 @@
 package import Logging
 
-/// A notification, or the sign that some may have been missed.
+/// A notification, or a sign of missed ones.
 package enum PostgresNotification: Sendable, Hashable {
     case received(channel: String, payload: String)
-    /// The connection was made, also the first time: notifications before that may have been missed.
+    /// A connection was made, the first one included: earlier notifications may be missing.
     case reconnected
 }
 
-/// LISTENs on a connection of its own, and connects again, with back-off, whenever that is lost.
+/// LISTENs on a connection of its own, and reconnects with back-off.
 package struct PostgresListener: Sendable {
     private let configuration: PostgresConfiguration
     private let channels: [String]
     private let logger: Logger
     private let notified: @Sendable (PostgresNotification) -> Void
 
-    /// - Parameter notified: called on the connection's thread, which it must not hold up.
+    /// - Parameter notified: called on the connection's thread, which it must not block.
     package init(
         configuration: PostgresConfiguration, channels: [String], logger: Logger,
         notified: @escaping @Sendable (PostgresNotification) -> Void
     ) {
-        self.configuration = configuration
-        self.channels = channels
-        self.logger = logger
-        self.notified = notified
+        (self.configuration, self.channels, self.logger, self.notified) = (configuration, channels, logger, notified)
     }
 
-    /// Listens until the task is cancelled, then returns.
-    /// - Throws: A ``PostgresError`` that no attempt can cure, such as a wrong password.
+    /// Listens until the task is cancelled.
+    /// - Throws: A ``PostgresError`` that is not transient, such as a wrong password.
     package func run() async throws {
         var failures = 0
         while !Task.isCancelled {
@@ -43,7 +40,7 @@ package struct PostgresListener: Sendable {
         }
     }
 
-    /// One connection, from its beginning to its loss.
+    /// Makes one connection and listens until its loss.
     private func listen(_ connected: () -> Void) async throws(PostgresError) {
         let thread = try ConnectionThread()
         let (endings, ending) = AsyncStream.makeStream(of: PostgresError?.self)

@@ -1,11 +1,11 @@
-/// Brings a database to the schema that this binary was built for.
+/// Brings a database to this binary's schema.
 package struct PostgresMigrator: Sendable {
     package struct Status: Sendable, Hashable {
         /// In order of version.
         package var applied: [PostgresMigration]
-        /// To be applied, in order of version.
+        /// Missing, in order of version.
         package var pending: [PostgresMigration]
-        /// Migrations of a newer binary, with which this one may run side by side. In order of version.
+        /// Migrations of a newer binary beside which this one may run, in order of version.
         package var newer: [Newer] = []
     }
 
@@ -21,17 +21,17 @@ package struct PostgresMigrator: Sendable {
         self.migrations = migrations.sorted { $0.version < $1.version }
     }
 
-    /// Applies what is missing, each migration in its own transaction, under an advisory lock: of two processes that
-    /// start at once, one applies and the other finds it done. Statements run without a time limit.
+    /// Applies the missing migrations, each in its own transaction, under an advisory lock: of two processes that start
+    /// at once, one applies them. Statements run without a time limit.
     /// - Returns: The applied migrations.
-    /// - Throws: `.migration` when the database has what this binary cannot use, or an applied migration differs; the error
-    ///   of a migration that failed and was rolled back.
+    /// - Throws: `.migration` if this binary cannot use the database, or an applied migration differs; the error of a
+    ///   migration that failed and was rolled back.
     package func apply(on pool: PostgresPool) async throws(PostgresError) -> [PostgresMigration] {
         try await pool.lending { connection throws(PostgresError) in
-            // Closing the connection gives back the lock and the settings.
+            // Closing the connection releases the lock and the settings.
             connection.discardAfterUse()
             try await connection.simple("SET statement_timeout = 0; SET lock_timeout = 0")
-            _ = try await connection.execute(MigrationTable.Lock())
+            _ = try await connection.execute(MigrationTable.lock())
             try await connection.simple("SET client_min_messages = warning; \(MigrationTable.create)")
             let pending = try await status(on: connection).pending
             for migration in pending { try await apply(migration, on: connection) }
@@ -39,11 +39,11 @@ package struct PostgresMigrator: Sendable {
         }
     }
 
-    /// Reads the applied and the pending migrations without writing anything.
-    /// - Throws: `.migration` when the database has what this binary cannot use, or an applied migration differs.
+    /// Reads the applied and the pending migrations without writing.
+    /// - Throws: `.migration` if this binary cannot use the database, or an applied migration differs.
     package func check(on pool: PostgresPool) async throws(PostgresError) -> Status {
         try await pool.lending { connection throws(PostgresError) in
-            guard try await connection.query(MigrationTable.Exists()) == [true] else {
+            guard try await connection.query(MigrationTable.exists()) == [true] else {
                 try validate()
                 return Status(applied: [], pending: migrations)
             }
@@ -53,7 +53,7 @@ package struct PostgresMigrator: Sendable {
 
     private func status(on connection: PostgresConnection) async throws(PostgresError) -> Status {
         try validate()
-        let rows = try await connection.query(MigrationTable.Applied())
+        let rows = try await connection.query(MigrationTable.applied())
         let newer = rows.dropFirst(migrations.count).map { Newer(version: $0.version, name: $0.name) }
         for row in newer {
             guard PostgresMigration.leastKnown(by: row.name, version: row.version) <= migrations.count else {
@@ -88,7 +88,7 @@ package struct PostgresMigrator: Sendable {
         do {
             try await connection.withTransaction { transaction in
                 try await transaction.simple(migration.sql)
-                _ = try await transaction.execute(MigrationTable.Insert(migration: migration))
+                _ = try await transaction.execute(MigrationTable.insert(migration))
             }
         } catch let error as PostgresError {
             throw error.of(statement: "migration \(migration.version) (\(migration.name))")

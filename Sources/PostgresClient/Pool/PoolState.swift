@@ -1,4 +1,4 @@
-/// Connections of the pool and the callers that wait for one.
+/// Connections of the pool and waiting callers.
 struct PoolState {
     typealias Lease = Result<ConnectionThread, PostgresError>
 
@@ -9,25 +9,25 @@ struct PoolState {
 
     let maximum: Int
     var isShutDown = false
-    /// Number of connections that are made and not lost.
+    /// Number of open connections.
     var open = 0
     var lent = 0
-    /// Number of attempts to connect, the wait after a failed one included.
+    /// Number of attempts to connect, including those in back-off.
     var connecting = 0
-    /// Threads of the attempts, once there are some.
+    /// Threads of the attempts.
     var attempts: [ConnectionThread] = []
-    /// Connections that nobody uses; the one used last is lent first, so that its caches are warm.
+    /// Unused connections; the one used last is lent first, since its caches are warm.
     var idle: [ConnectionThread] = []
     /// In the order of arrival.
     var waiters: [Waiter] = []
-    /// Number of attempts that failed since one succeeded, and the error of the last one.
+    /// Number of failed attempts since the last success, and the last error.
     var failures = 0
     var lastError: PostgresError?
     var waits = PostgresPool.Waits()
     var nextWaiter: UInt64 = 0
     var shutdowns: [CheckedContinuation<Void, Never>] = []
 
-    /// Lends an idle connection, or refuses the caller after the shutdown; nil: the caller has to wait.
+    /// Lends an idle connection, or refuses the caller after the shutdown; nil if the caller has to wait.
     mutating func lease() -> Lease? {
         if isShutDown { return .failure(PostgresError(.shutdown, "the connection pool is shut down")) }
         guard let connection = idle.popLast() else { return nil }
@@ -35,7 +35,7 @@ struct PoolState {
         return .success(connection)
     }
 
-    /// Removes the waiters that need not wait any more.
+    /// Removes the waiters that are served or refused.
     mutating func servedWaiters() -> [(waiter: Waiter, lease: Lease)] {
         var served: [(waiter: Waiter, lease: Lease)] = []
         while let waiter = waiters.first, let lease = lease() {
@@ -49,9 +49,7 @@ struct PoolState {
         waiters.firstIndex { $0.id == id }.map { waiters.remove(at: $0) }
     }
 
-    /// Takes places for the connections to be made now: one for each waiter, and one at a time while attempts fail.
-    ///
-    /// - Returns: their number.
+    /// Takes places for new connections, one for each waiter, or one in all while attempts fail. Returns their number.
     mutating func takePlaces() -> Int {
         guard !isShutDown else { return 0 }
         let wanted = failures > 0 ? min(1, waiters.count) : waiters.count
@@ -67,7 +65,7 @@ struct PoolState {
         return shutdowns
     }
 
-    /// Error of a caller that has waited as long as it may.
+    /// Error of a caller at its time limit.
     func timeoutError(after time: Duration) -> PostgresError {
         if failures > 0, let lastError { return lastError }
         return PostgresError(

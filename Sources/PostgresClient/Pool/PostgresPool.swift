@@ -1,29 +1,29 @@
 package import Logging
 
-/// A bounded number of connections, lent in the order in which they were asked for.
+/// A bounded number of connections, lent in the order of the requests.
 ///
-/// Connections are made when needed. While the server is away, attempts follow one another with exponential back-off;
-/// a caller waits at most `acquireTimeout` and then gets the latest attempt's error.
+/// Connections are made when needed. While the server is away, attempts follow one another with exponential back-off; a
+/// caller waits at most `acquireTimeout` and then gets the latest attempt's error.
 package final class PostgresPool: Sendable {
     package struct Statistics: Sendable, Hashable {
-        /// Connections that are made, idle and lent.
+        /// Connections in all, idle and lent.
         package var open: Int
         package var idle: Int
         package var lent: Int
         /// Attempts to connect under way.
         package var connecting: Int
-        /// Callers that wait for a connection.
+        /// Waiting callers.
         package var waiting: Int
-        /// Since the pool was made.
+        /// Counts since the pool was made.
         package var waits = Waits()
     }
 
-    /// Callers that did not get a connection at once.
+    /// Callers that had to wait for a connection.
     package struct Waits: Sendable, Hashable {
         package var count = 0
-        /// How long they waited, added up.
+        /// Sum of the waiting times.
         package var time = Duration.zero
-        /// Those that waited in vain.
+        /// Callers that got no connection in time.
         package var timeouts = 0
     }
 
@@ -31,7 +31,7 @@ package final class PostgresPool: Sendable {
     private let logger: Logger
     private let state: Locked<PoolState>
 
-    /// Opens no connection yet. An invalid configuration is the error of the first use; check it at the start with
+    /// Opens no connection yet. The first use reports an invalid configuration; check it before with
     /// ``PostgresConfiguration/validate()``.
     package init(configuration: PostgresConfiguration, logger: Logger) {
         self.configuration = configuration
@@ -52,7 +52,7 @@ package final class PostgresPool: Sendable {
     }
 
     /// Lends a connection to `body`.
-    /// - Throws: The error of `body`, or a ``PostgresError`` when no connection could be lent.
+    /// - Throws: The error of `body`, or a ``PostgresError`` without a connection.
     package func withConnection<Value: Sendable>(
         _ body: (PostgresConnection) async throws -> Value
     ) async throws -> Value {
@@ -61,7 +61,7 @@ package final class PostgresPool: Sendable {
         return try await body(PostgresConnection(loan))
     }
 
-    /// As ``withConnection(_:)``, for a body that throws nothing else.
+    /// Lends a connection to a body that throws only ``PostgresError``.
     func lending<Value: Sendable>(
         _ body: (PostgresConnection) async throws(PostgresError) -> Value
     ) async throws(PostgresError) -> Value {
@@ -101,7 +101,7 @@ package final class PostgresPool: Sendable {
         try await lending { connection throws(PostgresError) in try await connection.run(pipeline) }
     }
 
-    /// Refuses new callers and those that wait, waits until every lent connection is given back, and closes all.
+    /// Refuses new and waiting callers, waits until every lent connection is returned, and closes all.
     package func shutdown() async {
         await withCheckedContinuation { continuation in
             state.withLock { $0.shutdowns.append(continuation) }
@@ -120,7 +120,7 @@ package final class PostgresPool: Sendable {
 
 /// Lending.
 extension PostgresPool {
-    /// Waits for a connection, and looks at it before it is lent: one that was lost while idle is replaced.
+    /// Waits for a connection, and replaces it if it was lost while idle.
     private func acquire() async throws(PostgresError) -> PostgresConnection.Loan {
         let deadline = ContinuousClock.now + configuration.acquireTimeout
         while true {
@@ -147,9 +147,9 @@ extension PostgresPool {
         }
         let isKept = change { state in
             state.lent -= 1
-            // They are to the same server, or to one that was primary together with it.
+            // The idle connections are to the same server.
             if isReadOnly { closeIdle(&state) }
-            // Under the lock: a connection that is lost from here on is found among the idle ones.
+            // Under the lock: `closed` looks for a lost connection among the idle ones.
             guard loan.isReusable, !state.isShutDown else { return false }
             state.idle.append(loan.thread)
             return true
@@ -177,7 +177,7 @@ extension PostgresPool {
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 change { $0.waiters.append(PoolState.Waiter(id: id, continuation: continuation)) }
-                // The handler may have run before there was anything to cancel.
+                // The handler may have run before there was a waiter.
                 if Task.isCancelled { refuse(id, .taskCancelled) }
             }
         } onCancel: {
@@ -196,7 +196,7 @@ extension PostgresPool {
         }
     }
 
-    /// Answers whether the waiter still waited.
+    /// Refuses a waiter, and returns whether it still waited.
     @discardableResult
     private func refuse(_ id: UInt64, _ error: PostgresError) -> Bool {
         guard let waiter = state.withLock({ $0.takeWaiter(id) }) else { return false }
@@ -204,7 +204,7 @@ extension PostgresPool {
         return true
     }
 
-    /// Changes the state, then serves the waiters that need not wait any more, and makes connections for the others.
+    /// Changes the state, then serves waiters, and makes connections for the others.
     @discardableResult
     private func change<Value>(_ body: (inout PoolState) -> Value) -> Value {
         let (value, served, places, shutdowns) = state.withLock { state in
@@ -224,7 +224,7 @@ extension PostgresPool {
 
 /// Connecting.
 extension PostgresPool {
-    /// Starts an attempt, in a place that was taken for it.
+    /// Starts an attempt, in a place taken for it.
     private func connect() {
         let thread: ConnectionThread
         do throws(PostgresError) {
@@ -258,7 +258,7 @@ extension PostgresPool {
         if !isWanted { thread.stop() }
     }
 
-    /// On the connection's thread, which ends with it. After a failed attempt it keeps its place for the time of the back-off.
+    /// Runs on the connection's thread at its end. A failed attempt keeps its place during the back-off.
     private func closed(_ thread: ConnectionThread, wasOpen: Bool, because error: PostgresError?) {
         if wasOpen {
             if let error { warn(error) }
@@ -270,7 +270,7 @@ extension PostgresPool {
         }
         if let error {
             let delay = failed(error)
-            // Waiting cures a server that is away, not a wrong password.
+            // Waiting helps if the server is away, not with a wrong password.
             if !error.isRetriable { failWaiters(error) }
             thread.pause(until: .now + delay)
         }

@@ -1,5 +1,4 @@
-/// The columns of a statement's input rows, each declared once: its name in the text, its type, and how it is taken from an
-/// element.
+/// Columns of a statement's input rows, each declared once with its name in the text and its value of an element.
 ///
 ///     private let deletions = InputColumns<Deletion>([.init("id") { $0.id }, .init("lease") { $0.lease }])
 ///     private let text = "WITH input AS MATERIALIZED (SELECT * FROM \(deletions.rows("i")) …"
@@ -12,7 +11,7 @@ package struct InputColumns<Element: Sendable>: Sendable {
         @usableFromInline let type: String
         @usableFromInline let append: @Sendable ([Element], inout PostgresParameters) -> Void
 
-        // Inlinable, so that the values of a column are taken and encoded without an allocation for each.
+        // Inlinable, so that values are encoded without an allocation for each.
         @inlinable
         package init<Value: PostgresValue>(_ name: String, _ value: @escaping @Sendable (Element) -> Value) {
             self.name = name
@@ -42,9 +41,9 @@ package struct InputColumns<Element: Sendable>: Sendable {
     /// Assignments of the columns for `ON CONFLICT … DO UPDATE SET`.
     package var updates: String { columns.map { "\($0.name) = excluded.\($0.name)" }.joined(separator: ", ") }
 
-    /// The set-returning expression with its alias and column names, and the row's place from 1 as `ord`.
+    /// Set-returning expression with an alias and column names, and the row's place from 1 as `ord`.
     ///
-    /// The sub-selects hide the lengths of the arrays from the planner, which would otherwise plan every call.
+    /// The sub-selects hide the arrays' lengths from the planner, which would otherwise plan every call.
     ///
     /// - Parameter first: number of the first parameter.
     package func rows(_ alias: String, first: Int = 1) -> String {

@@ -1,35 +1,35 @@
-/// Several statements in one round trip (libpq's pipeline mode, one sync). All of them take effect or none, also outside of a
+/// Statements in one round trip (libpq's pipeline mode, one sync). All take effect or none, also outside of a
 /// transaction.
 package struct PostgresPipeline: Sendable {
-    /// Finds one statement's results in those of the pipeline that it was appended to.
+    /// Reference to a statement's results in those of its pipeline.
     package struct Handle<Row: Sendable>: Sendable {
         let index: Int
     }
 
-    /// One statement, ready to be sent.
+    /// One statement to send.
     struct Item: Sendable {
         /// Statements are prepared by text and parameter types.
         let sql: String
         let parameters: PostgresParameters
         let name: String
-        /// Reads the rows, as an array of the statement's `Row`; nil when the caller does not want them.
+        /// Reads the rows as an array of the statement's `Row`; nil if the caller does not need them.
         let decode: (@Sendable (borrowing LibpqResult) throws(PostgresError) -> any Sendable)?
     }
 
     private(set) var items: [Item] = []
-    /// Number of statements, the last ones, that follow the COMMIT.
+    /// Number of the last statements that follow the COMMIT.
     private(set) var followers = 0
 
     package init() {}
 
-    /// Appends a statement; the handle finds its results.
+    /// Appends a statement and returns the handle of its results.
     package mutating func append<Statement: PostgresStatement>(_ statement: Statement) -> Handle<Statement.Row> {
         precondition(followers == 0, "only statements that follow the COMMIT can be appended behind others that do")
         return add(statement)
     }
 
-    /// Appends a statement that runs after the COMMIT of ``PostgresConnection/transaction(_:)``, in the same round trip.
-    /// It does not run if anything before it fails, the COMMIT included.
+    /// Appends a statement that runs after the COMMIT of ``PostgresConnection/transaction(_:)``, in the same round
+    /// trip, if everything before it succeeds.
     package mutating func appendAfterCommit<Statement: PostgresStatement>(
         _ statement: Statement
     ) -> Handle<Statement.Row> {
@@ -76,7 +76,7 @@ package struct PostgresPipelineResults: Sendable {
 
     var outcomes: [Outcome]
 
-    /// The rows of one statement. A handle of another pipeline is a programming error.
+    /// Rows of a statement. A handle of another pipeline is a programming error.
     package func rows<Row>(_ handle: PostgresPipeline.Handle<Row>) -> [Row] {
         guard let rows = outcomes[handle.index].rows as? [Row] else {
             preconditionFailure("a handle of another pipeline")
@@ -84,7 +84,7 @@ package struct PostgresPipelineResults: Sendable {
         return rows
     }
 
-    /// Rows that one statement inserted, updated, deleted or selected.
+    /// Number of rows that a statement inserted, updated, deleted or selected.
     package func affected<Row>(_ handle: PostgresPipeline.Handle<Row>) -> Int {
         outcomes[handle.index].affected
     }

@@ -1,19 +1,18 @@
-/// One statement: its text, its parameters, and how its rows are read. Each connection prepares a text once.
+/// One statement: its text, its parameters, and the reading of its rows. Each connection prepares a text once.
 @usableFromInline
 package protocol PostgresStatement: Sendable {
     associatedtype Row: Sendable = Void
 
-    /// Name for errors. Default: the type's.
+    /// Name for errors; by default the type's name.
     var name: String { get }
 
-    /// The text. Every parameter is cast in it: `$1::int8[]`. The same at every call.
+    /// Text, the same at every call, in which every parameter is cast: `$1::int8[]`.
     var sql: String { get }
 
-    /// The parameters, in order. Default: none.
+    /// Parameters in order; by default none.
     var parameters: PostgresParameters { get }
 
-    /// Reads one row; called on the connection's thread, for each row of the result. Default, when `Row` is `Void`:
-    /// reads nothing.
+    /// Reads one row, on the connection's thread. By default a `Void` row reads nothing.
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row
 }
 
@@ -29,7 +28,7 @@ extension PostgresStatement where Row == Void {
     package func decode(_ row: borrowing PostgresRow) throws(PostgresError) {}
 }
 
-/// A statement as a value. Functions make and name them:
+/// A statement as a value, made and named by a function:
 ///
 ///     extension PostgresStatement where Self == Statements {
 ///         static func findApp(_ name: String) -> PostgresQuery<Int32> {
@@ -57,9 +56,7 @@ package struct PostgresQuery<Row: Sendable>: PostgresStatement {
         read: @escaping @Sendable (borrowing PostgresRow) throws -> Row
     ) {
         name = String(function.prefix { $0 != "(" })
-        self.sql = sql
-        self.parameters = parameters
-        self.read = read
+        (self.sql, self.parameters, self.read) = (sql, parameters, read)
     }
 
     package func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {

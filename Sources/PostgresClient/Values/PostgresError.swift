@@ -1,15 +1,15 @@
 /// An error of a connection or statement: its cause, whether a retry can help, and whether the effect is known.
 ///
-/// Never holds parameters or passwords. `detail` comes from the server and may quote a row's values ("Key
-/// (id)=(…) already exists"), so it is left out of ``description``, which is what reaches logs.
+/// It has no parameters or passwords. The server's `detail` may quote a row's values ("Key (id)=(…) already exists")
+/// and is left out of ``description``, which is logged.
 @usableFromInline
 package struct PostgresError: Error, Sendable {
     package enum Kind: Sendable, Hashable {
-        /// The connection string or a setting is wrong, or the server refused the login.
+        /// Invalid connection string or setting, or a refused login.
         case configuration
         /// No connection could be made, or it was lost.
         case connection
-        /// The server refused a statement; ``PostgresError/sqlState`` says why.
+        /// The server refused a statement, for the reason in ``PostgresError/sqlState``.
         case server
         /// No connection became free within `acquireTimeout`.
         case poolTimeout
@@ -17,7 +17,7 @@ package struct PostgresError: Error, Sendable {
         case cancelled
         /// A value could not be sent: a NUL byte in a text, too many or too large parameters.
         case encoding
-        /// A value that came back is not what the row's decoding expects.
+        /// A value of a row does not have the expected form.
         case decoding
         /// The API was used against its rules: nested transactions, a connection kept beyond its closure.
         case misuse
@@ -38,10 +38,10 @@ package struct PostgresError: Error, Sendable {
     package let constraint: String?
     /// Type name of the ``PostgresStatement`` that failed, or `BEGIN`, `COMMIT`, `ROLLBACK`.
     package var statement: String?
-    /// Trying the same again, in a new transaction, can succeed. Look at ``commitOutcomeUnknown`` before you do.
+    /// Whether a retry in a new transaction can succeed. Check ``commitOutcomeUnknown`` first.
     package let isRetriable: Bool
-    /// The connection was lost when the server may or may not have committed: at COMMIT, or at a statement outside of a
-    /// transaction, which commits by itself.
+    /// Whether the connection was lost at a COMMIT, or at a statement outside of a transaction, so that the effect is
+    /// unknown.
     package let commitOutcomeUnknown: Bool
 
     package init(
@@ -78,15 +78,15 @@ extension PostgresError {
     private static let retriableClasses: Set<Substring> = ["08", "40", "53", "58"]
 
     static func canRetryHelp(_ kind: Kind, sqlState: String?) -> Bool {
-        // Whatever it was that ended a connection, the next one is another.
+        // A new connection may succeed.
         guard let sqlState, kind != .connection else { return kind == .connection || kind == .poolTimeout }
         return retriableStates.contains(sqlState) || retriableClasses.contains(sqlState.prefix(2))
     }
 
     /// Whether a bound value caused the error, so that a retry with the same value fails too.
     ///
-    /// These are data exceptions (class 22), violated constraints (class 23), program limits (class 54), and values that
-    /// cannot be encoded.
+    /// These are data exceptions (class 22), violated constraints (class 23), program limits (class 54), and values
+    /// that cannot be encoded.
     package var blamesData: Bool {
         if isRetriable { return false }
         if kind == .encoding { return true }
@@ -99,7 +99,7 @@ extension PostgresError {
         kind == .server && ["57014", "53200", "53400"].contains(sqlState)
     }
 
-    /// The server takes no writes: it is a standby, or has been made read-only.
+    /// Whether the server refuses writes, as a standby or read-only.
     var isReadOnly: Bool { sqlState == "25006" }
 
     /// The same error, naming `statement` unless it names one already.
@@ -109,7 +109,7 @@ extension PostgresError {
         return error
     }
 
-    /// The same error, as the last words of a connection that is gone.
+    /// The same error as the cause of a lost connection.
     var lostWithConnection: PostgresError {
         replacing(kind: .connection, isRetriable: isRetriable || !blamesData)
     }

@@ -1,7 +1,7 @@
 /// A statement's parameters in binary, in one buffer that libpq copies from once.
 @usableFromInline
 package struct PostgresParameters: Sendable {
-    /// One parameter: where its bytes lie, and its declared type. A count of -1 is NULL.
+    /// One parameter: range of its bytes, and declared type. A count of -1 is NULL.
     @usableFromInline
     struct Field: Sendable {
         @usableFromInline let offset: Int
@@ -16,7 +16,7 @@ package struct PostgresParameters: Sendable {
         }
     }
 
-    /// Why a value could not be encoded.
+    /// Reason for which a value could not be encoded.
     @usableFromInline
     enum Failure: Sendable {
         case notEncodable(String)
@@ -129,7 +129,7 @@ extension PostgresParameters {
     /// Adds a parameter of `count` bytes, which are still to be appended.
     @inlinable
     mutating func claim(_ count: Int, oid: UInt32) -> Bool {
-        // PostgreSQL takes messages of less than 1 GiB; the last 64 KiB are for what goes around the parameters.
+        // PostgreSQL accepts messages below 1 GiB; 64 KiB are for the rest of the message.
         guard count <= (1 << 30) - (1 << 16) - bytes.count else {
             refuse(.tooLarge)
             return false
@@ -161,7 +161,8 @@ extension PostgresParameters {
     }
 }
 
-/// A one-dimensional array as a parameter, for `ANY ($1::int8[])`. It is only sent; ``PostgresRow/array(_:of:)`` reads arrays.
+/// A one-dimensional array as a parameter, for `ANY ($1::int8[])`. It is only sent; ``PostgresRow/array(_:of:)`` reads
+/// arrays.
 @usableFromInline
 package struct PostgresArray<Element: PostgresValue>: PostgresValue {
     @usableFromInline let elements: [Element]

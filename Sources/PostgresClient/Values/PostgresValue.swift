@@ -63,16 +63,16 @@ extension PostgresType {
 /// A value with a binary form in PostgreSQL.
 @usableFromInline
 package protocol PostgresValue: Sendable {
-    /// The type that parameters of this sort are declared as; the statement's text may cast further.
+    /// Declared type of parameters, which the statement's text may cast.
     static var postgresType: PostgresType { get }
 
-    /// Whether a column of the type with this identifier can be read as this sort of value. Default: the same type.
+    /// Whether a column type can be read as this value; by default the same type.
     static func accepts(oid: UInt32) -> Bool
 
-    /// Bytes that ``encode(into:)`` writes, exactly.
+    /// Exact number of bytes that ``encode(into:)`` writes.
     var postgresByteCount: Int { get }
 
-    /// Whether the value can be sent at all. Default: yes. A text with a NUL byte cannot.
+    /// Whether the value can be sent; false for a text with a NUL byte.
     var isEncodable: Bool { get }
 
     /// Writes the binary form, big-endian, ``postgresByteCount`` bytes of it.
@@ -90,7 +90,7 @@ extension PostgresValue {
     package var isEncodable: Bool { true }
 }
 
-/// A value that is stored as another one. An enumeration with such a raw value conforms by saying so.
+/// A value stored as another one. Enumerations with such a raw value conform without code.
 @usableFromInline
 package protocol PostgresConvertible: PostgresValue {
     associatedtype StoredValue: PostgresValue

@@ -1,4 +1,4 @@
-/// Writes binary values into memory that its maker has sized for exactly them.
+/// Writes binary values into memory of exactly their size.
 ///
 /// Lives only inside ``Swift/Array/appendBinary(_:_:)``, whose array owns the memory; writing beyond it traps.
 @usableFromInline
@@ -31,14 +31,14 @@ package struct PostgresWriter: ~Copyable {
 
     @inlinable
     package mutating func write(_ text: String) {
-        // Strings bridged from Objective-C are the only ones that are not in UTF-8 already.
+        // Only strings bridged from Objective-C are not in UTF-8.
         let isWritten: Void? = unsafe text.utf8.withContiguousStorageIfAvailable { utf8 in
             unsafe copy(UnsafeRawBufferPointer(utf8))
         }
         if isWritten == nil { write(Array(text.utf8)) }
     }
 
-    /// Writes what PostgreSQL puts before each value: its size.
+    /// Writes a value's size, which precedes it.
     @inlinable
     mutating func writeCount(_ count: Int) { write(Int32(truncatingIfNeeded: count)) }
 
