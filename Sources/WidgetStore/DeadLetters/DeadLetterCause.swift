@@ -1,7 +1,7 @@
 import PostgresClient
 
-/// Reason for which an event waits in the database instead of having been applied. The raw values are stored, and operators
-/// filter by them.
+/// Reason for which an event waits in the database instead of having been applied. The raw values are stored, and
+/// operators filter by them.
 package enum DeadLetterCause: String, CaseIterable, Hashable, Sendable, PostgresConvertible {
     /// Not readable as JSON.
     case malformed
@@ -18,22 +18,19 @@ package enum DeadLetterCause: String, CaseIterable, Hashable, Sendable, Postgres
     /// Of a diverted app; no fault is known.
     case diverted
 
-    /// Cause of a class of errors.
+    /// Makes the cause from an error's class.
     package init(code: String) {
         switch code {
         case "malformedJSON", "invalidUTF8", "tooLarge", "unsupportedContentType", "missingData": self = .malformed
         case "databaseRefused": self = .refused
-        default:
-            let named = DeadLetterCause(rawValue: code)
-            switch named {
-            case .unknownApp?, .unknownKind?, .notAllowed?, .diverted?: self = named ?? .invalid
-            default: self = .invalid
-            }
+        case "unknownApp", "unknownKind", "notAllowed", "diverted": self = DeadLetterCause(rawValue: code) ?? .invalid
+        default: self = .invalid
         }
     }
 
-    /// Whether the producer is at fault, so that the event counts towards the limit of its app. Events of apps that are not
-    /// registered yet and diverted events do not count, nor do events that another party wrote under the app's name.
+    /// Whether the producer is at fault, so that the event counts towards the limit of its app. Events of apps that are
+    /// not registered yet and diverted events do not count, nor do events that another party wrote under the app's
+    /// name.
     package var isFault: Bool {
         switch self {
         case .malformed, .invalid, .unknownKind, .refused: true
@@ -54,8 +51,8 @@ package struct DeadLetterLimits: Hashable, Sendable {
     package var haltingApps = 3
     /// Most failed events of one app that wait; more divert it.
     package var quota = Quota(letters: 100_000, bytes: 256 << 20)
-    /// Most waiting events of one diverted app, and on one topic of no registered app. More halt the topic, or are dropped if
-    /// they are of one app and others share the topic.
+    /// Most waiting events of a diverted app, and of unregistered apps on a topic. More halt the topic, or are dropped
+    /// if they are one app's and others share the topic.
     package var waiting = Quota(letters: 500_000, bytes: 2 << 30)
 
     package struct Quota: Hashable, Sendable {

@@ -4,7 +4,7 @@ package import WidgetModel
 /// Selection of dead letters; every condition narrows it.
 package struct DeadLetterFilter: Hashable, Sendable {
     package enum Owner: Hashable, Sendable {
-        /// Of any app, and of none.
+        /// Events of any app, and of none.
         case any
         case app(String)
         /// Events whose app could not be read.
@@ -64,16 +64,16 @@ package struct DeadLetterSummary: Hashable, Sendable {
     package let cause: String
     package let code: String
     package let error: String
-    /// Where in the event, as a JSON pointer.
+    /// Place in the event, as a JSON pointer.
     package let pointer: String?
-    /// Of the payload; nil: it has none.
+    /// Size of the payload; nil without one.
     package let bytes: Int?
     package let receivedAt: Timestamp
     package let forwardedAt: Timestamp?
-    /// Why it is not forwarded, and will not be.
+    /// Reason why it will not be forwarded.
     package let forwardError: String?
     package let unforwardableAt: Timestamp?
-    /// How often it was fed in again.
+    /// Number of replays.
     package let replays: Int
     package let lastReplayAt: Timestamp?
     package let replayedAt: Timestamp?
@@ -153,40 +153,40 @@ private let listAppDeadLettersSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Dead letters that wait, newest first.
+    /// Waiting dead letters, newest first.
     package static func listDeadLetters(_ filter: DeadLetterFilter, limit: Int) -> PostgresQuery<DeadLetterSummary> {
         PostgresQuery(listDeadLettersSQL, binding: filter.parameters(limit)) { row in try DeadLetterSummary(row) }
     }
 
-    /// Dead letters, newest first, also those that were replayed or discarded.
+    /// Dead letters, newest first, replayed and discarded ones included.
     package static func listAllDeadLetters(_ filter: DeadLetterFilter, limit: Int) -> PostgresQuery<DeadLetterSummary> {
         PostgresQuery(listAllDeadLettersSQL, binding: filter.parameters(limit)) { row in try DeadLetterSummary(row) }
     }
 
-    /// How many dead letters wait, counted up to a limit.
+    /// Number of waiting dead letters, counted up to a limit.
     package static func countDeadLetters(_ filter: DeadLetterFilter, limit: Int) -> PostgresQuery<Int> {
         PostgresQuery(countDeadLettersSQL, binding: filter.parameters(limit)) { row in try row.value("count") }
     }
 
     /// One dead letter, whole.
     ///
-    /// - Parameter app: only if it is this app's; nil: of any app.
+    /// - Parameter app: required app of the letter; nil for any.
     package static func readDeadLetter(id: Int64, app: String? = nil) -> PostgresQuery<DeadLetterDetail> {
         PostgresQuery(readDeadLetterSQL, id, app) { row in
             DeadLetterDetail(summary: try DeadLetterSummary(row), letter: try DeadLetter(row))
         }
     }
 
-    /// The time now, as the database has it.
+    /// The database's time.
     package static func databaseTime() -> PostgresQuery<Timestamp> {
         PostgresQuery("SELECT clock_timestamp() AS now") { row in try row.value("now") }
     }
 
-    /// Dead letters of one app that wait, newest first, in pages.
+    /// Waiting dead letters of one app, newest first, in pages.
     ///
     /// - Parameters:
     ///   - causes: any if empty.
-    ///   - before: those before this id.
+    ///   - before: upper bound of the ids, exclusive.
     package static func listAppDeadLetters(
         app: String, causes: [DeadLetterCause] = [], before: Int64? = nil, limit: Int
     ) -> PostgresQuery<DeadLetterSummary> {

@@ -13,7 +13,7 @@ package struct DeadLetter: Sendable {
     package var error: String
     /// JSON pointer to the invalid value.
     package var pointer: String?
-    /// The Kafka message's timestamp, milliseconds since 1970; nil: it has none.
+    /// Timestamp of the Kafka message, milliseconds since 1970; nil without one.
     package var messageTime: Int64?
     package var key: [UInt8]?
     package var headers: [(name: String, value: [UInt8]?)]
@@ -26,20 +26,12 @@ package struct DeadLetter: Sendable {
         pointer: String? = nil, messageTime: Int64? = nil, key: [UInt8]?, headers: [(name: String, value: [UInt8]?)],
         payload: [UInt8]?
     ) {
-        self.topic = topic
-        self.partition = partition
-        self.offset = offset
-        self.app = app
-        self.code = code
-        self.error = error
-        self.pointer = pointer
-        self.messageTime = messageTime
-        self.key = key
-        self.headers = headers
-        self.payload = payload
+        (self.topic, self.partition, self.offset, self.app) = (topic, partition, offset, app)
+        (self.code, self.error, self.pointer, self.messageTime) = (code, error, pointer, messageTime)
+        (self.key, self.headers, self.payload) = (key, headers, payload)
     }
 
-    /// The row of a dead letter, with `message_time`.
+    /// Reads the row of a dead letter, with `message_time`.
     init(_ row: borrowing PostgresRow) throws(PostgresError) {
         let names: [String] = try row.array("header_names")
         let values: [[UInt8]?] = try row.arrayOfOptionals("header_values")
@@ -95,7 +87,7 @@ extension PostgresStatement where Self == Statements {
             """, binding: parameters)
     }
 
-    /// Dead letters to be published, oldest first, locked for one forwarder. Diverted events are not published.
+    /// Dead letters to publish, oldest first, locked for one forwarder. Diverted events are not published.
     package static func deadLettersToForward(limit: Int) -> PostgresQuery<StoredDeadLetter> {
         PostgresQuery(
             """
@@ -113,8 +105,8 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery("UPDATE dead_letter SET forwarded_at = now() WHERE id = ANY ($1::int8[])", PostgresArray(ids))
     }
 
-    /// Notes that Kafka refused dead letters. After repeated refusals a letter is not published any more, and stays in the
-    /// database.
+    /// Notes that Kafka refused dead letters. After repeated refusals a letter is not published any more, and stays in
+    /// the database.
     ///
     /// - Parameter limit: tries after which a letter is given up.
     package static func deadLettersRefused(_ refusals: [(id: Int64, error: String)], limit: Int) -> PostgresQuery<Bool>

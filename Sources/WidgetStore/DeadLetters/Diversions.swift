@@ -1,36 +1,33 @@
 package import PostgresClient
 package import WidgetModel
 
-/// Events of an app that failed, to be counted.
+/// Failed events of an app, to be counted.
 package struct FailureCount: Hashable, Sendable {
-    /// Stands for the events that no app can be charged with.
+    /// App id of the events that no app can be charged with.
     package static let nameless: Int32 = 0
 
     package var appID: Int32
-    /// Topic of the events, of an app the latest.
+    /// Topic of the events; the latest one of an app.
     package var topic: String
-    /// Events that failed.
+    /// Number of failed events.
     package var letters: Int64
-    /// Events that these are among.
+    /// Number of all events.
     package var events: Int64
 
     package init(appID: Int32, topic: String, letters: Int64, events: Int64) {
-        self.appID = appID
-        self.topic = topic
-        self.letters = letters
-        self.events = events
+        (self.appID, self.topic, self.letters, self.events) = (appID, topic, letters, events)
     }
 }
 
 package struct FailureTotals: Hashable, Sendable {
     package let appID: Int32
-    /// As in the count.
+    /// Topic of the count.
     package let topic: String
-    /// Of the window so far.
+    /// Failed events, and all events, of the window so far.
     package let letters: Int64
     package let events: Int64
     package let isOver: Bool
-    /// It is diverted from now on.
+    /// Whether this count began the diversion.
     package let isDiverted: Bool
 }
 
@@ -69,13 +66,13 @@ private let countFailuresSQL = """
     """
 
 package struct WaitingLetters: Sendable {
-    /// Nil for letters that name no registered app, or one whose events the topic may not carry.
+    /// Nil for letters without a registered app, or of an app whose events the topic may not carry.
     package let appID: Int32?
     package let app: String?
     package let topic: String
     package let isDiverted: Bool
     package let count: Int64
-    /// As stored.
+    /// Stored size.
     package let bytes: Int64
 }
 
@@ -90,17 +87,17 @@ private let waitingLettersSQL = """
     GROUP BY a.id, a.name, d.topic, v.app_id
     """
 
-/// An app whose events wait.
+/// A diverted app, whose events wait.
 package struct Diversion: Hashable, Sendable {
     package let appID: Int32
     package let app: String
     package let divertedAt: Timestamp
-    /// Time since which no more of its events are kept; nil if they are.
+    /// Time since which its events are dropped; nil if they are kept.
     package let fullAt: Timestamp?
     /// Failed events, and all events, of the window in which it began.
     package let letters: Int64
     package let events: Int64
-    /// Diverted events that wait, counted up to the limit that was given.
+    /// Waiting diverted events, counted up to the given limit.
     package let waiting: Int64
 }
 
@@ -121,15 +118,21 @@ private let endDiversionSQL = """
                       WHERE d.cause = 'diverted' AND d.app = $1::text AND \(DeadLetterFilter.waiting))
     """
 
+private let forgetFailuresSQL = """
+    DELETE FROM dead_letter_window
+    WHERE app_id = CASE WHEN $1::text IS NULL THEN 0 ELSE (SELECT a.id FROM app a WHERE a.name = $1::text) END
+      AND ($2::text IS NULL OR topic = $2::text)
+    """
+
 extension PostgresStatement where Self == Statements {
-    /// Fails the transaction of a batch with `FR003` while one of its topics is halted, and with `FR002` when other of its apps are
-    /// diverted than the process believes; until the transaction ends, none of these diversions does.
-    /// The function is called only where there is something to look at and to lock: as a rule there is nothing.
+    /// Fails the transaction of a batch with `FR003` while one of its topics is halted, and with `FR002` if the
+    /// process's list of its diverted apps is out of date. Holds these diversions until the transaction ends. The SQL
+    /// function is called only if there is something to check or lock.
     ///
     /// - Parameters:
     ///   - topics: the topics of the batch.
     ///   - apps: the apps of the batch.
-    ///   - diverted: those of them whose events the batch diverts.
+    ///   - diverted: the apps whose events the batch diverts.
     package static func requireFlow(
         topics: some Sequence<String>, apps: some Sequence<Int32>, diverted: some Sequence<Int32>
     ) -> PostgresQuery<Void> {
@@ -158,7 +161,7 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Dead letters that wait, by the registered app that they are charged to, or by topic alone.
+    /// Waiting dead letters by the registered app that is charged with them, or by topic alone.
     package static func waitingLetters() -> PostgresQuery<WaitingLetters> {
         PostgresQuery(waitingLettersSQL) { row in
             WaitingLetters(
@@ -177,7 +180,7 @@ extension PostgresStatement where Self == Statements {
         )
     }
 
-    /// Has no more events of these diverted apps kept, and those of the others again.
+    /// Stops keeping events of these diverted apps, and keeps those of the others again.
     package static func setFullDiversions(_ apps: [Int32]) -> PostgresQuery<Void> {
         PostgresQuery(
             """
@@ -187,9 +190,9 @@ extension PostgresStatement where Self == Statements {
         )
     }
 
-    /// The diverted apps, with what waits of each.
+    /// The diverted apps with their waiting events.
     ///
-    /// - Parameter countLimit: count what waits up to this; 0 does not count.
+    /// - Parameter countLimit: limit of the counts of waiting events; 0 does not count.
     package static func listDiversions(countLimit: Int) -> PostgresQuery<Diversion> {
         PostgresQuery(listDiversionsSQL, countLimit) { row in
             Diversion(
@@ -199,7 +202,7 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Locks an app's diversion against batches that divert; no row: it is not diverted.
+    /// Locks an app's diversion against batches that divert; no row if the app is not diverted.
     package static func lockDiversion(app: String) -> PostgresQuery<Int32> {
         PostgresQuery(
             """
@@ -210,33 +213,19 @@ extension PostgresStatement where Self == Statements {
         ) { row in try row.value("app_id") }
     }
 
-    /// Ends the diversion of an app unless some of its events wait. Runs after ``PostgresStatement/lockDiversion``, so that nothing is diverted
-    /// between the check and the end.
+    /// Ends the diversion of an app unless some of its events wait. Runs after ``PostgresStatement/lockDiversion``, so
+    /// that nothing is diverted in between.
     package static func endDiversion(app: String) -> PostgresQuery<Void> {
         PostgresQuery(endDiversionSQL, app)
     }
 
-    /// Forgets what has failed within the current window: of an app by its name, or of the events that name none, on one topic
-    /// or on all (nil).
+    /// Forgets an app's failures within the current window.
     package static func forgetFailures(app: String) -> PostgresQuery<Void> {
-        PostgresQuery(
-            """
-            DELETE FROM dead_letter_window
-            WHERE app_id = CASE WHEN $1::text IS NULL THEN 0 ELSE (SELECT a.id FROM app a WHERE a.name = $1::text) END
-              AND ($2::text IS NULL OR topic = $2::text)
-            """, app, nil as String?
-        )
+        PostgresQuery(forgetFailuresSQL, app, nil as String?)
     }
 
-    /// Forgets what has failed within the current window: of an app by its name, or of the events that name none, on one topic
-    /// or on all (nil).
+    /// Forgets the failures of nameless events within the current window, on one topic or on all (nil).
     package static func forgetFailures(topic: String? = nil) -> PostgresQuery<Void> {
-        PostgresQuery(
-            """
-            DELETE FROM dead_letter_window
-            WHERE app_id = CASE WHEN $1::text IS NULL THEN 0 ELSE (SELECT a.id FROM app a WHERE a.name = $1::text) END
-              AND ($2::text IS NULL OR topic = $2::text)
-            """, nil as String?, topic
-        )
+        PostgresQuery(forgetFailuresSQL, nil as String?, topic)
     }
 }

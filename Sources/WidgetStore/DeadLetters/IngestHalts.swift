@@ -4,30 +4,30 @@ package import WidgetModel
 /// Halt of a topic until an operator resumes it.
 package struct IngestHalt: Hashable, Sendable, CustomStringConvertible {
     package enum Cause: String, Hashable, Sendable, PostgresConvertible {
-        /// Several apps came over their limit of dead letters at a time.
+        /// Several apps exceeded their limit of dead letters at a time.
         case apps
-        /// Too many events failed that no app can be charged with.
+        /// Too many events failed without an app to charge.
         case nameless
-        /// More events wait than may.
+        /// Too many events wait.
         case full
     }
 
     package let topic: String
     package let cause: Cause
-    /// The apps that caused it, by name; none for events that name none.
+    /// Names of the apps that caused it; empty for nameless events.
     package let apps: [String]
     /// The latest failure and its place.
     package let detail: String
     package let haltedAt: Timestamp
 
-    /// How an operator lets the topic go on.
+    /// Command that resumes the topic.
     package var command: String { "freshet ingest resume --topic \(topic)" }
 
     package var description: String {
         let names = apps.map { Text.quoted($0) }.joined(separator: ", ")
         let what =
             switch cause {
-            case .apps: "\(apps.count) apps came over their limit of dead letters at a time: \(names)"
+            case .apps: "\(apps.count) apps exceeded their limit of dead letters at a time: \(names)"
             case .nameless: "too many events failed that no app can be charged with"
             case .full: "more events wait in the database than may\(names.isEmpty ? "" : ": \(names)")"
             }
@@ -59,8 +59,8 @@ extension PostgresStatement where Self == Statements {
         )
     }
 
-    /// Halts a topic if too many apps came over their limit on it within ten windows and since its last resumption. Runs after
-    /// ``PostgresStatement/lockTopicState``.
+    /// Halts a topic if too many apps exceeded their limit on it within ten windows and since its last resumption. Runs
+    /// after ``PostgresStatement/lockTopicState``.
     package static func haltForApps(topic: String, limits: DeadLetterLimits, detail: String) -> PostgresQuery<Void> {
         PostgresQuery(
             """
@@ -89,7 +89,7 @@ extension PostgresStatement where Self == Statements {
         )
     }
 
-    /// Lets a topic go on, or all (nil); answers those that were halted.
+    /// Resumes a topic, or all (nil), and returns those that were halted.
     package static func resumeTopics(topic: String? = nil) -> PostgresQuery<String> {
         PostgresQuery(
             """

@@ -30,11 +30,7 @@ package struct RepeatedFailure: Hashable, Sendable {
     package var pointer: String?
 
     package init(id: Int64, app: String?, code: String, error: String, pointer: String?) {
-        self.id = id
-        self.app = app
-        self.code = code
-        self.error = error
-        self.pointer = pointer
+        (self.id, self.app, self.code, self.error, self.pointer) = (id, app, code, error, pointer)
     }
 }
 
@@ -62,13 +58,13 @@ private let discardDeadLettersSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Locks waiting dead letters, oldest first; those from before message times have the time at which they were kept. A
-    /// concurrent replay waits, and then leaves the replayed ones out. Events that a diversion holds back are left to its
+    /// Locks waiting dead letters, oldest first; letters without a message time have the time at which they were
+    /// stored. A concurrent replay waits and then skips replayed letters. Diverted events are left to the app's
     /// resumption, which applies them in order.
     ///
     /// - Parameters:
-    ///   - after: only ids above this.
-    ///   - maximumBytes: of payload; one letter at the least.
+    ///   - after: lower bound of the ids, exclusive.
+    ///   - maximumBytes: most bytes of payload, beyond a first letter.
     ///   - isResumption: whether a diversion is resumed.
     package static func deadLettersToReplay(
         _ filter: DeadLetterFilter, after: Int64, limit: Int, maximumBytes: Int, isResumption: Bool
@@ -80,7 +76,7 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Notes that dead letters have been applied, in the transaction that applies them and has them locked.
+    /// Marks locked dead letters as replayed, in the transaction that applies them.
     package static func deadLettersReplayed(_ ids: [Int64]) -> PostgresQuery<Void> {
         PostgresQuery(
             """
@@ -90,18 +86,18 @@ extension PostgresStatement where Self == Statements {
         )
     }
 
-    /// Notes that dead letters have failed again, with the new error; the caller has them locked. They wait on.
+    /// Records the new errors of locked dead letters that failed again and keep waiting.
     package static func deadLettersFailedAgain(_ failures: [RepeatedFailure]) -> PostgresQuery<Void> {
         PostgresQuery(deadLettersFailedAgainSQL, binding: input.parameters(failures))
     }
 
-    /// Discards dead letters that wait, oldest first, a chunk at a time; answers their ids.
+    /// Discards a chunk of waiting dead letters, oldest first, and returns their ids.
     package static func discardDeadLetters(_ filter: DeadLetterFilter, limit: Int) -> PostgresQuery<Int64> {
         PostgresQuery(discardDeadLettersSQL, binding: filter.parameters(limit)) { row in try row.value("id") }
     }
 
-    /// Deletes dead letters that were settled, or else forwarded, longer ago than that: a chunk, oldest first. Diverted ones
-    /// are never forwarded, so those that wait are never deleted.
+    /// Deletes a chunk of the dead letters that were settled or forwarded before the retention time, oldest first.
+    /// Diverted letters are never forwarded, so waiting ones are never deleted.
     package static func deleteOldDeadLetters(olderThan retention: Duration, limit: Int) -> PostgresQuery<Void> {
         PostgresQuery(
             """

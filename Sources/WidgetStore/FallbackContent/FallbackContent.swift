@@ -1,11 +1,11 @@
 package import PostgresClient
 package import WidgetModel
 
-/// Content that is shown in place of a timeline while there is none.
+/// Content shown while a timeline has none of its own.
 package enum FallbackContent: Hashable, Sendable {
-    /// Canonical JSON of one entry, and when it was stored.
+    /// Canonical JSON of one entry, and its storage time.
     case snapshot(entry: String, storedAt: Timestamp)
-    /// JSON of the content, and when the provider gave it: `nil` for the manifest's.
+    /// JSON of the content, and the time of the fetch; nil for the manifest's placeholder.
     case placeholder(content: String, fetchedAt: Timestamp?)
 }
 
@@ -13,22 +13,22 @@ package enum FallbackContent: Hashable, Sendable {
 package struct PlaceholderDetail: Sendable {
     package let app: String
     package let kind: String
-    /// `nil` for the manifest's, which holds for every family and environment without one of its own; so the rest.
+    /// Family, locale and time zone are nil for the manifest's placeholder, which is the default of all.
     package let family: WidgetFamily?
     package let locale: String?
-    /// `nil` too when the kind does not vary by it.
+    /// Also nil if the kind does not vary by time zone.
     package let timeZone: String?
-    /// `nil` while the provider has not given it; the manifest's is shown until then.
+    /// Nil before the first fetch; the manifest's is shown until then.
     package let content: String?
     package let fetchedAt: Timestamp?
-    /// When it is fetched next; `nil` when nothing asks for that.
+    /// Time of the next fetch; nil without one.
     package let dueAt: Timestamp?
-    /// Failures since it was last fetched.
+    /// Failures since the last fetch.
     package let attempts: Int16
 }
 
 extension PostgresStatement where Self == Statements {
-    /// The placeholder of a kind's widgets in an environment; no row: the app has no such kind.
+    /// The placeholder of a kind's widgets in an environment; no row if the app has no such kind.
     package static func readKindPlaceholder(
         app: String, kind: String, family: WidgetFamily, environment: WidgetEnvironment
     ) -> PostgresQuery<FallbackContent> {
@@ -51,9 +51,9 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// An app's placeholders: of each kind that is not retired first the manifest's, then those that its provider made.
+    /// An app's placeholders: of each kind that is not retired the manifest's, then the provider's.
     ///
-    /// - Parameter kind: `nil`: all of the app.
+    /// - Parameter kind: name of the kind; nil for all.
     package static func listPlaceholders(app: String, kind: String? = nil, limit: Int) -> PostgresQuery<
         PlaceholderDetail
     > {

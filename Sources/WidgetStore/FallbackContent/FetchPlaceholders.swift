@@ -1,12 +1,12 @@
 package import PostgresClient
 import WidgetModel
 
-/// A placeholder that this worker is to fetch.
+/// A placeholder leased for a fetch.
 package struct ClaimedPlaceholder: Sendable {
     package let key: PlaceholderKey
     /// Fencing token of the lease.
     package let claim: Int64
-    /// Failures since it was last fetched.
+    /// Failures since the last fetch.
     package let attempts: Int16
 }
 
@@ -27,15 +27,13 @@ private let claimPlaceholdersSQL = """
 /// Result of fetching a placeholder.
 package struct PlaceholderResult: Sendable {
     package var placeholder: ClaimedPlaceholder
-    /// Canonical JSON; `nil` when it could not be fetched: what is stored stays.
+    /// Canonical JSON; nil if the fetch failed, which keeps the stored content.
     package var content: String?
-    /// When it is tried again; counts only without content.
+    /// Delay of the next attempt, without content.
     package var delay: Duration
 
     package init(_ placeholder: ClaimedPlaceholder, content: String?, delay: Duration = .zero) {
-        self.placeholder = placeholder
-        self.content = content
-        self.delay = delay
+        (self.placeholder, self.content, self.delay) = (placeholder, content, delay)
     }
 }
 
@@ -62,12 +60,12 @@ private let finishPlaceholdersSQL = """
     WHERE \(PlaceholderKey.matches("p", "l"))
     """
 
-private let dropPlaceholdersInput = InputColumns<PlaceholderKey>(PlaceholderKey.input { $0 })
+private let input = InputColumns<PlaceholderKey>(PlaceholderKey.input { $0 })
 
 private let dropPlaceholdersSQL = """
     WITH locked AS (
         SELECT \(PlaceholderKey.columns(of: "p"))
-        FROM \(dropPlaceholdersInput.rows("i"))
+        FROM \(input.rows("i"))
         JOIN placeholder p ON \(PlaceholderKey.matches("p", "i"))
         ORDER BY \(PlaceholderKey.columns(of: "p"))
         FOR UPDATE OF p
@@ -87,8 +85,6 @@ private let expirePlaceholdersSQL = """
     DELETE FROM placeholder p USING old o
     WHERE \(PlaceholderKey.matches("p", "o"))
     """
-
-private let input = InputColumns<PlaceholderKey>(PlaceholderKey.input { $0 })
 
 private let recordPlaceholdersSQL = """
     WITH input AS MATERIALIZED (
@@ -117,9 +113,9 @@ private let recordPlaceholdersSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// The kind whose placeholders have been due the longest, and may be fetched: paused and retired kinds are left alone.
+    /// The kind, neither paused nor retired, whose placeholders have been due for longest.
     ///
-    /// - Parameter excluded: kinds that are not to be asked for now.
+    /// - Parameter excluded: kinds to leave out.
     package static func nextPlaceholderKind(excluding excluded: [Int32]) -> PostgresQuery<Int32> {
         PostgresQuery(
             """
@@ -138,7 +134,7 @@ extension PostgresStatement where Self == Statements {
         ) { row in try row.value("id") }
     }
 
-    /// Leases due placeholders of one kind; an expired lease is a due row like any other.
+    /// Leases due placeholders of one kind; an expired lease makes a row due again.
     package static func claimPlaceholders(kindID: Int32, limit: Int, lease: Duration) -> PostgresQuery<
         ClaimedPlaceholder
     > {
@@ -148,26 +144,26 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Ends the leases of placeholders, where they still hold.
+    /// Ends leases of placeholders that still hold.
     package static func finishPlaceholders(_ results: [PlaceholderResult]) -> PostgresQuery<Void> {
         PostgresQuery(finishPlaceholdersSQL, binding: finishPlaceholdersInput.parameters(results))
     }
 
-    /// Deletes placeholders that no longer fit their kind's definition: its families, or whether it varies by time zone.
+    /// Deletes placeholders that no longer fit the families or the variation of their kind.
     package static func dropPlaceholders(_ keys: [PlaceholderKey]) -> PostgresQuery<Void> {
-        PostgresQuery(dropPlaceholdersSQL, binding: dropPlaceholdersInput.parameters(keys))
+        PostgresQuery(dropPlaceholdersSQL, binding: input.parameters(keys))
     }
 
-    /// Deletes a chunk of the placeholders that were not asked for in 90 days, to make room for others.
+    /// Deletes a chunk of the placeholders that no device asked for in 90 days.
     package static func expirePlaceholders(limit: Int) -> PostgresQuery<Void> {
         PostgresQuery(expirePlaceholdersSQL, limit)
     }
 
-    /// Asks for the placeholders of environments that devices have moved into: due now, unless they were fetched within the
-    /// last hour, are due already, or wait for a back-off.
+    /// Makes the placeholders of devices' new environments due, unless they were fetched within the last hour, are due
+    /// already, or wait for a back-off.
     ///
-    /// Devices name environments as they like: a kind gets no more than ``PlaceholderKey/limit`` placeholders, beyond which the manifest's
-    /// holds. Rows that need nothing are not locked, for every device of a language comes by the same ones.
+    /// Devices choose environments freely, so a kind gets at most ``PlaceholderKey/limit`` placeholders; the manifest's
+    /// serves the others. Rows that need no change are not locked, since all devices of a language share them.
     package static func recordPlaceholders(_ keys: [PlaceholderKey]) -> PostgresQuery<Void> {
         PostgresQuery(recordPlaceholdersSQL, binding: input.parameters(keys))
     }

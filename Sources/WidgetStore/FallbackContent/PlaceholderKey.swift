@@ -3,20 +3,17 @@ package import WidgetModel
 
 /// Key of a placeholder.
 package struct PlaceholderKey: Hashable, Sendable {
-    /// About how many placeholders a kind may have.
+    /// Most placeholders of a kind, approximately.
     package static let limit = 2_000
 
     package let kindID: Int32
     package let family: WidgetFamily
     package let locale: String
-    /// Nil when the kind does not vary by it.
+    /// Nil if the kind does not vary by time zone.
     package let timeZone: String?
 
     package init(kindID: Int32, family: WidgetFamily, locale: String, timeZone: String?) {
-        self.kindID = kindID
-        self.family = family
-        self.locale = locale
-        self.timeZone = timeZone
+        (self.kindID, self.family, self.locale, self.timeZone) = (kindID, family, locale, timeZone)
     }
 
     /// The placeholder of a kind's widget in an environment.
@@ -44,12 +41,12 @@ extension PlaceholderKey {
         ["kind_id", "family", "locale", "time_zone"].map { "\(alias).\($0)" }.joined(separator: ", ")
     }
 
-    /// Condition on placeholders of two tables, both of the same key.
+    /// Condition that rows of two tables have the same key.
     static func matches(_ left: String, _ right: String) -> String {
         "(\(columns(of: left))) = (\(columns(of: right)))"
     }
 
-    /// Input columns of the key.
+    /// Input columns of a key.
     static func input<Element: Sendable>(
         _ key: @escaping @Sendable (Element) -> PlaceholderKey
     ) -> [InputColumns<Element>.Column] {

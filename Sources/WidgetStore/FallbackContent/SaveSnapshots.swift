@@ -1,8 +1,7 @@
 package import PostgresClient
 import WidgetModel
 
-/// A snapshot to store.
-/// `row`: primary key of the timeline; `token`: of the fetch; `entry`: canonical JSON of one entry.
+/// A snapshot to store: the timeline's primary key, the fetch's token, and canonical JSON of one entry.
 package typealias SnapshotWrite = (row: Int64, token: Int64, entry: String)
 
 private let input = InputColumns<SnapshotWrite>([
@@ -27,7 +26,8 @@ private let saveSnapshotsSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Stores snapshots of timelines that have no content yet and that a widget shows; a later fetch's snapshot stays.
+    /// Stores snapshots of shown timelines without content, unless a later fetch has stored one. Returns the number
+    /// stored.
     package static func saveSnapshots(_ writes: [SnapshotWrite]) -> PostgresQuery<Int> {
         PostgresQuery(saveSnapshotsSQL, binding: input.parameters(writes)) { row in try row.value("stored") }
     }

@@ -23,18 +23,18 @@ package struct EventOutcome: Hashable, Sendable {
     package var topic: String
     package var partition: Int32
     package var offset: Int64
-    /// The user that the event was limited to.
+    /// User to which the event was limited.
     package var user: String?
     package var widget: String?
     package var time: Timestamp?
     package var result: Result
-    /// Class of the error, or the reason why the event had no effect; nil if it was applied.
+    /// Class of the error, or reason without an effect; nil for an applied event.
     package var code: String?
     package var detail: String?
     /// JSON pointer to the error.
     package var pointer: String?
 
-    /// The code of an event that was not kept, since too many of its diverted app wait.
+    /// Code of an event that was not kept because too many events of its diverted app wait.
     package static let dropped = "dropped"
 
     package init(
@@ -42,20 +42,9 @@ package struct EventOutcome: Hashable, Sendable {
         user: String? = nil, widget: String? = nil, time: Timestamp? = nil, result: Result = .applied,
         code: String? = nil, detail: String? = nil, pointer: String? = nil
     ) {
-        self.appID = appID
-        self.event = event
-        self.source = source
-        self.type = type
-        self.topic = topic
-        self.partition = partition
-        self.offset = offset
-        self.user = user
-        self.widget = widget
-        self.time = time
-        self.result = result
-        self.code = code
-        self.detail = detail
-        self.pointer = pointer
+        (self.appID, self.event, self.source, self.type, self.topic) = (appID, event, source, type, topic)
+        (self.partition, self.offset, self.user, self.widget, self.time) = (partition, offset, user, widget, time)
+        (self.result, self.code, self.detail, self.pointer) = (result, code, detail, pointer)
     }
 
     fileprivate init(_ row: borrowing PostgresRow) throws(PostgresError) {
@@ -93,23 +82,19 @@ private let readEventOutcomeSQL = """
     ORDER BY o.recorded_at DESC LIMIT 1
     """
 
-/// An event whose outcome is asked for.
+/// Name of an event whose outcome is requested.
 package struct EventName: Hashable, Sendable {
     package var app: String
     package var id: String
     /// The attribute `source`; nil for any.
     package var source: String?
-    /// The user that the event is limited to; nil for none.
+    /// User to which the event is limited; nil for none.
     package var user: String?
-    /// Whether it may be limited to any user.
+    /// Whether events limited to any user match.
     package var isOfAnyUser: Bool
 
     package init(app: String, id: String, source: String? = nil, user: String? = nil, isOfAnyUser: Bool = false) {
-        self.app = app
-        self.id = id
-        self.source = source
-        self.user = user
-        self.isOfAnyUser = isOfAnyUser
+        (self.app, self.id, self.source, self.user, self.isOfAnyUser) = (app, id, source, user, isOfAnyUser)
     }
 }
 
@@ -129,7 +114,7 @@ private let findEventOutcomesSQL = """
     )
     """
 
-/// An event at its place in Kafka, with the user that it is limited to.
+/// An event with its place in Kafka and the user to which it is limited.
 package typealias RepeatableEvent = (
     record: Int32, app: String, id: String, source: String, user: String?, topic: String, partition: Int32,
     offset: Int64
@@ -141,7 +126,7 @@ private let repeatableEvents = InputColumns<RepeatableEvent>([
     .init("partition") { $0.partition }, .init("place") { $0.offset },
 ])
 
-/// Users' events are told apart, so that none suppresses another user's.
+/// Events of different users are distinct, so that none suppresses another user's.
 private let findRepeatedEventsSQL = """
     SELECT i.record
     FROM \(repeatableEvents.rows("i"))
@@ -167,8 +152,8 @@ private let ignoredEventsSQL = """
     LIMIT 5
     """
 
-/// Query for rows of a table that are older than `$1` milliseconds, or more than the latest `$2` of their app: up to `$3` of
-/// the first and of each app.
+/// Query for rows of a table that are older than `$1` milliseconds or beyond the latest `$2` of their app, up to `$3`
+/// by age and of each app.
 enum RowsToForget {
     static func sql(_ table: String) -> String {
         """
@@ -194,55 +179,55 @@ private let deleteOldIdempotencyKeysSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Stores outcomes in the transaction that applies the events. An event that is applied again, such as a dead letter,
+    /// Stores outcomes in the transaction that applies the events. An event applied again, such as a dead letter,
     /// replaces its outcome.
     ///
-    /// - Parameter outcomes: one of each app, id, source and user.
+    /// - Parameter outcomes: at most one for each app, id, source and user.
     package static func insertEventOutcomes(_ outcomes: [EventOutcome]) -> PostgresQuery<Void> {
         PostgresQuery(insertEventOutcomesSQL, binding: outcomeColumns.parameters(outcomes))
     }
 
-    /// The outcome of an event, the latest of those that the name fits.
+    /// The latest outcome of the events with a name.
     package static func readEventOutcome(_ event: EventName) -> PostgresQuery<EventOutcome> {
         PostgresQuery(
             readEventOutcomeSQL, event.app, event.id, event.source, event.user, event.isOfAnyUser
         ) { row in try EventOutcome(row) }
     }
 
-    /// Tells which of some events were applied, or kept, at another place in Kafka: their publisher has repeated them.
+    /// The events that were applied or kept at another place in Kafka, so that they are repetitions.
     package static func findRepeatedEvents(_ events: [RepeatableEvent]) -> PostgresQuery<Int32> {
         PostgresQuery(findRepeatedEventsSQL, binding: repeatableEvents.parameters(events)) { row in
             try row.value("record")
         }
     }
 
-    /// Notes the request that an `Idempotency-Key` stands for, and returns the one that it was first used for.
+    /// Records the request of an `Idempotency-Key` and returns the one for which it was first used.
     package static func claimIdempotencyKey(app: String, key: ContentHash, request: ContentHash)
         -> PostgresQuery<ContentHash>
     {
         PostgresQuery(claimIdempotencyKeySQL, app, key, request) { row in try row.value("request") }
     }
 
-    /// Deletes a chunk of the keys that are old, or more than are kept of an app.
+    /// Deletes a chunk of the keys that are old or exceed an app's limit.
     package static func deleteOldIdempotencyKeys(olderThan age: Duration, keeping count: Int, limit: Int)
         -> PostgresQuery<Void>
     {
         PostgresQuery(deleteOldIdempotencyKeysSQL, age.wholeMilliseconds, count, limit)
     }
 
-    /// Tells which of some events have outcomes.
+    /// The events that have outcomes.
     package static func findEventOutcomes(_ events: [EventName]) -> PostgresQuery<EventName> {
         PostgresQuery(findEventOutcomesSQL, binding: findEventOutcomesInput.parameters(events)) { row in
             events[Int(try row.value("ord") as Int64) - 1]
         }
     }
 
-    /// The latest lifecycle events of a widget that had no effect, of the last hour.
+    /// The latest lifecycle events of a widget without an effect, of the last hour.
     package static func ignoredEvents(app: String, widget: String) -> PostgresQuery<EventOutcome> {
         PostgresQuery(ignoredEventsSQL, app, widget) { row in try EventOutcome(row) }
     }
 
-    /// Deletes a chunk of the outcomes that are old, or more than are kept of an app.
+    /// Deletes a chunk of the outcomes that are old or exceed an app's limit.
     package static func deleteOldEventOutcomes(olderThan age: Duration, keeping count: Int, limit: Int)
         -> PostgresQuery<Void>
     {

@@ -27,13 +27,13 @@ private let readEventTracesSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Stores the trace contexts of events, in the transaction that applies them. It replaces one of the same place, which is of
-    /// an earlier topic of that name.
+    /// Stores the trace contexts of events, in the transaction that applies them. A context at the same place is of an
+    /// earlier topic of that name, and is replaced.
     package static func insertEventTraces(_ contexts: [EventTrace]) -> PostgresQuery<Void> {
         PostgresQuery(insertEventTracesSQL, binding: traces.parameters(contexts))
     }
 
-    /// Whether any trace context is stored; while there is none, they are not looked up.
+    /// Whether any trace context is stored.
     package static func eventTracesExist() -> PostgresQuery<Bool> {
         PostgresQuery("SELECT EXISTS (SELECT FROM event_trace) AS kept") { row in try row.value("kept") }
     }
@@ -47,7 +47,7 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Deletes a chunk of the trace contexts that are old.
+    /// Deletes a chunk of old trace contexts.
     package static func deleteOldEventTraces(olderThan age: Duration, limit: Int) -> PostgresQuery<Void> {
         PostgresQuery(
             """

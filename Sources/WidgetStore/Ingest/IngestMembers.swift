@@ -1,10 +1,10 @@
 package import PostgresClient
 
 extension PostgresStatement where Self == Statements {
-    /// Registers an ingest process, at its start and every second after it, and answers their number and its
-    /// place in the order of the ids, from 0, among those that are alive.
+    /// Registers an ingest process, at its start and every second after it. Returns the number of live processes and
+    /// this one's place among them in the order of ids, from 0.
     ///
-    /// - Parameter timeout: time after which a silent process counts as gone.
+    /// - Parameter timeout: time after which a silent process counts as dead.
     package static func registerIngest(_ id: PostgresUUID, timeout: Duration) -> PostgresQuery<(count: Int, rank: Int)>
     {
         PostgresQuery(
@@ -22,7 +22,7 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Removes an ingest process that has stopped, so that the others take its partitions at their next look.
+    /// Removes a stopped ingest process, so that the others take its partitions.
     package static func leaveIngest(_ id: PostgresUUID) -> PostgresQuery<Void> {
         PostgresQuery("DELETE FROM ingest_member WHERE id = $1::uuid", id)
     }

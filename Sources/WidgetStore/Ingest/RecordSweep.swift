@@ -1,18 +1,18 @@
 package import PostgresClient
 package import WidgetModel
 
-/// Reloads of everyone, folded: of one kind, or of all kinds of an app.
+/// Folded reloads of everyone, of one kind or of all kinds of an app.
 package struct EveryoneReload: Hashable, Sendable {
     package var appID: Int32
     /// `nil`: all kinds of the app.
     package var kindID: Int32?
-    /// Canonical JSON object that the configuration must contain: a sweep marks such timelines in paced chunks. `nil`: any;
-    /// a generation is incremented.
+    /// Canonical JSON object that the configuration must contain: a sweep marks such timelines in paced chunks. Nil for
+    /// any, which increments a generation.
     package var matching: String?
-    /// Number of events that are folded into it.
+    /// Number of folded events.
     package var events: Int64
     package var urgency: RequestUrgency
-    /// The latest of them, and its reason.
+    /// The latest event and its reason.
     package var cause: EventPosition
     package var reason: ReloadReason
 
@@ -20,13 +20,8 @@ package struct EveryoneReload: Hashable, Sendable {
         appID: Int32, kindID: Int32?, matching: String? = nil, events: Int64, urgency: RequestUrgency,
         cause: EventPosition, reason: ReloadReason
     ) {
-        self.appID = appID
-        self.kindID = kindID
-        self.matching = matching
-        self.events = events
-        self.urgency = urgency
-        self.cause = cause
-        self.reason = reason
+        (self.appID, self.kindID, self.matching, self.events) = (appID, kindID, matching, events)
+        (self.urgency, self.cause, self.reason) = (urgency, cause, reason)
     }
 }
 
@@ -69,7 +64,7 @@ private let recordSweepSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Records sweeps of matching timelines; equal ones that have not started yet take the events in.
+    /// Records sweeps of matching timelines. Equal sweeps that have not started absorb the events.
     ///
     /// - Parameter sweeps: in the order of the log.
     package static func recordSweep(_ sweeps: [EveryoneReload]) -> PostgresQuery<Void> {

@@ -11,12 +11,11 @@ private let kindsToChangeSQL = """
     """
 
 package struct KindChangePage: Hashable, Sendable {
-    /// Timelines looked at; fewer than the limit: there are no more.
+    /// Number of timelines read; below the limit at the end.
     package let examined: Int
     package let last: Int64?
-    /// Timelines to be left by their widgets, ascending: of a retired kind all, else those of another identity. An
-    /// orphaned one is among them while a widget shows it, which was placed by a transaction that the orphaning one
-    /// did not see.
+    /// Timelines that their widgets have to leave, ascending: all of a retired kind, else those of another identity.
+    /// Includes orphaned ones that a widget still shows, placed by a transaction that the orphaning one did not see.
     package let strays: [Int64]
 }
 
@@ -38,7 +37,7 @@ package struct KindChangeState: Hashable, Sendable {
     package let retires: Bool
     /// Whether the parameters of the kind's configuration were changed.
     package let configurations: Bool
-    /// Row of the timeline up to which the pass has come.
+    /// Last row of the pass so far.
     package let cursor: Int64
 }
 
@@ -46,9 +45,9 @@ package struct KindChangeState: Hashable, Sendable {
 package struct ShownConfiguration: Hashable, Sendable {
     package let timeline: Int64
     package let family: WidgetFamily
-    /// Canonical configuration of their own; nil: that of the timeline.
+    /// Canonical configuration of their own; nil for the timeline's.
     package let configuration: String?
-    /// That of the timeline.
+    /// Configuration of the timeline.
     package let shown: String
     package let misfits: Int
 }
@@ -59,17 +58,15 @@ private let configurationsShownSQL = """
     WHERE t.kind_id = $1::int4 AND t.id > $2::int8 AND t.id <= $3::int8
     """
 
-/// Widgets of a timeline that are to be looked at.
+/// Widgets of a timeline that may have to move.
 package struct StrayWidgets: Hashable, Sendable {
     package var timeline: Int64
-    /// Only those of a family with this configuration of their own; nil: all.
+    /// Limits the widgets to a family with this configuration of their own; nil for all.
     package var family: WidgetFamily?
     package var configuration: String?
 
     package init(timeline: Int64, family: WidgetFamily? = nil, configuration: String? = nil) {
-        self.timeline = timeline
-        self.family = family
-        self.configuration = configuration
+        (self.timeline, self.family, self.configuration) = (timeline, family, configuration)
     }
 
     fileprivate static let input = InputColumns<StrayWidgets>([
@@ -100,31 +97,29 @@ private let removeWidgetsSQL = """
 /// Progress of the move of a kind's widgets.
 package struct KindMove: Hashable, Sendable {
     package let kindID: Int32
-    /// When the definition was changed.
+    /// Time of the definition's change.
     package let startedAt: Timestamp
     /// From 1.
     package let pass: Int
-    /// When the pass began, or is to begin.
+    /// Begin of the pass.
     package let passBeginsAt: Timestamp
-    /// Share of the pass that is done, 0 to 1: of the range of the kind's rows.
+    /// Finished share of the range of the kind's rows, 0 to 1.
     package let passProgress: Double
-    /// Widgets moved in this pass, and in all.
+    /// Widgets moved in this pass, and in all passes.
     package let moved: Int64
     package let movedInAll: Int64
 }
 
 extension PostgresStatement where Self == Statements {
-    /// Kinds whose timelines a sweeper has to change now, and whose backlog in the bulk lane is below a limit.
-    ///
-    /// - Parameter maximumLists: ready bulk lists of a kind beyond which it is not changed any further.
+    /// Kinds that a sweeper has to change now and that have fewer ready bulk lists than a limit.
     package static func kindsToChange(maximumLists: Int) -> PostgresQuery<Int32> {
         PostgresQuery(kindsToChangeSQL, maximumLists) { row in try row.value("kind_id") }
     }
 
-    /// Locks the change of a kind for one chunk; no row: there is none, it waits, or another process works on it.
+    /// Locks the change of a kind for one chunk; no row without one, while it waits, or while another process holds it.
     ///
-    /// The kind's definition must be read by a later statement of the transaction: a change of the definition holds this lock
-    /// until it is committed, and restarts the move.
+    /// The transaction must read the kind's definition after it: a change of the definition holds this lock until its
+    /// commit, and restarts the move.
     package static func lockKindChange(kindID: Int32) -> PostgresQuery<KindChangeState> {
         PostgresQuery(
             """
@@ -139,7 +134,7 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// A page of a kind's timelines in row order, with those that are to be left by their widgets. Nothing is locked.
+    /// A page of a kind's timelines in row order, with those that their widgets have to leave. Locks nothing.
     package static func kindChangePage(_ kind: RegisteredKind, retires: Bool, after cursor: Int64, limit: Int)
         -> PostgresQuery<KindChangePage>
     {
@@ -161,15 +156,15 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Names widgets that show some timelines, up to a limit, in no order: a shared timeline may have millions.
+    /// Widgets that show some timelines, in no order and up to a limit: a shared timeline may have millions.
     package static func widgetsShowing(_ strays: [StrayWidgets], limit: Int) -> PostgresQuery<WidgetScope.Name> {
         PostgresQuery(widgetsShowingSQL, binding: StrayWidgets.input.parameters(strays, limit)) { row in
             (appID: try row.value("app_id"), id: try row.value("id"))
         }
     }
 
-    /// Removes widgets from timelines, as their removal by the person would; each stays as the tombstone that older events
-    /// must not override. The rows must have been locked by earlier statements of the transaction.
+    /// Removes widgets from timelines, like a removal by the person; each stays as a tombstone that older events must
+    /// not override. The transaction must have locked the rows.
     package static func removeWidgets(_ widgets: [WidgetScope.Name], from timelines: [Int64]) -> PostgresQuery<Void> {
         PostgresQuery(removeWidgetsSQL, binding: input.parameters(widgets, PostgresArray(timelines)))
     }
@@ -185,11 +180,11 @@ extension PostgresStatement where Self == Statements {
         )
     }
 
-    /// Ends a pass whose changed widgets are all counted. The change is over when the pass changed nothing and began after the
-    /// definition had settled: no process places widgets by an older one any more. Else another pass begins, at once if this
-    /// one changed something, and not before the definition has settled otherwise. Answers whether the change is over.
+    /// Ends a pass and returns whether the change is over: the pass changed nothing and began after the definition had
+    /// settled, so that no process places widgets by an older one. Otherwise another pass begins: at once if this one
+    /// changed something, else when the definition has settled.
     ///
-    /// - Parameter settling: time after a change of the definition in which a process may still know the old one.
+    /// - Parameter settling: time for which processes may use the old definition.
     package static func endKindChangePass(kindID: Int32, settling: Duration) -> PostgresQuery<Bool> {
         PostgresQuery(
             """
@@ -211,7 +206,7 @@ extension PostgresStatement where Self == Statements {
         ) { row in try row.value("over") }
     }
 
-    /// Moves that are under way.
+    /// The moves under way.
     package static func listMoves() -> PostgresQuery<KindMove> {
         PostgresQuery(
             """

@@ -3,28 +3,28 @@ import WidgetModel
 
 /// Result of one chunk of a kind's change.
 package struct KindChunk: Hashable, Sendable {
-    /// Widgets removed from their timelines, or moved to others.
+    /// Widgets removed from timelines or moved to others.
     package var widgets = 0
     /// Timelines that no widget shows any more.
     package var orphans = 0
-    /// Timelines that were made.
+    /// New timelines.
     package var placed = 0
     /// Whether the change is over.
     package var isEnd = false
 }
 
 extension WidgetStore {
-    /// Takes the widgets off some timelines of a retired kind, or moves them to the timelines of the definition's identity,
-    /// and leaves those to be collected that no widget shows any more. Widgets are locked before timelines, as ingest
-    /// does: a change that an event made meanwhile is seen, and one that comes afterwards finds the widget moved.
+    /// Removes the widgets from some timelines of a retired kind, or moves them to timelines of the present identity,
+    /// and orphans timelines without widgets. Locks widgets before timelines, like ingest: events before it are seen,
+    /// and events after it find the widget moved.
     ///
-    /// New timelines are due at once in the bulk lane. Until its widget has moved, the old one is read and reloaded as
-    /// ever.
+    /// New timelines are due at once in the bulk lane. A widget's old timeline is read and reloaded until the widget
+    /// has moved.
     ///
     /// - Parameters:
-    ///   - limit: the most timelines to look at, and the most widgets to change.
-    ///   - settling: time after a change of the definition in which a process may still know the old one.
-    /// - Returns: `nil` when there is nothing to change now, or another process does.
+    ///   - limit: most timelines to read, and most widgets to change.
+    ///   - settling: time for which processes may use the old definition.
+    /// - Returns: `nil` if nothing is to change now, or another process changes it.
     /// - Throws: `PostgresError`.
     package func changeChunk(kindID: Int32, limit: Int, settling: Duration) async throws -> KindChunk? {
         try await pool.withTransaction { connection in
@@ -46,7 +46,7 @@ extension WidgetStore {
                 (chunk, isWhole) = try await leave(
                     strays, kind: change.retires ? nil : kind, limit: limit, connection)
             }
-            // A page with more widgets than the limit is looked at again; they are fewer then.
+            // A page with more widgets than the limit is read again; it has fewer then.
             let next = isWhole ? page.last ?? change.cursor : change.cursor
             var pipeline = PostgresPipeline()
             _ = pipeline.append(.advanceKindChange(kindID: kindID, cursor: next, changed: chunk.widgets))
@@ -60,9 +60,9 @@ extension WidgetStore {
         }
     }
 
-    /// Takes widgets off timelines; answers also whether all widgets of the timelines were looked at.
+    /// Removes widgets from timelines. Returns also whether all widgets of the timelines were read.
     ///
-    /// - Parameter kind: the kind to whose timelines they move; nil: they are removed.
+    /// - Parameter kind: kind to whose timelines they move; nil removes them.
     private func leave(
         _ strays: [StrayWidgets], kind: RegisteredKind?, limit: Int, _ connection: PostgresConnection
     ) async throws -> (KindChunk, Bool) {
@@ -90,7 +90,7 @@ extension WidgetStore {
         return (chunk, found.count <= limit || chunk.widgets == 0)
     }
 
-    /// Answers rows to be revived.
+    /// Moves widgets and returns the rows to revive.
     private func move(
         _ shown: [WidgetScope.Name], off strays: Set<Int64>, to kind: RegisteredKind, _ chunk: inout KindChunk,
         _ connection: PostgresConnection
@@ -102,7 +102,7 @@ extension WidgetStore {
         var placements: [TimelineID: TimelinePlacement] = [:]
         var moves: [(widget: StoredWidget, resolved: ResolvedPlacement, id: TimelineID)] = []
         for widget in try await connection.run(reading).rows(stored) {
-            // It may have gone meanwhile, or show the right timeline already.
+            // The widget may be gone since, or show the right timeline already.
             guard let old = widget.timeline, strays.contains(old.row), widget.kindID == kind.id else { continue }
             let resolved = kind.definition.resolve(widget.placement(app: kind.app, kind: kind.definition.name))
             let id = resolved.identity.id
@@ -130,7 +130,7 @@ extension WidgetStore {
 }
 
 extension KindDefinition {
-    /// Whether widgets of a configuration are to show another timeline, or have other misfits, than they do.
+    /// Whether widgets of a configuration have to show another timeline, or have other misfits.
     fileprivate func hasOther(_ configuration: ShownConfiguration) -> Bool {
         let given = WidgetConfiguration(storedCanonical: configuration.configuration ?? configuration.shown)
         let resolution = intent?.resolve(given, family: configuration.family)

@@ -2,10 +2,10 @@ package import PostgresClient
 import Synchronization
 import WidgetModel
 
-/// The registered apps and kinds, as of one moment.
+/// The registered apps and kinds at one moment.
 package struct KindDirectory: Sendable {
     package let apps: [String: RegisteredApp]
-    /// Retired kinds too, by row id.
+    /// Kinds by row id, retired ones included.
     package let kinds: [Int32: RegisteredKind]
     private let kindsByApp: [Int32: [String: RegisteredKind]]
 
@@ -18,7 +18,7 @@ package struct KindDirectory: Sendable {
             .mapValues { Dictionary($0.map { ($0.definition.name, $0) }, uniquingKeysWith: { $1 }) }
     }
 
-    /// A kind of an app by its name; retired ones are not found.
+    /// A kind of an app by its name; nil for retired ones.
     package func kind(_ name: String, of app: RegisteredApp) -> RegisteredKind? {
         kindsByApp[app.id]?[name]
     }
@@ -28,7 +28,7 @@ package struct KindDirectory: Sendable {
     }
 }
 
-/// The directory that this process read last. Kinds change seldom: it is refreshed when an unknown name is met.
+/// The latest directory of this process. Kinds change rarely: an unknown name causes a refresh.
 package final class DirectoryCache: Sendable {
     private struct State {
         var directory = KindDirectory.empty
@@ -42,7 +42,7 @@ package final class DirectoryCache: Sendable {
         self.pool = pool
     }
 
-    /// The directory as last read; empty before the first ``refresh()``.
+    /// The latest directory; empty before the first ``refresh()``.
     package func directory() -> KindDirectory {
         state.withLock { $0.directory }
     }

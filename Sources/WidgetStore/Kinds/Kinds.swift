@@ -9,12 +9,12 @@ package struct RegisteredKind: Hashable, Sendable {
     package let isDeveloperMode: Bool
     package let definition: KindDefinition
     package var isRetired: Bool = false
-    /// Since when its reloads wait; nil: they do not.
+    /// Begin of the pause of its reloads; nil without one.
     package var pausedAt: Timestamp?
-    /// Since when those of all the app's kinds wait.
+    /// Begin of the pause of the app.
     package var appPausedAt: Timestamp?
 
-    /// Whether its timelines are not claimed or swept.
+    /// Whether its timelines are neither claimed nor swept.
     package var isPaused: Bool { pausedAt != nil || appPausedAt != nil }
 }
 
@@ -25,9 +25,9 @@ package struct RegisteredApp: Sendable {
     package let isDeveloperMode: Bool
     /// Never printed or logged.
     package let signingSecret: [UInt8]
-    /// The previous secret while it is still valid.
+    /// The previous secret while it is valid.
     package var previousSecret: [UInt8]?
-    /// Whether it ever had a device that is told of changes.
+    /// Whether it ever had a registered device, so that changes of its timelines are noted.
     package var delivers = false
 
     /// Valid secrets, the newest first.
@@ -38,8 +38,8 @@ extension PostgresStatement where Self == Statements {
     /// Kinds with their definitions, by app and name.
     ///
     /// - Parameters:
-    ///   - app: `nil`: of every app.
-    ///   - id: only the kind of this row; `nil`: all.
+    ///   - app: name of the app; nil for all.
+    ///   - id: row of the kind; nil for all.
     package static func listKinds(app: String? = nil, id: Int32? = nil) -> PostgresQuery<RegisteredKind> {
         PostgresQuery(
             """
@@ -77,8 +77,8 @@ extension PostgresStatement where Self == Statements {
     /// Registers an app, or changes its settings.
     ///
     /// - Parameters:
-    ///   - signingSecret: the secret to sign with from now on; `nil` keeps the app's.
-    ///   - freshSecret: the secret of a new app that is given none.
+    ///   - signingSecret: new secret; nil keeps the app's.
+    ///   - freshSecret: secret of a new app without one.
     package static func upsertApp(name: String, isDeveloperMode: Bool, signingSecret: [UInt8]?, freshSecret: [UInt8])
         -> PostgresQuery<Int32>
     {
@@ -93,7 +93,7 @@ extension PostgresStatement where Self == Statements {
         ) { row in try row.value("id") }
     }
 
-    /// Registers a kind, or changes its definition; a kind that was retired lives again.
+    /// Registers a kind or changes its definition; a retired kind is restored.
     package static func upsertKind(appID: Int32, definition: KindDefinition) -> PostgresQuery<Void> {
         PostgresQuery(
             """
@@ -111,8 +111,8 @@ extension PostgresStatement where Self == Statements {
         )
     }
 
-    /// Asks anew for the stored placeholders of an app's kinds whose definition this transaction has changed. A fetch under
-    /// way for the old definition is dropped.
+    /// Makes the placeholders of the kinds that this transaction has changed due again. Results of fetches for the old
+    /// definition are dropped.
     package static func renewPlaceholders(appID: Int32) -> PostgresQuery<Void> {
         PostgresQuery(
             """

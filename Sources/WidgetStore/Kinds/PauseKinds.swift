@@ -5,9 +5,9 @@ package import WidgetModel
 package struct PauseOutcome: Hashable, Sendable {
     /// Whether the state changed.
     package let isChanged: Bool
-    /// Since when it is paused; nil: it is not.
+    /// Begin of the pause; nil without one.
     package let pausedAt: Timestamp?
-    /// Of a kind: whether its app is paused, so that its reloads wait anyway.
+    /// Whether the kind's app is paused, so that its reloads wait anyway.
     package let isAppPaused: Bool
 }
 
@@ -18,10 +18,10 @@ private func decodeOutcome(_ row: borrowing PostgresRow) throws(PostgresError) -
 }
 
 extension WidgetStore {
-    /// Pauses the reloads of an app, or of one of its kinds: events are still applied, but no timeline is claimed, swept or
-    /// collected until it is resumed. Nothing is lost.
+    /// Pauses the reloads of an app, or of one of its kinds. Events are still applied, but no timeline is claimed,
+    /// swept or collected until the resumption.
     ///
-    /// - Returns: `nil` when there is no such app or kind.
+    /// - Returns: `nil` without such an app or kind.
     /// - Throws: `PostgresError`.
     package func pause(app: String, kind: String? = nil) async throws -> PauseOutcome? {
         try await set(isPaused: true, app, kind)
@@ -29,7 +29,7 @@ extension WidgetStore {
 
     /// Resumes an app, or one of its kinds, and wakes the workers.
     ///
-    /// - Returns: `nil` when there is no such app or kind.
+    /// - Returns: `nil` without such an app or kind.
     /// - Throws: `PostgresError`.
     package func resume(app: String, kind: String? = nil) async throws -> PauseOutcome? {
         let outcome = try await set(isPaused: false, app, kind)
@@ -42,14 +42,14 @@ extension WidgetStore {
         return try await pool.query(.pauseKind(app: app, kind: kind, isPaused: isPaused)).first
     }
 
-    /// Wakes the workers after a commit; only a hint, since they also look on their own.
+    /// Wakes the workers after a commit. Only a hint, since they also poll.
     func notifyWorkers() async {
         _ = try? await pool.query(.notifyDue())
     }
 }
 
 extension PostgresStatement where Self == Statements {
-    /// Pauses an app or lets it go on; no row: there is no such app.
+    /// Pauses or resumes an app; no row without one.
     package static func pauseApp(app: String, isPaused: Bool) -> PostgresQuery<PauseOutcome> {
         PostgresQuery(
             """
@@ -67,7 +67,7 @@ extension PostgresStatement where Self == Statements {
         ) { row in try decodeOutcome(row) }
     }
 
-    /// Pauses a kind, a retired one too, or lets it go on; no row: there is no such kind.
+    /// Pauses or resumes a kind, retired ones included; no row without one.
     package static func pauseKind(app: String, kind: String, isPaused: Bool) -> PostgresQuery<PauseOutcome> {
         PostgresQuery(
             """

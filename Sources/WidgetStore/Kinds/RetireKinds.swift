@@ -3,26 +3,26 @@ import WidgetModel
 
 /// Result of retiring a kind.
 package struct Retirement: Hashable, Sendable {
-    /// Whether it was not retired before.
+    /// Whether this call retired it.
     package let isChanged: Bool
     /// Remaining timelines, counted up to ``WidgetStore/timelineCountLimit``.
     package let timelines: Int
-    /// Whether it or its app is paused: the timelines stay until it is resumed.
+    /// Whether it or its app is paused, so that the timelines stay until the resumption.
     package let isPaused: Bool
 }
 
 extension WidgetStore {
-    /// Number up to which the timelines of a kind are counted for people.
+    /// Limit of counts of a kind's timelines for display.
     package static let timelineCountLimit = 1_000_000
 
-    /// Retires a kind: its timelines are only collected, and cannot be read any more. Sweepers take the widgets off its
-    /// timelines, and workers publish their tombstones. Events that name it become dead letters.
+    /// Retires a kind: its timelines cannot be read any more, sweepers remove their widgets, and workers publish their
+    /// tombstones. Events that name the kind become dead letters.
     ///
-    /// - Returns: `nil` when there is no such kind.
+    /// - Returns: `nil` without such a kind.
     /// - Throws: `PostgresError`.
     package func retire(app: String, kind: String) async throws -> Retirement? {
         let retirement: Retirement? = try await pool.withTransaction { connection in
-            // Not while a manifest that may list the kind is applied.
+            // A manifest under way may list the kind.
             _ = try await connection.query(.lockManifests())
             guard let row = try await connection.query(.retireKind(app: app, kind: kind)).first else { return nil }
             let count = Statements.countTimelines(kindID: row.kindID, limit: Self.timelineCountLimit)
@@ -54,7 +54,7 @@ private let cancelKindSQL = """
     FROM target
     """
 
-/// Bulk work of a kind that was cancelled.
+/// Cancelled bulk work of a kind.
 package struct Cancellation: Hashable, Sendable {
     /// Reloads of everyone under way, and recorded sweeps.
     package var sweeps: Int
@@ -63,10 +63,10 @@ package struct Cancellation: Hashable, Sendable {
 }
 
 extension WidgetStore {
-    /// Cancels the bulk work of a kind that is pending: a reload of everyone, and recorded sweeps of everyone. A request
-    /// that comes later is swept as usual; requests to a person, a device or a widget stay.
+    /// Cancels the pending reloads of everyone and recorded sweeps of a kind. Later requests, and requests to a person,
+    /// a device or a widget, are not affected.
     ///
-    /// - Returns: `nil` when there is no such kind.
+    /// - Returns: `nil` without such a kind.
     /// - Throws: `PostgresError`.
     package func cancelWork(app: String, kind: String) async throws -> Cancellation? {
         try await retryingConflicts {
@@ -76,7 +76,7 @@ extension WidgetStore {
 }
 
 extension PostgresStatement where Self == Statements {
-    /// Retires a kind, ends a move of its widgets and deletes its sweeps; no row: there is no such kind.
+    /// Retires a kind, ends a move of its widgets and deletes its sweeps; no row without such a kind.
     package static func retireKind(app: String, kind: String) -> PostgresQuery<
         (kindID: Int32, isChanged: Bool, isPaused: Bool)
     > {
@@ -113,18 +113,18 @@ extension PostgresStatement where Self == Statements {
         ) { row in try row.value("count") }
     }
 
-    /// Number of a kind's widgets with values that its definition does not allow any more.
+    /// Number of a kind's widgets with values that its definition does not allow.
     package static func countMisfits(kindID: Int32) -> PostgresQuery<Int> {
         PostgresQuery("SELECT count(*) AS count FROM widget w WHERE w.kind_id = $1::int4 AND w.misfits > 0", kindID) {
             row in try row.value("count")
         }
     }
 
-    /// Cancels the reloads of everyone of a kind up to the generation of now: its sweeps and the lists that carry a generation
-    /// are deleted, and what a walk under way still appends names no timeline. Requests to a person, a device or a widget stay.
-    /// So do lists that were leased: their timelines may be stored and not published.
+    /// Cancels the reloads of everyone of a kind up to its present generation: deletes its sweeps and the lists with a
+    /// generation; lists that a walk still appends name no timeline. Leased lists stay, since their timelines may be
+    /// stored and not published.
     ///
-    /// No row: there is no such kind, or it is retired.
+    /// No row without such a kind, or if it is retired.
     package static func cancelKind(app: String, kind: String) -> PostgresQuery<Cancellation> {
         PostgresQuery(cancelKindSQL, app, kind) { row in
             Cancellation(sweeps: try row.value("sweeps"), timelines: try row.value("timelines"))

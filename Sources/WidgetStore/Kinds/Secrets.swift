@@ -6,9 +6,9 @@ package struct AppSecrets: Hashable, Sendable {
     package let id: Int32
     package let name: String
     package let isDeveloperMode: Bool
-    /// When the present secret replaced another one that is still valid.
+    /// Time at which the present secret replaced one that is still valid.
     package let replacedAt: Timestamp?
-    /// Until when the one before it is valid; nil: there is none.
+    /// Expiry of the previous secret; nil without one.
     package let previousExpiresAt: Timestamp?
 }
 
@@ -18,16 +18,17 @@ extension WidgetStore {
 
     /// Result of replacing a secret.
     package struct SecretRotation: Hashable, Sendable {
-        /// False: the app has this secret already, or is not to lose its previous one. Nothing was changed.
+        /// False if the app had this secret already, or keeps its previous one: nothing was changed.
         package let isChanged: Bool
         package let secrets: AppSecrets
     }
 
-    /// Gives an app a new signing secret, beside which the present one stays valid for a while. Requests are signed with
-    /// both meanwhile.
+    /// Gives an app a new signing secret. The present one stays valid for a while, in which requests are signed with
+    /// both.
     ///
-    /// - Parameter unlessRotating: whether a rotation under way goes on instead; otherwise its previous secret is dropped.
-    /// - Returns: nil when there is no such app.
+    /// - Parameter unlessRotating: whether a rotation under way continues instead; otherwise its previous secret is
+    ///   dropped.
+    /// - Returns: nil without such an app.
     package func rotateSecret(
         app: String, to secret: [UInt8], keepingOld overlap: Duration = secretOverlap, unlessRotating: Bool = false
     ) async throws -> SecretRotation? {
@@ -46,9 +47,7 @@ extension WidgetStore {
         }
     }
 
-    /// Ends the validity of an app's previous secret at once.
-    ///
-    /// - Returns: whether there was one that was valid.
+    /// Ends the validity of an app's previous secret and returns whether it had a valid one.
     package func endSecretRotation(app: String) async throws -> Bool {
         try await pool.query(.forgetSecret(app: app)).first ?? false
     }
@@ -57,7 +56,7 @@ extension WidgetStore {
 extension PostgresStatement where Self == Statements {
     /// Apps with the state of their secrets.
     ///
-    /// - Parameter app: nil: every app.
+    /// - Parameter app: name of the app; nil for all.
     package static func readSecrets(app: String?) -> PostgresQuery<AppSecrets> {
         PostgresQuery(
             """
@@ -73,7 +72,7 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Keeps an app's signing secret valid for a while before it is replaced with another one; an earlier one is dropped.
+    /// Keeps an app's signing secret valid for a while before its replacement, and drops an earlier one.
     package static func keepSecret(app: String, newSecret: [UInt8], keepingOld overlap: Duration) -> PostgresQuery<Void>
     {
         PostgresQuery(
@@ -100,7 +99,7 @@ extension PostgresStatement where Self == Statements {
         ) { row in try row.value("id") }
     }
 
-    /// Ends the validity of an app's previous secret. Answers a row when it was valid until now.
+    /// Ends the validity of an app's previous secret. Returns whether it was valid.
     package static func forgetSecret(app: String) -> PostgresQuery<Bool> {
         PostgresQuery(
             """

@@ -1,4 +1,4 @@
-import PostgresClient
+package import PostgresClient
 package import WidgetModel
 
 /// Conflict of a manifest with a registered kind.
@@ -16,7 +16,7 @@ package struct KindConflict: Error, Hashable, Sendable, CustomStringConvertible 
 package struct KindChange: Hashable, Sendable {
     package enum Action: String, Hashable, Sendable {
         case add, change, keep
-        /// Registered, but not in the manifest: left as it is.
+        /// Registered, but not in the manifest; left unchanged.
         case unlisted
     }
 
@@ -25,8 +25,8 @@ package struct KindChange: Hashable, Sendable {
     package let action: Action
     /// Names of the fields that differ, sorted.
     package let fields: [String]
-    /// Timelines whose widgets move because their identity changes, counted up to ``WidgetStore/timelineCountLimit``; nil: it
-    /// does not change.
+    /// Timelines whose widgets move to another identity, counted up to ``WidgetStore/timelineCountLimit``; nil if the
+    /// identity stays.
     package var moving: Int?
 }
 
@@ -40,14 +40,14 @@ extension WidgetStore {
         }
     }
 
-    /// Registers apps and kinds as the manifest says, in one transaction. Kinds that it does not list are left alone.
+    /// Registers a manifest's apps and kinds in one transaction. Kinds that it does not list stay unchanged.
     ///
-    /// Where `sharing` or `variesBy` changes, the sweepers move the widgets to timelines of the new identity afterwards.
+    /// If `sharing` or `variesBy` changes, sweepers move the widgets to timelines of the new identity afterwards.
     ///
     /// - Parameters:
-    ///   - secrets: signing secrets that the manifest gives, by app; the others keep theirs. Where one is new, the one
-    ///     before stays valid for ``secretOverlap``.
-    ///   - freshSecret: makes the secret of a new app that is given none.
+    ///   - secrets: signing secrets by app; the other apps keep theirs. A replaced secret stays valid for
+    ///     ``secretOverlap``.
+    ///   - freshSecret: makes the secret of a new app without one.
     /// - Throws: ``KindConflict`` when a kind is still being retired; `PostgresError`.
     package func apply(
         _ apps: [AppDefinition], secrets: [String: [UInt8]], freshSecret: @Sendable () -> [UInt8]
@@ -58,7 +58,7 @@ extension WidgetStore {
             let changes = try await difference(apps, registered: registered, connection)
             for app in apps {
                 if let secret = secrets[app.name] {
-                    // The one before stays valid for a while, so that providers can follow.
+                    // The old secret stays valid for a while, so that providers can follow.
                     _ = try await connection.execute(
                         .keepSecret(app: app.name, newSecret: secret, keepingOld: Self.secretOverlap))
                 }
@@ -117,7 +117,7 @@ extension WidgetStore {
         return changes
     }
 
-    /// Requires that all timelines of a retired kind are collected before it is registered again.
+    /// Throws unless all timelines of a retired kind are collected.
     private func requireCollected(_ kind: RegisteredKind, _ connection: PostgresConnection) async throws {
         let limit = Self.timelineCountLimit
         let left = try await connection.query(Statements.countTimelines(kindID: kind.id, limit: limit)).first ?? 0
@@ -127,7 +127,7 @@ extension WidgetStore {
             message: "is being retired: \(left < limit ? "" : "at least ")\(left) timelines left; "
                 + (kind.isPaused
                     ? "it is paused, so nothing of it is removed until `freshet resume`"
-                    : "apply it again when they are gone, or register a kind of another name"))
+                    : "apply it again when they are gone, or register a kind with another name"))
     }
 
     private func differingFields(_ old: KindDefinition, _ new: KindDefinition) -> [String] {
@@ -138,12 +138,12 @@ extension WidgetStore {
 }
 
 extension KindDefinition {
-    /// Whether the same widget would show another timeline.
+    /// Whether a widget would show another timeline.
     fileprivate func hasOtherIdentity(than other: KindDefinition) -> Bool {
         sharing != other.sharing || variesBy != other.variesBy || hasOtherConfigurations(than: other)
     }
 
-    /// Whether the same configuration may count for something else.
+    /// Whether a configuration may have another meaning.
     fileprivate func hasOtherConfigurations(than other: KindDefinition) -> Bool {
         intent?.parameters != other.intent?.parameters
     }
@@ -156,12 +156,12 @@ extension RegisteredKind {
 }
 
 extension WidgetStore {
-    /// Registers one kind of an app, or changes it, as a manifest that lists it would; its other kinds and the app itself
-    /// are left as they are.
+    /// Registers or changes one kind of an app, like a manifest that lists it. The app and its other kinds stay
+    /// unchanged.
     ///
     /// - Parameter isDryRun: returns the change without making it.
-    /// - Returns: nil when the app is not registered. Only a manifest registers apps, since they have secrets.
-    /// - Throws: ``KindConflict`` when the kind is still being retired; `PostgresError`.
+    /// - Returns: nil if the app is not registered. Only manifests register apps, since apps have secrets.
+    /// - Throws: ``KindConflict`` if the kind is being retired; `PostgresError`.
     package func put(
         _ definition: KindDefinition, of app: String, isDryRun: Bool = false
     ) async throws -> KindChange? {
@@ -185,5 +185,47 @@ extension WidgetStore {
         }
         if !isDryRun, change?.moving != nil { await notifyWorkers() }
         return change
+    }
+}
+
+extension KindDefinition {
+    /// Whether the identity of the kind's timelines has each part: family, locale, time zone, user.
+    var identityParts: PostgresArray<Bool> {
+        PostgresArray([
+            variesBy.contains(.family), variesBy.contains(.locale), variesBy.contains(.timeZone), sharing == .perUser,
+        ])
+    }
+}
+
+/// Condition that the identity of a timeline `t` has other parts than the parameter.
+func isStray(_ parameter: String) -> String {
+    """
+    ARRAY[t.family IS NOT NULL, t.locale IS NOT NULL, t.time_zone IS NOT NULL, t.user_id IS NOT NULL] <> \(parameter)::bool[]
+    """
+}
+
+private let countStraysSQL = """
+    SELECT count(*) FILTER (WHERE counted.is_stray) AS strays FROM (
+        SELECT \(isStray("$3")) AS is_stray FROM timeline t WHERE t.kind_id = $1::int4 LIMIT $2::int8
+    ) counted
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Number of a kind's timelines with another identity than a definition's, among the first up to a limit.
+    package static func countStrays(kindID: Int32, definition: KindDefinition, limit: Int) -> PostgresQuery<Int> {
+        PostgresQuery(countStraysSQL, kindID, limit, definition.identityParts) { row in try row.value("strays") }
+    }
+
+    /// Begins the move of a kind's widgets, or restarts it.
+    package static func beginMove(appID: Int32, kind: String, configurations: Bool) -> PostgresQuery<Void> {
+        PostgresQuery(
+            """
+            INSERT INTO kind_change AS c (kind_id, retires, configurations)
+            SELECT k.id, false, $3::bool FROM kind k WHERE k.app_id = $1::int4 AND k.name = $2::text
+            ON CONFLICT (kind_id) DO UPDATE
+                SET retires = false, started_at = now(), pass = 1, pass_begins_at = now(), cursor = 0, changed = 0,
+                    changed_in_all = 0, configurations = c.configurations OR excluded.configurations
+            """, appID, kind, configurations
+        )
     }
 }

@@ -9,8 +9,8 @@ extension PostgresStatement where Self == Statements {
     }
 }
 
-/// Tells the workers of other processes that lists are ready. While no other worker is registered, ``signal()`` does nothing:
-/// no task is woken and no statement is sent.
+/// Notifies the workers of other processes of ready lists. While no other worker is registered, ``signal()`` does
+/// nothing.
 package final class DueNotifier: Sendable {
     package static let channel = "freshet_due"
 
@@ -19,12 +19,12 @@ package final class DueNotifier: Sendable {
     private let interval: Duration
     private let logger: Logger
     private let work = WorkSignal()
-    /// Until the first look there may be some.
+    /// True until the first check.
     private let othersAreRegistered = Atomic(true)
 
     /// - Parameters:
-    ///   - worker: this process's own worker, which is woken in the process; nil: it has none.
-    ///   - interval: between two looks for other workers.
+    ///   - worker: this process's own worker, which is woken within the process; nil without one.
+    ///   - interval: interval of the checks for other workers.
     package init(pool: PostgresPool, worker: PostgresUUID?, interval: Duration = .seconds(3), logger: Logger) {
         self.pool = pool
         self.worker = worker
@@ -32,7 +32,7 @@ package final class DueNotifier: Sendable {
         self.logger = logger
     }
 
-    /// Lists are ready for anyone to claim.
+    /// Signals that lists are ready for any worker.
     package func signal() {
         if othersAreRegistered.load(ordering: .relaxed) { work.signal(.timelines) }
     }
@@ -45,7 +45,7 @@ package final class DueNotifier: Sendable {
         }
     }
 
-    /// One notification at a time: signals that come meanwhile are the next one.
+    /// Sends one notification at a time, for all signals since the last one.
     private func notify() async {
         var mark = work.mark(.timelines)
         while !Task.isCancelled {

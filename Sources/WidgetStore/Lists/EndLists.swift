@@ -8,7 +8,7 @@ package struct EndedList: Sendable {
         case ended
         /// Another process holds it.
         case lost
-        /// Other workers are registered: what was published is to be compared before the end.
+        /// Other workers are registered: messages have to be compared with stored content first.
         case uncompared
     }
 
@@ -16,9 +16,7 @@ package struct EndedList: Sendable {
     package let outcome: Outcome
 }
 
-/// One end of a list.
-///
-/// `isCompared`: what was published was compared after the acknowledgement.
+/// The end of a list. `isCompared`: whether its messages were compared with stored content after the acknowledgement.
 package typealias ListEnd = (hold: ListHold, isCompared: Bool)
 
 private let input = InputColumns<ListEnd>([
@@ -43,7 +41,7 @@ private let endListsSQL = """
     FROM checked i LEFT JOIN ended e ON e.id = i.id AND e.lease = i.lease
     """
 
-/// `counts`: the lease counts, for rows of the list may be stored and not published.
+/// A list to give back. `counts`: whether the lease counts, since rows may be stored and not published.
 package typealias ListReturn = (hold: ListHold, delay: Duration, counts: Bool)
 
 private let returns = InputColumns<ListReturn>([
@@ -71,8 +69,8 @@ private let appendSuspectsSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Ends lists, each by id and lease token. A list that was not compared is ended only if no other worker was registered since
-    /// it was leased.
+    /// Ends lists, each by id and lease token. A list without a comparison ends only if no other worker was registered
+    /// since its lease.
     package static func endLists(_ ends: [ListEnd], worker: PostgresUUID) -> PostgresQuery<EndedList> {
         PostgresQuery(endListsSQL, binding: input.parameters(ends, worker)) { row in
             EndedList(
@@ -81,20 +79,21 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Lets the COMMIT of this transaction return before its WAL is on disk: for ends of lists, whose loss costs a comparison.
+    /// Makes this transaction's COMMIT return before its WAL is on disk, for ends of lists, whose loss costs only a
+    /// comparison.
     package static func commitAsynchronously() -> PostgresQuery<Void> {
         PostgresQuery("SELECT set_config('synchronous_commit', 'off', true)")
     }
 
-    /// Gives leased lists back, ready after a delay. The answer names those that were still held.
+    /// Gives leased lists back, ready after a delay, and returns those that were still held.
     package static func giveBackLists(_ lists: [ListReturn]) -> PostgresQuery<ListHold> {
         PostgresQuery(giveBackListsSQL, binding: returns.parameters(lists)) { row in
             ListHold(id: try row.value("id"), lease: try row.value("lease"))
         }
     }
 
-    /// Appends lists of timelines whose last published message may not be the stored content. The lists count as leased before,
-    /// so the next holder compares all their timelines. Returns the identities that exist.
+    /// Appends lists of timelines whose last published message may not be the stored content. The lists count as leased
+    /// before, so the next holder compares all their timelines. Returns the identities that exist.
     package static func appendSuspects(_ ids: [TimelineID]) -> PostgresQuery<TimelineID> {
         PostgresQuery(appendSuspectsSQL, PostgresArray(ids)) { row in try row.value("identity") }
     }

@@ -1,21 +1,22 @@
-/// Workers of the same process that take timelines from ingest: the mark appends their lists leased to it, and the rows
-/// enter the pipeline at *decide*. No claim, no wake-up.
+/// Workers that take timelines from ingest in the same process, without a claim: the mark appends the lists with
+/// leases, and the rows enter the pipeline at *decide*.
 package protocol HandOverReceiving: Sendable {
-    /// Reserves room for timelines of these kinds; nil: there is none, and the lists are appended for anyone to claim.
+    /// Reserves room for timelines of these kinds; nil without room, so that the lists are appended for any worker.
     ///
-    /// Each grant ends with ``accept(_:_:)``, with nil if the transaction failed or handed nothing over.
+    /// Each grant ends with ``accept(_:_:)``, with a nil claim if the transaction failed or handed nothing over.
     func reserve(_ timelines: Int, of kindIDs: Set<Int32>) -> HandOverGrant?
 
-    /// Takes what was handed over, after the COMMIT. The claim's token was taken after it too.
+    /// Takes the handed-over timelines, after the COMMIT. The claim's token is taken after it too.
     func accept(_ grant: HandOverGrant, _ claim: Claim?)
 
-    /// Notes before a transaction whether Kafka has a backlog, whose later events may concern the same timelines.
+    /// Notes, before a transaction, whether Kafka has a backlog, with which later requests for the same timelines may
+    /// come.
     func ingestIsBehind(_ isBehind: Bool)
 }
 
-/// Room that workers keep free until it is accepted.
+/// Room that workers keep free until the grant is accepted.
 package struct HandOverGrant: Sendable {
-    /// Number of timelines that the room is for.
+    /// Number of timelines that fit.
     package let timelines: Int
     package let statement: HandOver
     /// Clock reading of the workers before the lease began.

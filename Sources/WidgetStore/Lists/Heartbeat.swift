@@ -1,8 +1,8 @@
 import Synchronization
 
-/// Sign of life of a loop, which tells a hanging loop from an idle one.
+/// Sign of life of a loop, to distinguish a hanging loop from an idle one.
 ///
-/// Waits for other systems must not count as hanging: each attempt and each back-off beats.
+/// A wait for another system is not a hang: each attempt and each back-off beats.
 package final class Heartbeat: Sendable {
     private enum State {
         /// Waits for something to do, however long that takes. → `busy`

@@ -12,19 +12,19 @@ package struct LaneWork: Hashable, Sendable {
     }
 }
 
-/// Wakes tasks that look for work in the database. A signal says that there may be work, never what or how much.
+/// Wakes tasks that look for work in the database. A signal means only that there may be work.
 ///
-/// Signals are counted, not queued: any number of them before a look wake a task once, and one during a look is not lost,
-/// because the task waits *past* the mark that it took before.
+/// Signals are counted, not queued: any number before a look wake a task once, and a signal during a look is not lost,
+/// since the task waits *past* the mark that it took before.
 package final class WorkSignal: Sendable {
     package enum Work: Int, CaseIterable, Sendable {
         /// Timelines have become due, or there is room to work on them.
         case timelines
-        /// Generations are ahead, or a sweep was recorded, or the backlog of what was swept has shrunk.
+        /// Generations are ahead, a sweep was recorded, or the bulk backlog has shrunk.
         case sweeps
     }
 
-    /// Number of signals of one sort at one time.
+    /// Number of signals of a type of work at one time.
     package struct Mark: Hashable, Sendable {
         fileprivate let work: Work
         fileprivate let count: UInt64
@@ -47,12 +47,12 @@ package final class WorkSignal: Sendable {
 
     package init() {}
 
-    /// There may be work of every sort: events were applied, or a notification came.
+    /// Signals all types of work: events were applied, or a notification came.
     package func signal() {
         signal(Work.allCases)
     }
 
-    /// There may be work of one sort.
+    /// Signals a type of work.
     package func signal(_ work: Work) {
         signal([work])
     }
@@ -67,14 +67,14 @@ package final class WorkSignal: Sendable {
         for continuation in woken { continuation.resume() }
     }
 
-    /// Take it before looking for work, and wait past it afterwards.
+    /// Returns the mark to take before a look and to wait past after it.
     package func mark(_ work: Work) -> Mark {
         state.withLock { Mark(work: work, count: $0.counts[work.rawValue]) }
     }
 
-    /// Returns once there has been a signal after the mark, at once if there has been one already.
+    /// Waits until a signal after the mark.
     ///
-    /// - Throws: `CancellationError` when the task is cancelled.
+    /// - Throws: `CancellationError`.
     package func wait(past mark: Mark) async throws {
         let id = state.withLock { state in
             state.nextWaiter += 1
@@ -96,9 +96,9 @@ package final class WorkSignal: Sendable {
         }
     }
 
-    /// Waits for a signal after the mark, but not longer than `timeout`; answers whether there was one.
+    /// Waits for a signal after the mark, at most for the timeout, and returns whether there was one.
     ///
-    /// - Throws: `CancellationError` when the task is cancelled.
+    /// - Throws: `CancellationError`.
     package func wait(past mark: Mark, timeout: Duration, clock: some Clock<Duration>) async throws -> Bool {
         if state.withLock({ $0.isPast(mark) }) {
             try Task.checkCancellation()

@@ -93,7 +93,7 @@ private let readExplanationSQL = """
     WHERE a.name = $1::text AND w.id = $2::text AND w.device_id <> ''
     """
 
-/// All that explains why a widget's timeline was or was not reloaded, and when it will be. No content, no secret.
+/// Explanation of a widget's past and next reloads, without content and secrets.
 package struct WidgetExplanation: Sendable {
     package let widget: String
     package let app: String
@@ -103,7 +103,7 @@ package struct WidgetExplanation: Sendable {
     package let user: String
     package let device: String
     package let placedAt: Timestamp
-    /// `nil` once the widget is removed, or while its timeline is being replaced; so the timeline.
+    /// Nil, like the timeline, for a removed widget or while the timeline is being replaced.
     package let timelineID: TimelineID?
     package let isRemoved: Bool
     package let timeline: Timeline?
@@ -111,16 +111,16 @@ package struct WidgetExplanation: Sendable {
 
     package struct Timeline: Sendable {
         package let facts: ReloadFacts
-        /// Widgets that show it, counted up to 65.
+        /// Number of widgets that show it, counted up to 65.
         package let widgets: Int
-        /// The last counted view of one of them.
+        /// Last counted view.
         package let viewedAt: Timestamp?
         package let content: Content?
-        /// Causes of the latest request, decision and reload of everyone, as far as they are known.
+        /// Known causes of the latest request, decision and reload of everyone.
         package let causes: [ExplainedCause]
     }
 
-    /// Stored content, described.
+    /// Description of stored content.
     package struct Content: Hashable, Sendable {
         package let revision: Int64
         package let storedAt: Timestamp
@@ -132,10 +132,10 @@ package struct WidgetExplanation: Sendable {
     package var explanation: Explanation? { timeline.map { Explanation($0.facts, rules: rules) } }
 }
 
-/// An event that affected a timeline, with its position in Kafka.
+/// An event that affected a timeline.
 package struct ExplainedCause: Hashable, Sendable {
     package enum Role: String, CaseIterable, Sendable {
-        /// The latest request to a person, a device or a widget that hit the timeline.
+        /// The latest request to a person, a device or a widget for the timeline.
         case request
         /// The request of the last decision.
         case decision
@@ -144,15 +144,15 @@ package struct ExplainedCause: Hashable, Sendable {
     }
 
     package let role: Role
-    /// Nil for a cause that is no event, such as the policy.
+    /// Position in Kafka; nil for other causes, such as the policy.
     package let position: EventPosition?
     package let reason: ReloadReason?
-    /// The database's time when it was applied.
+    /// The database's time of the application.
     package let appliedAt: Timestamp?
 }
 
 extension PostgresStatement where Self == Statements {
-    /// A widget with all that explains its timeline, in one snapshot; a removed widget too. Only of the app that is named.
+    /// A widget of an app with the explanation of its timeline, in one snapshot; also a removed widget.
     package static func readExplanation(app: String, widget: String) -> PostgresQuery<WidgetExplanation> {
         PostgresQuery(readExplanationSQL, app, widget) { row in
             let app: String = try row.value("app")

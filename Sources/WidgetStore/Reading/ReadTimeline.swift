@@ -9,18 +9,18 @@ package struct TimelineDetail: Sendable {
     /// Lane of its appointment.
     package let lane: ReloadLane
     package let decision: Decision?
-    /// The latest event that asked for it.
+    /// The latest event that requested it.
     package let latestCause: EventPosition?
     package let storedAt: Timestamp?
     /// Canonical JSON of policy and entries; `nil` before the first successful fetch.
     package let content: [UInt8]?
     /// Link of the kind's widgets, as a template over the configuration.
     package let widgetURL: String?
-    /// Content shown while there is none; nil when there is.
+    /// Content shown in place of missing content; nil with content.
     package let fallback: FallbackContent?
 
     package var id: TimelineID { timeline.id }
-    /// Targeted requests so far, and how many of them the last render served.
+    /// Targeted requests so far, and those served by the last render.
     package var requested: Int64 { timeline.state.requested }
     package var rendered: Int64 { timeline.state.rendered }
     package var renderedAt: Timestamp? { timeline.renderedAt }
@@ -31,10 +31,10 @@ package struct TimelineDetail: Sendable {
     /// The database's time of the reading.
     package var readAt: Timestamp { timeline.readAt }
 
-    /// Whether something newer was asked for than what is stored.
+    /// Whether a request is newer than the stored content.
     package var isStale: Bool { timeline.state.pending(timeline.kind) != nil }
 
-    /// When it is looked at next; nil: only on request.
+    /// Time of the next look; nil without one.
     package var nextLook: Timestamp? { timeline.state.nextLook(timeline.kind, at: readAt) }
 
     fileprivate init(_ row: borrowing PostgresRow) throws(PostgresError) {
@@ -59,10 +59,10 @@ package struct TimelineDetail: Sendable {
     }
 }
 
-/// Reads a timeline `t` of a kind `k` of the app `$1` and its fallback content. The placeholder is that of the timeline's
-/// family and environment; parts that its kind does not vary by are given.
+/// Query for a timeline `t` of a kind `k` of the app `$1` with its fallback content. The placeholder is for the
+/// timeline's family and environment; `family` and `locale` complete them if the kind does not vary by them.
 ///
-/// - Parameter known: condition of content that the reader has already and that is therefore left out.
+/// - Parameter known: condition of content that the reader has and that is left out.
 private func reading(
     _ source: String, widget: String = "NULL", family: String, locale: String, known: String = "false",
     where condition: String
@@ -70,7 +70,8 @@ private func reading(
     """
     SELECT \(ClaimedTimeline.columns()), a.name AS app, k.name AS kind, t.listed_lane, t.last_decision, t.stored_at,
            \(widget) AS widget, \(known) AS known, CASE WHEN \(known) THEN NULL ELSE t.content END AS content,
-           d.definition ->> 'widgetURL' AS widget_url, p.entry AS snapshot, p.stored_at AS snapshot_at, h.content AS placeholder, h.fetched_at AS placeholder_at,
+           d.definition ->> 'widgetURL' AS widget_url, p.entry AS snapshot, p.stored_at AS snapshot_at,
+           h.content AS placeholder, h.fetched_at AS placeholder_at,
            CASE WHEN t.content IS NULL THEN (d.definition -> 'placeholder')::text END AS manifest
     FROM \(source)
     JOIN kind_definition d ON d.kind_id = k.id
@@ -97,7 +98,7 @@ private let readWidgetTimelineSQL = reading(
     family: "w.family", locale: "w.locale",
     where: "w.id = $2::text AND ($3::text IS NULL OR w.user_id = $3::text)")
 
-/// A widget's timeline as a poll finds it.
+/// Result of polling a widget's timeline.
 package enum PolledTimeline: Sendable {
     /// The widget is removed.
     case removed
@@ -113,13 +114,13 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(readTimelineSQL, app, id) { row in try TimelineDetail(row) }
     }
 
-    /// The timelines that widgets show, in one snapshot: with their content only if the reader does not have it. No row for
-    /// unknown widgets.
+    /// The timelines that widgets show, in one snapshot, without the content that the reader has. No row for unknown
+    /// widgets.
     ///
     /// - Parameters:
-    ///   - user: only this user's.
+    ///   - user: owner of the widgets; nil for any.
     ///   - known: hashes of content that the reader has.
-    ///   - knowsAny: whether the reader has the content, whatever it is.
+    ///   - knowsAny: whether the reader wants no content.
     package static func pollTimeline(
         app: String, widgets: [String], user: String?, known: [ContentHash], knowsAny: Bool
     ) -> PostgresQuery<(widget: String, timeline: PolledTimeline)> {
@@ -133,7 +134,7 @@ extension PostgresStatement where Self == Statements {
 
     /// The timeline that a widget shows; no row for a removed widget.
     ///
-    /// - Parameter user: only if it is this user's.
+    /// - Parameter user: owner of the widget; nil for any.
     package static func readWidgetTimeline(app: String, widget: String, user: String? = nil) -> PostgresQuery<
         TimelineDetail
     > {

@@ -12,44 +12,39 @@ package struct WidgetDetail: Sendable {
     package let environment: WidgetEnvironment
     /// `nil` once the widget is removed.
     package let timelineID: TimelineID?
-    /// Canonical configuration as the person set it.
+    /// Canonical configuration set by the person.
     package let configuration: String?
-    /// The kind's definition, if it does not allow some of the configuration's values; else nil.
+    /// The kind's definition if it does not allow some values of the configuration; else nil.
     package let misfitting: KindDefinition?
     package let placedAt: Timestamp
     package let changedAt: Timestamp
-    /// The last counted view of a widget that shows the timeline, and the number of hours with one.
+    /// Last counted view of the timeline, and the number of hours with a view.
     package let viewedAt: Timestamp?
     package let views: Int32
 
-    /// Values that the definition does not allow any more, so that defaults take their place; pointers are into the
-    /// configuration.
+    /// Values that the definition does not allow, for which defaults are used. Pointers are into the configuration.
     package var misfits: [ModelError] {
         guard let intent = misfitting?.intent, let configuration else { return [] }
         return intent.resolve(WidgetConfiguration(storedCanonical: configuration), family: family).problems
     }
 }
 
-/// Which widgets of an app to list.
+/// Selection of an app's widgets.
 package struct WidgetFilter: Hashable, Sendable {
     package var app: String
     package var user: String?
     package var device: String?
     package var kind: String?
     package var widget: String?
-    /// List those after this id.
+    /// Lower bound of the ids, exclusive.
     package var after: String
 
     package init(
         app: String, user: String? = nil, device: String? = nil, kind: String? = nil, widget: String? = nil,
         after: String = ""
     ) {
-        self.app = app
-        self.user = user
-        self.device = device
-        self.kind = kind
-        self.widget = widget
-        self.after = after
+        (self.app, self.user, self.device) = (app, user, device)
+        (self.kind, self.widget, self.after) = (kind, widget, after)
     }
 }
 
@@ -98,10 +93,10 @@ private let listWidgetsSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Lists an app's widgets in id order, removed ones only when asked for by id.
+    /// Lists an app's widgets in id order, removed ones only by id.
     ///
-    /// One of several branches is taken, by the filter: a single condition would read every widget of the app to find those of
-    /// one person.
+    /// The filter selects one of several branches: a single condition would read every widget of the app to find one
+    /// person's.
     package static func listWidgets(_ filter: WidgetFilter, limit: Int) -> PostgresQuery<WidgetDetail> {
         PostgresQuery(
             listWidgetsSQL, filter.app, filter.user, filter.device, filter.kind, filter.widget, filter.after, limit

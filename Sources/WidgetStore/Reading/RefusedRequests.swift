@@ -5,18 +5,17 @@ package struct RefusedRequest: Hashable, Sendable {
     package let topic: String
     package let partition: Int32
     package let offset: Int64
-    /// Class of the error, and what was wrong.
+    /// Class and description of the error.
     package let code: String
     package let error: String
     package let receivedAt: Timestamp
 }
 
 extension PostgresStatement where Self == Statements {
-    /// Requests for a widget, its user or its device that could not be applied: dead letters with their key, of the same app.
+    /// Requests for a widget, its user or its device that became dead letters of the app. Reads only the latest 1,000
+    /// letters.
     ///
-    /// Reads only the latest dead letters, so that its cost does not depend on their number.
-    ///
-    /// - Parameter keys: as producers key their events: the widget's, the user's and the device's id.
+    /// - Parameter keys: keys of producers' events: ids of the widget, the user and the device.
     package static func refusedRequests(app: String, keys: [String]) -> PostgresQuery<RefusedRequest> {
         PostgresQuery(
             """

@@ -1,10 +1,10 @@
 package import PostgresClient
 package import WidgetModel
 
-/// The state of the timeline that a widget shows, to answer a reader that has its content already.
+/// State of the timeline that a widget shows, for a reader that has its content.
 package struct ShownTimeline: Hashable, Sendable {
     package let id: TimelineID
-    /// Whether something newer was asked for than what is stored.
+    /// Whether a request is newer than the stored content.
     package let isStale: Bool
     /// Hash and revision of the stored content.
     package let hash: ContentHash?

@@ -4,14 +4,14 @@ package import WidgetModel
 package struct DueReloads: Hashable, Sendable {
     package let app: String
     package let kind: String
-    /// The provider's URL, as the manifest gives it.
+    /// URL of the provider, from the manifest.
     package let provider: String
     package let isPaused: Bool
     package let isRetired: Bool
-    /// Whole hours from ``start``; -1: due already. `nil`: nothing.
+    /// Whole hours from ``start``, -1 for overdue timelines; nil without any.
     package let hour: Int?
     package let scheduled: Int
-    /// Timelines that are being fetched.
+    /// Timelines under way.
     package let leased: Int
     /// Begin of the current hour, and the database's time.
     package let start: Timestamp
@@ -19,14 +19,14 @@ package struct DueReloads: Hashable, Sendable {
 }
 
 extension PostgresStatement where Self == Statements {
-    /// Reloads that are scheduled already, by kind and hour (UTC): the timelines of lists that are not superseded.
+    /// Scheduled reloads by kind and hour (UTC): timelines of lists that are not superseded.
     ///
-    /// Lists lie at most a day ahead, so rows that are due later count in the hour in which they are looked at. It reads the rows
-    /// of the lists of the asked hours. A kind without any has one row without an hour.
+    /// Lists lie at most a day ahead, so later timelines count in the hour of their next look. Reads the rows of the
+    /// lists of these hours. A kind without any has one row without an hour.
     ///
     /// - Parameters:
-    ///   - app: `nil`: every app.
-    ///   - hours: from the begin of the current one.
+    ///   - app: name of the app; nil for all.
+    ///   - hours: number of hours from the begin of the current one.
     package static func forecastDue(app: String?, hours: Int) -> PostgresQuery<DueReloads> {
         PostgresQuery(
             """

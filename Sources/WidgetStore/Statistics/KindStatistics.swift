@@ -1,7 +1,7 @@
 package import PostgresClient
 package import WidgetModel
 
-/// The stored columns of ``KindCounters`` with the fields that they hold.
+/// Stored columns of ``KindCounters`` with their fields.
 private let columns: [(name: StaticString, path: KindCounters.Field)] = [
     ("requests", \.requests), ("asked", \.asked), ("reloaded", \.reloaded), ("unchanged", \.unchanged),
     ("failed", \.failed), ("deferred", \.deferred), ("slept", \.slept), ("released", \.released),
@@ -34,7 +34,7 @@ private let addKindStatisticsSQL = """
 package struct KindStatistics: Hashable, Sendable {
     package let kind: String
     package let isRetired: Bool
-    /// `2026-06-22`; `nil` when nothing was counted in these days: the kind's only row then.
+    /// `2026-06-22`; nil in the only row of a kind without counts in these days.
     package let day: String?
     package let counters: KindCounters
 }
@@ -50,14 +50,14 @@ private let readKindStatisticsSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Adds to today's (UTC) counts of kinds, in key order. A kind that does not exist is left out.
+    /// Adds to today's (UTC) counts of kinds, in key order. Missing kinds are left out.
     ///
-    /// - Parameter increments: one for each kind.
+    /// - Parameter increments: at most one for each kind.
     package static func addKindStatistics(_ increments: [KindStatisticsIncrement]) -> PostgresQuery<Void> {
         PostgresQuery(addKindStatisticsSQL, binding: input.parameters(increments))
     }
 
-    /// Forgets the counts of days long past.
+    /// Deletes the counts of old days.
     package static func pruneKindStatistics(olderThan days: Int) -> PostgresQuery<Void> {
         PostgresQuery(
             "DELETE FROM kind_statistics WHERE day < (now() AT TIME ZONE 'UTC')::date - $1::int4", Int32(clamping: days)

@@ -4,17 +4,17 @@ package import WidgetModel
 package struct QueueDepth: Hashable, Sendable {
     package let kindID: Int32
     package let lane: ReloadLane
-    /// Ready lists, and the timelines in them: counted up to the limit, in whole lists.
+    /// Ready lists and their timelines, counted up to the limit in whole lists.
     package let lists: Int
     package let due: Int
     package let overdue: Int
-    /// Seconds for which the oldest list has been due.
+    /// Seconds since the oldest list became due.
     package let oldest: Double
 }
 
-/// Number of dead letters of a cause that were neither replayed nor discarded, of sweeps, or of diverted apps.
+/// Number of waiting dead letters of a cause, of sweeps, or of diverted apps.
 package struct WaitingWork: Hashable, Sendable {
-    /// Causes of the rows for sweeps and diverted apps; no dead letter has such a one.
+    /// Causes of the rows for sweeps and diverted apps, which no dead letter has.
     package static let sweeps = "=sweeps"
     package static let diversions = "=diversions"
 
@@ -38,12 +38,12 @@ private let waitingWorkSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Timelines in ready lists by kind and lane, those that have been ready for long, and the age of the oldest: for metrics.
+    /// Timelines in ready lists by kind and lane, overdue ones, and the age of the oldest, for metrics.
     ///
-    /// It skips through the index of lists: its cost grows with the number of kinds and the limit, never with the backlog. Paused
-    /// and retired kinds are left out. Superseded ids count too.
+    /// Skips through the index of lists: the cost grows with the number of kinds and the limit, not with the backlog.
+    /// Leaves out paused and retired kinds, and counts superseded ids.
     ///
-    /// - Parameter limit: timelines of one kind and lane.
+    /// - Parameter limit: most counted timelines of a kind and lane.
     package static func queueDepths(limit: Int, overdueAfter: Duration) -> PostgresQuery<QueueDepth> {
         PostgresQuery(
             """
@@ -69,14 +69,14 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Waiting work by cause, each counted up to a limit: for metrics.
+    /// Waiting work by cause, each counted up to a limit, for metrics.
     package static func waitingWork(limit: Int) -> PostgresQuery<WaitingWork> {
         PostgresQuery(waitingWorkSQL, limit, PostgresArray(DeadLetterCause.allCases)) { row in
             WaitingWork(cause: try row.value("cause"), count: try row.value("count"))
         }
     }
 
-    /// Estimated number of timelines: the planner's, or, where the table has never been analysed, as many as would fit into it.
+    /// Estimated number of timelines: the planner's, or as many as fit into a table that was never analysed.
     package static func timelineEstimate() -> PostgresQuery<Int> {
         PostgresQuery(
             """
@@ -87,10 +87,10 @@ extension PostgresStatement where Self == Statements {
         ) { row in try row.value("rows") }
     }
 
-    /// Ages of timelines since they were rendered, by kind: percentiles of a sample of the table's pages. Kinds without a sampled
-    /// timeline have no row. In seconds, at the 50th and the 99th percentile.
+    /// Ages of timelines since their render by kind, in seconds at the 50th and the 99th percentile of a sample of the
+    /// table's pages. Kinds without a sampled timeline have no row.
     ///
-    /// About `rows` rows are read of a table with an estimated number of them.
+    /// Reads about `rows` rows of a table with an estimated number.
     package static func timelineAges(rows: Int, of estimate: Int) -> PostgresQuery<
         (kindID: Int32, median: Double, late: Double)
     > {

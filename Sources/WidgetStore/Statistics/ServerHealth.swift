@@ -2,9 +2,9 @@ package import PostgresClient
 
 package struct ServerSetting: Hashable, Sendable {
     package let name: String
-    /// In its own unit.
+    /// Value in the setting's unit.
     package let setting: String
-    /// `kB`, `8kB`, `ms`, …; nil: none.
+    /// `kB`, `8kB`, `ms`, …; nil without a unit.
     package let unit: String?
 }
 
@@ -20,7 +20,7 @@ private let serverSettingsSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Server settings that matter to Freshet, for `freshet doctor`.
+    /// Server settings that `freshet doctor` checks.
     package static func serverSettings() -> PostgresQuery<ServerSetting> {
         PostgresQuery(serverSettingsSQL) { row in
             ServerSetting(
@@ -28,7 +28,7 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Connections in use, and whether this role sees what the sessions of others do.
+    /// Connections in use, and whether this role sees the sessions of others.
     package static func serverSessions() -> PostgresQuery<(connections: Int64, seesOthers: Bool, isSuperuser: Bool)> {
         PostgresQuery(
             """
@@ -63,10 +63,10 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// How far back PostgreSQL has to keep row versions, and the oldest transaction: what holds vacuum back.
+    /// Age of the row versions that PostgreSQL has to keep, and the oldest transaction, which holds vacuum back.
     ///
-    /// Sessions of other roles show their transactions only to members of `pg_read_all_stats`; to others, those that have
-    /// written still show in the age.
+    /// Sessions of other roles show their transactions only to members of `pg_read_all_stats`; to others, those that
+    /// have written still show in the age.
     package static func oldestSnapshot() -> PostgresQuery<(transactions: Int64, seconds: Double)> {
         PostgresQuery(
             """

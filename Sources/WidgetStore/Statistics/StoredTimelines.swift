@@ -3,12 +3,12 @@ package import WidgetModel
 
 package struct TimelineSummary: Hashable, Sendable {
     package let id: TimelineID
-    /// Targeted requests so far, and how many of them the last render served.
+    /// Targeted requests so far, and those served by the last render.
     package let requested: Int64
     package let rendered: Int64
-    /// Whether something newer was asked for than what is stored.
+    /// Whether a request is newer than the stored content.
     package let isStale: Bool
-    /// Hash and revision of the stored content; `nil` when there is none.
+    /// Hash and revision of the stored content; nil without content.
     package let hash: ContentHash?
     package let revision: Int64?
     package let requestedAt: Timestamp?
@@ -26,10 +26,10 @@ private let storedTimelinesSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Every timeline with its stored content and pending requests: for checks of a run from outside. A full scan, page by page
+    /// Every timeline with its stored content and pending requests, for checks of load tests. A full scan, page by page
     /// in the order of the public ids.
     ///
-    /// - Parameter after: the last id of the page before.
+    /// - Parameter after: last id of the page before.
     package static func storedTimelines(after: TimelineID?, limit: Int) -> PostgresQuery<TimelineSummary> {
         PostgresQuery(storedTimelinesSQL, after ?? TimelineID(high: 0, low: 0), limit) { row in
             TimelineSummary(
@@ -40,7 +40,7 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Number of timelines in lists that are ready or leased, and of sweeps: to see that a run is over.
+    /// Number of timelines in ready or leased lists, and of sweeps: zero at the end of a run.
     package static func timelinesUnderWay() -> PostgresQuery<Int64> {
         PostgresQuery(
             """

@@ -3,11 +3,11 @@ package import WidgetModel
 
 package struct TableSize: Hashable, Sendable {
     package let table: String
-    /// Of the table with its maps and, if it has one, its TOAST table.
+    /// Bytes of the table with its maps and TOAST table.
     package let tableBytes: Int64
-    /// Of all its indexes.
+    /// Bytes of all its indexes.
     package let indexBytes: Int64
-    /// As the statistics collector estimates them.
+    /// Estimates of the statistics collector.
     package let live: Int64
     package let dead: Int64
     package let autovacuums: Int64
@@ -17,9 +17,9 @@ package struct TableSize: Hashable, Sendable {
 }
 
 package struct DatabaseVitals: Hashable, Sendable {
-    /// Process id of the server process of this connection, on the server's machine.
+    /// Process id of this connection's server process, on the server's machine.
     package let backend: Int32
-    /// Whether the connection comes from this machine, as far as its address tells.
+    /// Whether the connection's address is of this machine.
     package let isLocal: Bool
     /// Bytes of WAL ever inserted.
     package let walBytes: Int64
@@ -27,7 +27,7 @@ package struct DatabaseVitals: Hashable, Sendable {
 }
 
 extension PostgresStatement where Self == Statements {
-    /// How large the tables are that reloads write, and how many row versions they hold: for watching a long run.
+    /// Sizes and row versions of the tables that reloads write, for long runs.
     package static func tableSizes() -> PostgresQuery<TableSize> {
         PostgresQuery(
             """
@@ -45,19 +45,19 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Takes a snapshot, which a transaction that is `REPEATABLE READ` keeps to its end: no row version that it might see can
-    /// be removed meanwhile. For load tests.
+    /// Takes a snapshot, which a `REPEATABLE READ` transaction keeps to its end and with it all row versions that it
+    /// might see. For load tests.
     package static func takeSnapshot() -> PostgresQuery<String> {
         PostgresQuery("SELECT pg_current_snapshot()::text AS snapshot") { row in try row.value("snapshot") }
     }
 
-    /// Rewrites the tables of timelines and lists and their indexes without dead row versions: their compact size. Locks the
-    /// tables, so only for load tests.
+    /// Rewrites the tables of timelines and lists and their indexes without dead row versions. Locks the tables, so
+    /// only for load tests.
     package static func compactTimelines() -> PostgresQuery<Void> {
         PostgresQuery("VACUUM (FULL, ANALYZE) timeline, work")
     }
 
-    /// Where the database server is in its log and its time, and what serves this connection: for measurements.
+    /// The server's log position and time, and this connection's server process, for measurements.
     package static func databaseVitals() -> PostgresQuery<DatabaseVitals> {
         PostgresQuery(
             """
@@ -73,13 +73,13 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Writes a checkpoint, so that what is measured after it does not depend on when the last one was. Needs a superuser or
+    /// Writes a checkpoint, so that measurements do not depend on the time of the last one. Needs a superuser or
     /// `pg_checkpoint`.
     package static func writeCheckpoint() -> PostgresQuery<Void> {
         PostgresQuery("CHECKPOINT")
     }
 
-    /// Tidies the tables that reloads write: dead row versions of what came before are not what is measured.
+    /// Vacuums the tables that reloads write, so that earlier row versions do not affect measurements.
     package static func tidyTimelines() -> PostgresQuery<Void> {
         PostgresQuery("VACUUM (ANALYZE) timeline, work, widget")
     }

@@ -40,12 +40,12 @@ extension PostgresRow {
         return EventPosition(topic: topic, partition: partition, offset: offset)
     }
 
-    /// A reason; nil when there is none, or one of a newer version.
+    /// A reason; nil without one, or for one of a newer version.
     func reason(_ name: StaticString) throws(PostgresError) -> ReloadReason? {
         try optional(name, as: Int16.self).flatMap { ReloadReason(rawValue: $0) }
     }
 
-    /// Time of an appointment; nil: there is none.
+    /// Time of an appointment; nil without one.
     func nextLook(_ name: StaticString) throws(PostgresError) -> Timestamp? {
         let listedAt: Timestamp = try value(name)
         return listedAt == .distantFuture ? nil : listedAt
@@ -63,7 +63,7 @@ extension PostgresRow {
 }
 
 extension Duration {
-    /// Whole milliseconds, for intervals in SQL; a value that does not fit is the largest that does.
+    /// Whole milliseconds for intervals in SQL, clamped to the largest value.
     package var wholeMilliseconds: Int64 {
         let (seconds, attoseconds) = components
         let (product, overflow) = seconds.multipliedReportingOverflow(by: 1000)

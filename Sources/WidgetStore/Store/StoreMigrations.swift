@@ -1,6 +1,6 @@
 package import PostgresClient
 
-/// The store's migrations, embedded in the binary. They only go forward; each is small and safe under load.
+/// The store's migrations, embedded in the binary. Each is small, safe under load, and never undone.
 package enum StoreMigrations {
     package static let all: [PostgresMigration] = [
         migration(1, "apps_and_kinds", PackageResources.m0001_apps_and_kinds_sql),

@@ -1,7 +1,8 @@
 package import PostgresClient
 import WidgetModel
 
-/// Operations on Freshet's state that take several statements. Single statements run on a pool or a connection as they are.
+/// Operations on Freshet's state that take several statements. Single statements run directly on a pool or a
+/// connection.
 package struct WidgetStore: Sendable {
     package let pool: PostgresPool
 
@@ -16,10 +17,10 @@ package struct WidgetStore: Sendable {
         try await pool.query(statement)
     }
 
-    /// Runs `body` again, with back-off, after errors that a retry can cure.
+    /// Retries `body`, with back-off, after transient errors.
     ///
-    /// - Parameter isIdempotent: Whether `body` may run again after a COMMIT of unknown outcome.
-    func retryingConflicts<Value: Sendable>(
+    /// - Parameter isIdempotent: whether `body` may run again after a COMMIT of unknown outcome.
+    package func retryingConflicts<Value: Sendable>(
         attempts: Int = 10, isIdempotent: Bool = true, _ body: () async throws -> Value
     ) async throws -> Value {
         var attempt = 1

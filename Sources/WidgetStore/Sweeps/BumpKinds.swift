@@ -38,9 +38,9 @@ private let bumpKindsSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Increments the generations of kinds, in id order, and has a sweep walk each: the cost does not depend on the number of
-    /// timelines. An increment during a walk raises its generation, and the walk goes round to where it was raised.
-    /// Answers how many kinds were incremented.
+    /// Increments the generations of kinds, in id order, and records a sweep of each, whatever the number of timelines.
+    /// An increment during a walk raises the walk's generation, and the walk goes round to that place. Returns the
+    /// number of kinds.
     ///
     /// - Parameter bumps: in the order of the log.
     package static func bumpKinds(_ bumps: [EveryoneReload]) -> PostgresQuery<Int64> {

@@ -9,11 +9,11 @@ private let listSweepsSQL = """
 
 /// Result of one chunk of a sweep.
 package struct SweepChunk: Sendable {
-    /// Timelines that were listed, or marked.
+    /// Number of listed or marked timelines.
     package let timelines: Int
     package let isDone: Bool
 
-    /// Condition that the kind of the sweep `s` has less bulk lists than the limit.
+    /// Condition that the kind of a sweep `s` has fewer bulk lists than the limit.
     fileprivate static func hasRoom(_ condition: String = "true", limit: String = "$3") -> String {
         """
         (SELECT count(*) FROM (
@@ -123,34 +123,32 @@ private let sweepMarksSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Sweeps that can go on: not those of a generation whose kind's backlog of bulk lists is at its limit. A sweep that does
-    /// not walk a generation marks.
+    /// Sweeps that can continue, which excludes walks of kinds with too many bulk lists. Sweeps without a generation
+    /// mark.
     ///
     /// - Parameters:
-    ///   - limit: the most sweeps to answer.
-    ///   - maximumLists: number of bulk lists of a kind from which on it has no room.
+    ///   - limit: most sweeps to return.
+    ///   - maximumLists: number of a kind's bulk lists at which its walk waits.
     package static func listSweeps(limit: Int, maximumLists: Int) -> PostgresQuery<(id: Int64, isWalk: Bool)> {
         PostgresQuery(listSweepsSQL, limit, maximumLists) { row in
             (id: try row.value("id"), isWalk: try row.value("walk"))
         }
     }
 
-    /// One chunk of a walk of a generation: a kind's timelines in id order from the cursor on. Rows of the generation are
-    /// skipped, the others go into bulk lists with it; no row is written.
-    ///
-    /// No row: another process walks it, or the kind's backlog of bulk lists is at its limit.
+    /// One chunk of a walk: a kind's timelines in id order from the cursor on. Timelines below the generation go into
+    /// bulk lists with it; no row of `timeline` is written. No row if another process walks it, or the kind has too
+    /// many bulk lists.
     ///
     /// - Parameters:
-    ///   - limit: timelines of the chunk.
-    ///   - maximumLists: bulk lists of the kind beyond which nothing is appended.
+    ///   - limit: number of timelines of the chunk.
+    ///   - maximumLists: number of the kind's bulk lists at which nothing is appended.
     package static func walkKind(_ sweep: Int64, limit: Int, maximumLists: Int) -> PostgresQuery<SweepChunk> {
         PostgresQuery(walkKindSQL, sweep, limit, maximumLists) { row in try SweepChunk(row) }
     }
 
-    /// One chunk of a sweep that marks: a kind's matching timelines in id order, or an audience's widgets in id order, from the
-    /// cursor on. The appointments go into the bulk lane.
-    ///
-    /// No row: another process walks it, or the backlog of bulk lists is at its limit.
+    /// One chunk of a sweep that marks: a kind's matching timelines, or an audience's widgets, in id order from the
+    /// cursor on. The appointments go into the bulk lane. No row if another process walks it, or the kind has too many
+    /// bulk lists.
     package static func sweepMarks(_ sweep: Int64, limit: Int, maximumLists: Int) -> PostgresQuery<SweepChunk> {
         PostgresQuery(sweepMarksSQL, sweep, limit, maximumLists) { row in try SweepChunk(row) }
     }

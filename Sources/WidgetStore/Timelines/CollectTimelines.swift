@@ -43,25 +43,25 @@ private let collectTimelinesSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Gives orphaned timelines the revisions of their tombstones. Whatever was stored before has a lower one, and a store with
-    /// a lower one is discarded from here on, so that consumers ignore content that lands after the tombstone. Rows that somebody
-    /// else has locked are left out.
+    /// Gives orphaned timelines the revisions of their tombstones. Whatever was stored before has a lower one, and a
+    /// store with a lower one is discarded from here on, so that consumers ignore content that lands after the
+    /// tombstone. Rows that somebody else has locked are left out.
     package static func buryOrphans(_ rows: [Int64]) -> PostgresQuery<BuriedTimeline> {
         PostgresQuery(buryOrphansSQL, PostgresArray(rows)) { row in
             (row: try row.value("id"), id: try row.value("identity"), revision: try row.value("revision"))
         }
     }
 
-    /// Locks orphaned timelines for collection, after their tombstones were acknowledged. Rows that somebody else has locked are
-    /// left out of the answer, and those that were stored since they were buried, for content may have been published after
-    /// the tombstone: their list goes back.
+    /// Locks orphaned timelines for collection, after their tombstones were acknowledged. Rows that somebody else has
+    /// locked are left out of the answer, and those that were stored since they were buried, for content may have been
+    /// published after the tombstone: their list goes back.
     package static func lockOrphans(_ orphans: [BuriedTimeline]) -> PostgresQuery<Int64> {
         PostgresQuery(lockOrphansSQL, binding: input.parameters(orphans)) { row in try row.value("id") }
     }
 
-    /// Deletes locked orphans. A new statement after ``PostgresStatement/lockOrphans``, so that it sees every widget that was placed before the
-    /// lock: a timeline that a widget shows again stays, is requested anew, and is appointed by rule 1. The answer names those
-    /// that stay; whatever is fetched next is published.
+    /// Deletes locked orphans. A new statement after ``PostgresStatement/lockOrphans``, so that it sees every widget
+    /// placed before the lock: a timeline that a widget shows again stays, is requested anew, and is appointed by rule
+    /// 1; its next fetch is published. Returns the timelines that stay.
     package static func collectTimelines(_ rows: [Int64]) -> PostgresQuery<Int64> {
         PostgresQuery(collectTimelinesSQL, PostgresArray(rows)) { row in try row.value("id") }
     }

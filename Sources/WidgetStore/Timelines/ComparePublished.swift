@@ -1,15 +1,15 @@
 package import PostgresClient
 import WidgetModel
 
-/// The message that this process published last for a timeline; 0: none, or a tombstone.
+/// Revision of this process's last message for a timeline; 0 for none or a tombstone.
 package typealias PublishedRevision = (row: Int64, revision: Int64)
 
 package struct PublishedDifference: Sendable {
     /// Primary key of the row.
     package let row: Int64
-    /// nil: the row is gone.
+    /// Nil if the row is gone.
     package let timeline: ClaimedTimeline?
-    /// Content to be published, with its revision.
+    /// Content to publish.
     package let content: [UInt8]?
 }
 
@@ -25,8 +25,8 @@ private let comparePublishedSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Rows whose stored content is not the one that this process published last, in a snapshot after the acknowledgement; and
-    /// rows that are gone, or orphaned: content that lands between a tombstone and the deletion must not be the last message.
+    /// Rows whose stored content differs from this process's last message, in a snapshot after the acknowledgement, and
+    /// rows that are gone or orphaned: content between a tombstone and the deletion must not be the last message.
     package static func comparePublished(_ published: [PublishedRevision]) -> PostgresQuery<PublishedDifference> {
         PostgresQuery(comparePublishedSQL, binding: input.parameters(published)) { row in
             let isGone = try row.optional("row", as: Int64.self) == nil

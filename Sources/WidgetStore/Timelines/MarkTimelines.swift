@@ -26,7 +26,7 @@ package struct TimelineMark: Hashable, Sendable {
     package var kindID: Int32?
     /// Canonical JSON object that the configuration must contain; `nil`: any.
     package var matching: String?
-    /// Number of events that are folded into it.
+    /// Number of folded events.
     package var events: Int64
     package var urgency: RequestUrgency
     package var lane: ReloadLane
@@ -64,18 +64,18 @@ package struct WidgetView: Hashable, Sendable {
     }
 }
 
-/// Everything that a transaction of ingest writes to timelines that exist.
+/// All changes of a transaction of ingest to existing timelines.
 package struct MarkInput: Sendable {
-    /// In the order of the log: of those that hit one timeline, the row notes the last one's cause.
+    /// In the order of the log; a timeline's row records the cause of its last mark.
     package var marks: [TimelineMark] = []
     /// In the order of the log.
     package var views: [WidgetView] = []
     /// Rows that a widget shows again: orphaned, asleep, placed last more than an hour ago, or new with a delay.
     package var revived: [Int64] = []
-    /// Cause of what is revived, nil: a placement without an event; and the lane in which it is looked at.
+    /// Cause of the revival (nil for a placement without an event), and lane of the next look.
     package var revival: (cause: EventPosition, reason: ReloadReason)?
     package var revivalLane = ReloadLane.interactive
-    /// Rows that a widget shows no more: locked here, looked at by ``PostgresStatement/orphanTimelines``.
+    /// Rows that a widget has left: locked here, checked by ``PostgresStatement/orphanTimelines``.
     package var departed: [Int64] = []
 
     package init() {}
@@ -83,19 +83,19 @@ package struct MarkInput: Sendable {
     package var isEmpty: Bool { marks.isEmpty && views.isEmpty && revived.isEmpty && departed.isEmpty }
 }
 
-/// Room that the workers of the same process have for timelines that are marked: their lists are appended leased to it.
+/// Room of this process's workers for marked timelines, whose lists are appended with leases of the process.
 package typealias HandOver = (kindIDs: [Int32], lease: Duration)
 
-/// A timeline that a mark wrote, with the list that was appended leased to this process.
+/// A timeline written by a mark, with its list if that was handed over.
 package struct MarkedTimeline: Sendable {
     package let timeline: ClaimedTimeline
-    /// Number of events of the batch that hit it.
+    /// Number of the batch's events for it.
     package let events: Int64
     package let listedAt: Timestamp
     package let lane: ReloadLane
     /// Whether this mark made the appointment.
     package let isListedAnew: Bool
-    /// The list that was handed over; nil: a worker will claim it.
+    /// The list handed over to this process; nil if a worker will claim it.
     package let list: ListHold?
 }
 
@@ -234,16 +234,17 @@ private let markTimelinesSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Marks the timelines of audiences, counts views, revives what is shown again and locks what was left, in one statement in
-    /// id order: the only one of a transaction that locks existing timelines. It appends the lists.
+    /// Marks the timelines of audiences, counts views, revives timelines that are shown again, locks those that were
+    /// left, and appends the lists, in id order. It is the only statement of a transaction that locks existing
+    /// timelines.
     ///
-    /// An audience with more widgets than the limit becomes a sweep. A view within the hour after the last counted one writes
-    /// nothing.
+    /// An audience with more widgets than the limit becomes a sweep. A view within the hour after the last counted one
+    /// writes nothing.
     ///
     /// - Parameters:
-    ///   - limit: the most widgets of an audience that are marked at once.
-    ///   - handOver: room of this process's workers; nil: none.
-    ///   - reports: whether every marked timeline is named in the answer.
+    ///   - limit: most widgets of an audience that are marked at once.
+    ///   - handOver: room of this process's workers; nil without any.
+    ///   - reports: whether the result names every marked timeline.
     package static func markTimelines(_ input: MarkInput, limit: Int, handOver: HandOver? = nil, reports: Bool = false)
         -> PostgresQuery<MarkRow>
     {

@@ -1,6 +1,6 @@
 /// SQL of the list rules (design, section 3) for a timeline's row `t` as a statement leaves it, and its kind.
 ///
-/// Columns that the statement sets are given by their new expressions; all others are read of the locked row.
+/// Columns that the statement sets are their new expressions, all others those of the locked row.
 struct RowFormula {
     private let new: [String: String]
     private let kind: String
@@ -13,15 +13,15 @@ struct RowFormula {
         self.kind = kind
     }
 
-    /// Whether something newer was asked for than what is stored.
+    /// Condition that a request is newer than the stored content.
     static let isStale = """
         (t.requested > t.rendered OR k.generation > t.generation AND k.generation > k.cancelled_generation)
         """
 
     /// Columns of a kind `k` for a query that rows are updated from, each with the prefix `k_`.
     ///
-    /// The rows that an `UPDATE` takes from a query are locked in the query's order only if nothing but the table itself is
-    /// joined to it, by a look-up each: so the kind is joined before the ordering.
+    /// An `UPDATE` locks rows in its query's order only if it joins nothing but the table itself, by a look-up each.
+    /// Therefore the query joins the kind before the ordering.
     static let kindColumns = [
         "generation", "free_generation", "forced_generation", "cancelled_generation", "cause_topic", "cause_partition",
         "cause_offset", "cause_reason", "retired_at",
@@ -32,7 +32,7 @@ struct RowFormula {
     /// Assignments of the columns that the statement sets.
     var assignments: String { new.sorted { $0.key < $1.key }.map { "\($0.key) = \($0.value)" }.joined(separator: ", ") }
 
-    /// Rule 1: when the row must be looked at; `infinity`: never.
+    /// Rule 1: time of the row's next look; `infinity` for never.
     var nextLook: String {
         let columns = [
             "orphaned", "asleep", "requested", "rendered", "free_requested", "forced_requested", "generation",
@@ -44,16 +44,16 @@ struct RowFormula {
             """
     }
 
-    /// Lane of an appointment that is made anew.
+    /// Lane of a new appointment.
     var nextLane: String {
         let columns = ["orphaned", "requested", "rendered", "generation", "cause_reason"].map(column)
         return "next_lane(\(columns.joined(separator: ", ")), \(kind)generation, \(kind)cancelled_generation)"
     }
 
-    /// Rule 3: the appointment is made anew.
+    /// Rule 3: assignments of a new appointment.
     var appointment: String { "listed_at = \(nextLook), listed_anew = true, listed_lane = \(nextLane)" }
 
-    /// Rule 2: the appointment is only improved, by a look that is wanted in a lane. The next look is computed once.
+    /// Rule 2: assignments that only improve the appointment, by a look in a lane. Computes the next look once.
     func improvement(lane: String) -> String {
         """
         (listed_at, listed_lane, listed_anew) = (
@@ -98,8 +98,8 @@ package enum Appending {
 
 /// SQL of the statements that end looks.
 enum HeldLists {
-    /// CTEs that lock the lists of the rows of `input` by id and lease, and name the rows of those that are still held, in
-    /// id order with the columns of their kinds: `ordered`.
+    /// CTEs that lock the lists of the rows of `input` by id and lease, and name the rows of those that are still held,
+    /// in id order with the columns of their kinds: `ordered`.
     static let orderedInput = """
         held AS MATERIALIZED (
             SELECT w.id FROM (SELECT DISTINCT list, lease FROM input) i JOIN work w ON w.id = i.list AND w.lease = i.lease

@@ -79,15 +79,15 @@ private let asleep = """
 private let formula = RowFormula(
     [
         "eligible_at": "coalesce(i.eligible_at, t.eligible_at)",
-        // The policy's reload takes budget too: left as it was, it would be due again at once.
+        // The policy's reload takes budget too: unchanged, it would be due again at once.
         "policy_at": "greatest(t.policy_at, i.eligible_at)", "retry_at": "coalesce(i.retry_at, t.retry_at)",
         "asleep": asleep,
     ], kind: "i.k_")
 
-/// The look decided nothing that is to be told: a timeline that was to sleep, and does not, is looked at again.
+/// The look has no decision to record: also for a timeline that does not go to sleep after all, and is looked at again.
 private let isSilent = "(i.decision = 0 OR i.sleeps AND NOT \(asleep))"
 
-/// Timelines of retired kinds are looked at once they are orphaned, and not before.
+/// Timelines of retired kinds get a look only once they are orphaned.
 private let nextLook =
     "CASE WHEN i.k_retired_at IS NULL OR t.orphaned THEN \(formula.nextLook) ELSE 'infinity' END"
 
@@ -123,11 +123,12 @@ private let settleTimelinesSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Ends looks that stored nothing: their appointments are made anew (rule 3 of the lists), those through a sweep's list only
-    /// improved (rule 2).
+    /// Ends looks that stored nothing: their appointments are made anew (rule 3 of the lists), those through a sweep's
+    /// list only improved (rule 2).
     ///
-    /// The row's own appointment must still be the list's, and a failure, like a store, needs the revision that was read. A
-    /// timeline goes to sleep only if `requested`, the last view and the last placement are those that were decided on.
+    /// The row's own appointment must still be the list's, and a failure, like a store, needs the revision that was
+    /// read. A timeline goes to sleep only if `requested`, the last view and the last placement are those that were
+    /// decided on.
     package static func settleTimelines(_ settlements: [TimelineSettlement]) -> PostgresQuery<SettledRow> {
         PostgresQuery(settleTimelinesSQL, binding: input.parameters(settlements)) { row in
             SettledRow(

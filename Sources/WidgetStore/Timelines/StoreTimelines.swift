@@ -1,11 +1,11 @@
 package import PostgresClient
 package import WidgetModel
 
-/// A fetched timeline to be stored.
+/// A fetched timeline to store.
 package struct TimelineWrite: Sendable {
     package let timeline: ClaimedTimeline
     package let list: ListHold
-    /// Revision of what is stored: the claim's token.
+    /// Revision of the stored content: the claim's token.
     package let token: Int64
     /// Revision of the row that this write was computed for.
     package var revision: Int64
@@ -124,8 +124,8 @@ private let readTimelinesAgainSQL = """
 extension PostgresStatement where Self == Statements {
     /// Stores fetched timelines and appoints each anew, in one statement in id order.
     ///
-    /// It first locks its lists `FOR SHARE` by id and lease token: rows of a list that is no longer held are dropped. A row whose
-    /// revision has moved since the claim is left alone too; the answer names the rows that were stored.
+    /// It first locks its lists `FOR SHARE` by id and lease token: rows of a list that is no longer held are dropped. A
+    /// row whose revision has moved since the claim is left alone too; the answer names the rows that were stored.
     package static func storeTimelines(_ writes: [TimelineWrite]) -> PostgresQuery<StoredRow> {
         PostgresQuery(storeTimelinesSQL, binding: input.parameters(writes)) { row in
             StoredRow(

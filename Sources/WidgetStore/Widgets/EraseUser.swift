@@ -4,20 +4,20 @@ import WidgetModel
 /// Result of erasing a user.
 package struct Erasure: Hashable, Sendable {
     package let widgets: Int
-    /// Timelines that the user's widgets showed. Those that nobody else shows are collected by the workers, which
-    /// publish their tombstones.
+    /// Number of timelines that the user's widgets showed. Workers collect those without other widgets and publish
+    /// tombstones.
     package let timelines: Int
     package let deadLetters: Int
 }
 
 extension WidgetStore {
-    /// Most repetitions for widgets that are placed meanwhile.
+    /// Most attempts, for widgets that are placed during the erasure.
     private static let eraseAttempts = 10
 
-    /// Erases a user of an app: stacks, shortcuts and habits, registered devices, widgets, stored timelines and dead letters. Widgets placed
-    /// meanwhile are erased too; events that still wait in Kafka are not, so the app must have stopped sending.
+    /// Erases a user of an app: stacks, shortcuts and habits, registered devices, widgets, stored timelines and dead
+    /// letters. Events that wait in Kafka are not erased, so the app must stop sending first.
     ///
-    /// - Returns: `nil` when there is no such app.
+    /// - Returns: `nil` without such an app.
     /// - Throws: `PostgresError`.
     package func erase(user: String, of app: String) async throws -> Erasure? {
         guard let registered = try await pool.query(.listApps()).first(where: { $0.name == app }) else { return nil }
@@ -32,7 +32,7 @@ extension WidgetStore {
         return Erasure(widgets: total.widgets, timelines: total.timelines, deadLetters: letters)
     }
 
-    /// Looks through all dead letters, in chunks with a transaction each.
+    /// Scans all dead letters, in chunks with a transaction each.
     private func eraseDeadLetters(of user: String, _ app: String) async throws -> Int {
         var (deleted, previous) = (0, Int64(0))
         while true {
@@ -45,7 +45,7 @@ extension WidgetStore {
         }
     }
 
-    /// The person before widgets and these before timelines, as ingest locks them.
+    /// Deletes in ingest's order of locks: the person, widgets, timelines.
     private func eraseOnce(_ user: String, _ app: RegisteredApp) async throws -> Erasure {
         try await pool.withTransaction { connection in
             _ = try await connection.execute(.deletePerson(appID: app.id, user: user))
@@ -68,8 +68,8 @@ extension WidgetStore {
 }
 
 extension PostgresStatement where Self == Statements {
-    /// Deletes what is kept of a person. The schedules of the stacks lose their content at once, and go when the workers have
-    /// published their tombstones.
+    /// Deletes a person's data. The schedules of the stacks lose their content at once; workers delete them after
+    /// publishing their tombstones.
     package static func deletePerson(appID: Int32, user: String) -> PostgresQuery<Void> {
         PostgresQuery(
             """
@@ -82,7 +82,7 @@ extension PostgresStatement where Self == Statements {
         )
     }
 
-    /// Deletes the user's widgets, tombstones of removed ones included, in key order; answers the timelines that they showed.
+    /// Deletes the user's widgets, removed ones included, in key order, and returns the timelines that they showed.
     package static func deleteWidgetsOfUser(appID: Int32, user: String) -> PostgresQuery<Int64?> {
         PostgresQuery(
             """
@@ -98,9 +98,8 @@ extension PostgresStatement where Self == Statements {
         ) { row in try row.optional("timeline_id") }
     }
 
-    /// Deletes the content and the snapshots of the user's own timelines at once. The new revision has every fetch under way
-    /// dropped. The tombstones follow when the orphaned rows are collected. The rows must have been locked earlier in the
-    /// transaction.
+    /// Deletes the content and the snapshots of the user's own timelines. The new revision invalidates fetches under
+    /// way; tombstones follow when the orphaned rows are collected. The transaction must have locked the rows.
     package static func deleteContentOfUser(_ rows: [Int64], user: String) -> PostgresQuery<Void> {
         PostgresQuery(
             """
@@ -116,10 +115,10 @@ extension PostgresStatement where Self == Statements {
         )
     }
 
-    /// Deletes, of the next dead letters in the order of their ids, those of an app whose key is the user, whose header
-    /// `freshet-user` is, or whose data names the user as the API's placements do. Without a last id, there are no more.
+    /// Deletes the user's letters in the next chunk of dead letters: an app's with the user as key, as header
+    /// `freshet-user`, or in the data like the API's placements. The last id is nil at the end.
     ///
-    /// - Parameter previous: id after which the chunk begins.
+    /// - Parameter previous: last id of the chunk before.
     package static func deleteDeadLettersOfUser(app: String, user: String, after previous: Int64) -> PostgresQuery<
         (last: Int64?, deleted: Int)
     > {
@@ -141,7 +140,7 @@ extension PostgresStatement where Self == Statements {
         ) { row in (last: try row.optional("last"), deleted: try row.value("deleted")) }
     }
 
-    /// Deletes the outcomes of events that a user's tokens have published.
+    /// Deletes the outcomes of events published with a user's tokens.
     package static func deleteOutcomesOfUser(appID: Int32, user: String) -> PostgresQuery<Void> {
         PostgresQuery("DELETE FROM event_outcome WHERE app_id = $1::int4 AND user_id = $2::text", appID, user)
     }

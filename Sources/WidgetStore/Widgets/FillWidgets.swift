@@ -6,22 +6,18 @@ package struct FilledWidget: Sendable {
     package var placement: WidgetPlacement
     package var identity: TimelineIdentity
     package var kind: RegisteredKind
-    /// Canonical JSON of policy and entries; nil: none is stored.
+    /// Canonical JSON of policy and entries; nil without content.
     package var content: String?
     package var hash: ContentHash
-    /// Time from now at which the policy asks for a reload; nil: only on request.
+    /// Delay of the policy's next reload; nil without one.
     package var nextReload: Duration?
 
     package init(
         placement: WidgetPlacement, identity: TimelineIdentity, kind: RegisteredKind, content: String?,
         hash: ContentHash, nextReload: Duration?
     ) {
-        self.placement = placement
-        self.identity = identity
-        self.kind = kind
-        self.content = content
-        self.hash = hash
-        self.nextReload = nextReload
+        (self.placement, self.identity, self.kind) = (placement, identity, kind)
+        (self.content, self.hash, self.nextReload) = (content, hash, nextReload)
     }
 }
 
@@ -75,7 +71,7 @@ private let appointFilledSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Inserts widgets of a population with their timelines, which no list names yet.
+    /// Inserts widgets of a population with their timelines, without lists.
     static func fillWidgets(_ widgets: [FilledWidget]) -> PostgresQuery<Void> {
         PostgresQuery(fillWidgetsSQL, binding: input.parameters(widgets))
     }
@@ -88,13 +84,13 @@ extension WidgetStore {
     /// Number of widgets of one statement.
     private static let fillChunk = 2_000
 
-    /// Fills a database, which must be empty, with a synthetic population over several connections.
+    /// Fills an empty database with a synthetic population, over several connections.
     ///
     /// - Parameters:
-    ///   - count: number of widgets, each with a timeline of its own.
-    ///   - connections: number of statements at a time.
+    ///   - count: number of widgets, each with its own timeline.
+    ///   - connections: number of concurrent statements.
     ///   - widget: makes a widget by its index.
-    ///   - progress: gets the number of widgets so far.
+    ///   - progress: receives the number of widgets so far.
     package func fill(
         _ count: Int, connections: Int = 4, _ widget: @escaping @Sendable (Int) -> FilledWidget,
         progress: (Int) -> Void = { _ in }
@@ -117,7 +113,7 @@ extension WidgetStore {
             connection.discardAfterUse()
             try await connection.simple("SET statement_timeout = 0")
             _ = try await connection.execute(.appointFilled())
-            // For the visibility map, without which reading only an index reads the table too, and for the planner.
+            // For the visibility map, which index-only scans need, and for the planner.
             try await connection.simple("VACUUM (ANALYZE) timeline, widget, work")
         }
     }

@@ -1,7 +1,7 @@
 package import PostgresClient
 package import WidgetModel
 
-/// A widget as it is stored, locked until the transaction ends.
+/// A stored widget, locked until the transaction ends.
 package struct StoredWidget: Sendable {
     /// The timeline that a widget shows.
     package struct Shown: Hashable, Sendable {
@@ -19,9 +19,9 @@ package struct StoredWidget: Sendable {
     package let user: String
     package let device: String
     package let environment: WidgetEnvironment
-    /// Canonical JSON of the configuration as the person set it; `{}` once the widget is removed.
+    /// Canonical JSON of the configuration set by the person; `{}` once the widget is removed.
     package let configuration: String
-    /// Number of its values that the kind's definition did not allow when the widget was written.
+    /// Number of values that the kind's definition did not allow when the widget was written.
     package let misfits: Int
     package let changedAt: Timestamp
 
@@ -58,7 +58,7 @@ package struct WidgetScope: Sendable {
 
     fileprivate var parameters = PostgresParameters()
 
-    /// - Parameter deviceLimit: the most widgets of one device that are read.
+    /// - Parameter deviceLimit: most widgets read of one device.
     package init(widgets: [Name], devices: [Name] = [], deviceLimit: Int = 0) {
         Self.widgets.bind(widgets, to: &parameters)
         Self.devices.bind(devices, to: &parameters)
@@ -87,8 +87,8 @@ private let readWidgetsSQL = """
 extension PostgresStatement where Self == Statements {
     /// Locks the widgets that lifecycle events of a batch name, by id or by device, in key order.
     ///
-    /// A statement of its own: it may wait for another transaction that moves a widget to a new timeline, which a statement
-    /// that began before that commit would not see. ``PostgresStatement/readWidgets`` runs after it, with a later snapshot.
+    /// May wait for a transaction that moves a widget to a new timeline, which is not in the statement's snapshot.
+    /// Therefore ``PostgresStatement/readWidgets`` follows as a statement of its own, with a later snapshot.
     package static func lockWidgets(_ scope: WidgetScope) -> PostgresQuery<Void> {
         PostgresQuery(lockWidgetsSQL, binding: scope.parameters)
     }
@@ -98,8 +98,8 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(readWidgetsSQL, binding: scope.parameters) { row in
             var shown: StoredWidget.Shown?
             if let timeline = try row.optional("timeline_id", as: Int64.self) {
-                // A widget that came to the device after the lock, and was moved while this statement waited: its timeline is
-                // not in the snapshot. Nothing is guessed; the transaction is tried again.
+                // The widget came to the device after the lock and was moved while this statement waited: its timeline
+                // is not in the snapshot, so the transaction is retried.
                 guard let id: TimelineID = try row.optional("identity") else {
                     throw PostgresError(
                         .server, "a widget was moved while it was read", sqlState: "40001", isRetriable: true)

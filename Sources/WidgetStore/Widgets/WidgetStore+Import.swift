@@ -1,13 +1,13 @@
 import PostgresClient
 package import WidgetModel
 
-/// A widget of an import, with the kind that its placement names.
+/// A widget of an import, with the kind of its placement.
 package struct ImportedWidget: Sendable {
     fileprivate var placement: WidgetPlacement { resolved.placement }
     fileprivate let kind: RegisteredKind
-    /// When it was placed, or last changed.
+    /// Time of its placement or last change.
     fileprivate let time: Timestamp
-    /// By the kind's definition; made here, so that it does not lengthen the transaction.
+    /// Resolved by the kind's definition, before the transaction.
     fileprivate let resolved: ResolvedPlacement
 
     package init(placement: WidgetPlacement, kind: RegisteredKind, time: Timestamp) {
@@ -16,19 +16,19 @@ package struct ImportedWidget: Sendable {
         resolved = kind.definition.resolve(placement)
     }
 
-    /// The first thing that the kind's definition does not allow.
+    /// First violation of the kind's definition.
     package var problem: ModelError? { kind.definition.problem(with: resolved) }
 }
 
 /// Counts of an import.
 package struct ImportCounts: Hashable, Sendable {
-    /// Widgets written, new or changed.
+    /// New and changed widgets.
     package var widgets = 0
-    /// Stacks written.
+    /// Written stacks.
     package var stacks = 0
-    /// Timelines created; they are due in the bulk lane.
+    /// New timelines, due in the bulk lane.
     package var timelines = 0
-    /// Widgets and stacks that were left out because what is stored is newer.
+    /// Skipped widgets and stacks, for which newer states are stored.
     package var older = 0
 
     package init() {}
@@ -47,8 +47,8 @@ extension WidgetStore {
 
     /// Writes a chunk of widgets in one transaction.
     ///
-    /// As with events, an older time never overrides a newer one, and of equal times the later in the chunk wins.
-    /// - Throws: `PostgresError`; nothing of the chunk is written then.
+    /// As with events, an older time never overrides a newer one, and the later of equal times wins.
+    /// - Throws: `PostgresError`, without effect.
     package func importWidgets(_ widgets: [ImportedWidget]) async throws -> ImportCounts {
         let latest = Self.latest(widgets)
         guard !latest.isEmpty else { return ImportCounts() }
@@ -59,7 +59,7 @@ extension WidgetStore {
         return counts
     }
 
-    /// One row for each widget: a table cannot be updated from two rows at once.
+    /// Keeps the latest row of each widget: an `UPDATE` takes one row from its input.
     private static func latest(_ widgets: [ImportedWidget]) -> [ImportedWidget] {
         var positions: [WidgetKey: Int] = [:]
         var latest: [ImportedWidget] = []
@@ -77,7 +77,7 @@ extension WidgetStore {
 
     private func importChunk(_ widgets: [ImportedWidget]) async throws -> ImportCounts {
         try await pool.withTransaction { connection in
-            // An import may take hours: by now the kind's definition, and so its timelines' identity, may be another.
+            // During an import of hours the kinds' definitions may change.
             let kinds = Dictionary(try await connection.query(.listKinds()).map { ($0.id, $0) }) { $1 }
             let scope = WidgetScope(widgets: widgets.map { (appID: $0.kind.appID, id: $0.placement.widget) })
             var reading = PostgresPipeline()
@@ -145,13 +145,15 @@ private struct ImportChunk {
     var placements: [TimelineID: TimelinePlacement] = [:]
     var inserts: [Change] = []
     var updates: [Change] = []
-    /// Rows of timelines that widgets have stopped showing.
+    /// Rows of timelines that widgets stop showing.
     var departed: Set<Int64> = []
 
     init(stored: [StoredWidget]) {
         self.stored = Dictionary(stored.map { (WidgetKey($0.appID, $0.id), $0) }) { $1 }
     }
 
+    /// Adds a widget.
+    ///
     /// - Parameter isResolved: whether the widget was resolved by the present definition.
     mutating func add(_ widget: ImportedWidget, kind: RegisteredKind, isResolved: Bool) {
         var (resolved, placement) = (widget.resolved, widget.placement)

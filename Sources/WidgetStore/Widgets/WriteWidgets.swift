@@ -7,17 +7,17 @@ package struct WidgetWrite: Sendable {
     package var id: String
     package var kindID: Int32
     package var family: WidgetFamily
-    /// Primary key of the timeline that it shows; `nil`: removed.
+    /// Primary key of the shown timeline; nil for a removed widget.
     package var timelineID: Int64?
     package var user: String
     package var device: String
     package var environment: WidgetEnvironment
-    /// Canonical configuration; nil: that of the timeline.
+    /// Canonical configuration; nil for the timeline's.
     package var configuration: String?
-    /// Number of its values that the kind's definition does not allow.
+    /// Number of values that the kind's definition does not allow.
     package var misfits: Int
     package var changedAt: Timestamp
-    /// Whether it is new, or back after it had been removed, maybe within the batch: it counts as placed anew.
+    /// Whether it is new, or back after a removal (maybe within the batch), and counts as placed anew.
     package var isBack: Bool
 
     package init(
@@ -25,18 +25,9 @@ package struct WidgetWrite: Sendable {
         environment: WidgetEnvironment, configuration: String? = nil, misfits: Int = 0,
         changedAt: Timestamp, isBack: Bool = false
     ) {
-        self.appID = appID
-        self.id = id
-        self.kindID = kindID
-        self.family = family
-        self.timelineID = timelineID
-        self.user = user
-        self.device = device
-        self.environment = environment
-        self.configuration = configuration
-        self.misfits = misfits
-        self.changedAt = changedAt
-        self.isBack = isBack
+        (self.appID, self.id, self.kindID, self.family) = (appID, id, kindID, family)
+        (self.timelineID, self.user, self.device, self.environment) = (timelineID, user, device, environment)
+        (self.configuration, self.misfits, self.changedAt, self.isBack) = (configuration, misfits, changedAt, isBack)
     }
 
     fileprivate static let input = InputColumns<WidgetWrite>([
@@ -90,19 +81,18 @@ private let deleteUnplacedWidgetsSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Writes widgets that the transaction found absent, tombstones of those that were removed before they were placed among
-    /// them. If one has appeared since, the transaction fails as a serialization failure (SQLSTATE 40001) and is to be tried
-    /// again as a whole.
+    /// Inserts widgets that the transaction found absent, and tombstones of widgets removed before their placement. If
+    /// one exists by now, the transaction fails with a serialization failure (SQLSTATE 40001) and has to be retried.
     package static func insertWidgets(_ writes: [WidgetWrite]) -> PostgresQuery<Void> {
         PostgresQuery(insertWidgetsSQL, binding: WidgetWrite.input.parameters(writes))
     }
 
-    /// Writes widgets whose rows the transaction has read and locked.
+    /// Updates widgets that the transaction has read and locked.
     package static func updateWidgets(_ writes: [WidgetWrite]) -> PostgresQuery<Void> {
         PostgresQuery(updateWidgetsSQL, binding: WidgetWrite.input.parameters(writes))
     }
 
-    /// Deletes a chunk of the tombstones of widgets that were never placed and that are old, or more than are kept of an app.
+    /// Deletes a chunk of the tombstones of never placed widgets that are old or exceed an app's limit.
     package static func deleteUnplacedWidgets(olderThan age: Duration, keeping count: Int, limit: Int) -> PostgresQuery<
         Void
     > {
