@@ -43,7 +43,7 @@ struct KindsTests {
         }
     }
 
-    @Test("A change of the timelines' identity tells how many move, and records the move")
+    @Test("A change of the identity returns the number of moves and records the move")
     func identity() async throws {
         try await withStore { store in
             try await store.place([.test("w1", kind: "DueDate"), .test("w2", user: "u2", kind: "DueDate")])

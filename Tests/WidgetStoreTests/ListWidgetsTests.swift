@@ -67,7 +67,7 @@ struct ListWidgetsTests {
         ]
     }()
 
-    @Test("Every filter finds what it should, in id order, with the configuration that the person chose")
+    @Test("Every filter finds its widgets in id order, with the person's configuration")
     func filters() async throws {
         try await withStore { store in
             try await store.place([

@@ -6,38 +6,7 @@ import WidgetStore
 
 @Suite("Moving widgets to timelines of another identity", .timeLimit(.patience))
 struct MoveTests {
-    /// Applies a change and answers the kind's row id.
-    private func change(
-        _ store: TestStore, _ kind: String = "Purchases", _ change: (inout KindDefinition) -> Void
-    ) async throws -> Int32 {
-        try await store.apply(try await store.changing(kind, change))
-        let directory = try await store.directory()
-        return try #require(directory.apps[TestKinds.app].flatMap { directory.kind(kind, of: $0) }).id
-    }
-
-    /// Moves until nothing is left to be moved now; answers how many chunks that took.
-    @discardableResult
-    private func moveAll(
-        _ kindID: Int32, _ store: TestStore, limit: Int = 100, settling: Duration = .zero
-    ) async throws -> Int {
-        var chunks = 0
-        while try await store.store.changeChunk(kindID: kindID, limit: limit, settling: settling) != nil {
-            chunks += 1
-            try #require(chunks < 1_000, "it ends")
-        }
-        return chunks
-    }
-
-    private func moves(_ store: TestStore) async throws -> Int {
-        try await store.integer("SELECT count(*) FROM kind_change WHERE NOT retires")
-    }
-
-    private func shown(_ widget: String, _ store: TestStore) async throws -> TimelineDetail {
-        let id = try #require(try await store.widget(widget)?.timelineID)
-        return try #require(try await store.timeline(id))
-    }
-
-    @Test("Timelines of each user become one that all share, and back again")
+    @Test("Per-user timelines become one shared timeline, and back again")
     func sharing() async throws {
         try await withStore { store in
             let placements: [WidgetPlacement] = (0..<12).map {
@@ -45,12 +14,12 @@ struct MoveTests {
             }
             let before = try await store.place(placements)
             try await store.settle()
-            let kindID = try await change(store) { $0.sharing = .shared }
-            try await moveAll(kindID, store, limit: 5)
+            let kindID = try await store.change { $0.sharing = .shared }
+            try await store.moveAll(kindID, limit: 5)
             let details = try await store.pool.query(.listWidgets(WidgetFilter(app: TestKinds.app), limit: 100))
             #expect(details.count == 12 && Set(details.compactMap(\.timelineID)).count == 2)
             for widget in details {
-                let timeline = try await shown(widget.id, store)
+                let timeline = try await store.shown(widget.id)
                 let row = timeline.timeline
                 #expect(row.user == nil && row.configuration.canonical == widget.configuration)
                 #expect(row.configuration.canonical == #"{"card":"c\#((Int(widget.id.dropFirst()) ?? 0) % 2)"}"#)
@@ -58,10 +27,10 @@ struct MoveTests {
                 #expect(row.locale == "en-GB" && row.family == .systemSmall)
             }
             for id in before { #expect(try await store.timeline(id)?.timeline.state.isOrphaned == true) }
-            #expect(try await moves(store) == 0)
+            #expect(try await store.moves() == 0)
 
-            _ = try await change(store) { $0.sharing = .perUser }
-            try await moveAll(kindID, store, limit: 5)
+            _ = try await store.change { $0.sharing = .perUser }
+            try await store.moveAll(kindID, limit: 5)
             let back = try await store.pool.query(.listWidgets(WidgetFilter(app: TestKinds.app), limit: 100))
             #expect(Set(back.compactMap(\.timelineID)) == Set(before))
             for id in before { #expect(try await store.timeline(id)?.timeline.state.isOrphaned == false) }
@@ -75,8 +44,8 @@ struct MoveTests {
         ] as [(KindVariation, KindVariation)])
     func variations(_ old: KindVariation, _ new: KindVariation) async throws {
         try await withStore { store in
-            let kindID = try await change(store) { $0.variesBy = old }
-            try await moveAll(kindID, store)
+            let kindID = try await store.change { $0.variesBy = old }
+            try await store.moveAll(kindID)
             let environments = [("en-GB", "Europe/London"), ("de-DE", "Europe/Berlin"), ("de-DE", "Europe/Vienna")]
             var placements: [WidgetPlacement] = []
             for (index, (locale, timeZone)) in environments.enumerated() {
@@ -88,8 +57,8 @@ struct MoveTests {
                 }
             }
             try await store.place(placements)
-            _ = try await change(store) { $0.variesBy = new }
-            try await moveAll(kindID, store, limit: 4)
+            _ = try await store.change { $0.variesBy = new }
+            try await store.moveAll(kindID, limit: 4)
             let definition = try #require(try await store.pool.query(.listKinds(id: kindID)).first).definition
             let expected = Set(
                 placements.map { placement in
@@ -111,7 +80,7 @@ struct MoveTests {
     func chunks() async throws {
         try await withStore { store in
             try await store.place((0..<25).map { .test("w\($0)", user: "u\($0)", kind: "Weather") })
-            let kindID = try await change(store, "Weather") { $0.sharing = .perUser }
+            let kindID = try await store.change("Weather") { $0.sharing = .perUser }
             var moved = 0
             while moved < 25 {
                 let chunk = try #require(
@@ -121,7 +90,7 @@ struct MoveTests {
                 let old = try await store.integer("SELECT count(*) FROM timeline WHERE orphaned")
                 #expect(old == (moved < 25 ? 0 : 1), "it is read until the last has moved")
             }
-            try await moveAll(kindID, store)
+            try await store.moveAll(kindID)
             #expect(try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 25)
             #expect(try await store.integer("SELECT count(*) FROM timeline WHERE orphaned") == 1)
         }
@@ -131,7 +100,7 @@ struct MoveTests {
     func crash() async throws {
         try await withStore { store in
             try await store.place((0..<20).map { .test("w\($0)", user: "u\($0)") })
-            let kindID = try await change(store) { $0.variesBy = [] }
+            let kindID = try await store.change { $0.variesBy = [] }
             _ = try await store.store.changeChunk(kindID: kindID, limit: 5, settling: .zero)
             let before = try await store.pool.query(.listMoves())
             #expect(before[0].moved == 5 && before[0].passProgress > 0)
@@ -157,7 +126,7 @@ struct MoveTests {
                 }
             }
             #expect(try await store.pool.query(.listMoves()) == before)
-            try await moveAll(kindID, store, limit: 5)
+            try await store.moveAll(kindID, limit: 5)
             #expect(try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 20)
             #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 20)
         }
@@ -168,8 +137,8 @@ struct MoveTests {
         try await withStore { store in
             let old = try await store.directory()
             try await store.place((0..<10).map { .test("w\($0)", user: "u\($0)") })
-            let kindID = try await change(store) { $0.variesBy = [.family] }
-            try await moveAll(kindID, store, settling: .seconds(3_600))
+            let kindID = try await store.change { $0.variesBy = [.family] }
+            try await store.moveAll(kindID, settling: .seconds(3_600))
             let waiting = try #require(try await store.pool.query(.listMoves()).first)
             #expect(waiting.movedInAll == 10 && waiting.moved == 0)
             #expect(waiting.passBeginsAt == waiting.startedAt + .seconds(3_600))
@@ -182,9 +151,9 @@ struct MoveTests {
                 "UPDATE kind_change SET started_at = started_at - interval '2 h', pass_begins_at = pass_begins_at - interval '2 h'"
             )
             #expect(try await store.pool.query(.kindsToChange(maximumLists: 10)) == [kindID])
-            try await moveAll(kindID, store, settling: .seconds(3_600))
-            #expect(try await shown("late", store).timeline.locale == nil)
-            #expect(try await moves(store) == 0)
+            try await store.moveAll(kindID, settling: .seconds(3_600))
+            #expect(try await store.shown("late").timeline.locale == nil)
+            #expect(try await store.moves() == 0)
         }
     }
 
@@ -192,12 +161,12 @@ struct MoveTests {
     func changedAgain() async throws {
         try await withStore { store in
             let before = try await store.place((0..<10).map { .test("w\($0)", user: "u\($0)") })
-            let kindID = try await change(store) { $0.variesBy = [] }
+            let kindID = try await store.change { $0.variesBy = [] }
             _ = try await store.store.changeChunk(kindID: kindID, limit: 4, settling: .zero)
-            _ = try await change(store) { $0.variesBy = .all }
+            _ = try await store.change { $0.variesBy = .all }
             let move = try #require(try await store.pool.query(.listMoves()).first)
             #expect(move.passProgress == 0 && move.movedInAll == 0)
-            try await moveAll(kindID, store)
+            try await store.moveAll(kindID)
             let widgets = try await store.pool.query(.listWidgets(WidgetFilter(app: TestKinds.app), limit: 100))
             #expect(Set(widgets.compactMap(\.timelineID)) == Set(before))
         }
@@ -205,12 +174,12 @@ struct MoveTests {
 
     // MARK: Meanwhile
 
-    @Test("What an event does to a widget before the chunk has it is not overwritten", arguments: [true, false])
+    @Test("A chunk does not overwrite an earlier event of its widget", arguments: [true, false])
     func eventFirst(isConfigured: Bool) async throws {
         try await withStore { store in
             let old = try await store.directory()
             try await store.place([.test("w1"), .test("w2", user: "u2")])
-            let kindID = try await change(store) { $0.variesBy = [] }
+            let kindID = try await store.change { $0.variesBy = [] }
             try await withThrowingTaskGroup(of: Void.self) { group in
                 try await store.configure(
                     "w1", isConfigured ? #"{"card":"new"}"# : nil, at: Timestamp(microseconds: 9), known: old
@@ -220,11 +189,11 @@ struct MoveTests {
                 }
                 try await group.waitForAll()
             }
-            try await moveAll(kindID, store)
+            try await store.moveAll(kindID)
             let widget = try #require(try await store.widget("w1"))
             #expect(widget.changedAt == Timestamp(microseconds: 9))
             if isConfigured {
-                let timeline = try await shown("w1", store)
+                let timeline = try await store.shown("w1")
                 #expect(
                     timeline.timeline.configuration.canonical == #"{"card":"new"}"# && timeline.timeline.locale == nil)
             } else {
@@ -240,7 +209,7 @@ struct MoveTests {
     func chunkFirst(isConfigured: Bool) async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
-            let kindID = try await change(store) { $0.variesBy = [] }
+            let kindID = try await store.change { $0.variesBy = [] }
             let known = try await store.directory()
             try await withThrowingTaskGroup(of: Void.self) { group in
                 try await store.pool.withTransaction { connection in
@@ -257,9 +226,9 @@ struct MoveTests {
                 }
                 try await group.waitForAll()
             }
-            try await moveAll(kindID, store)
+            try await store.moveAll(kindID)
             if isConfigured {
-                let timeline = try await shown("w1", store)
+                let timeline = try await store.shown("w1")
                 #expect(
                     timeline.timeline.configuration.canonical == #"{"card":"new"}"# && timeline.timeline.locale == nil)
             } else {
@@ -268,7 +237,7 @@ struct MoveTests {
             #expect(
                 try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned")
                     == (isConfigured ? 1 : 0))
-            #expect(try await moves(store) == 0)
+            #expect(try await store.moves() == 0)
         }
     }
 
@@ -278,7 +247,7 @@ struct MoveTests {
             let old = try await store.directory()
             let id = try await store.place([.test("w1")])[0]
             let row = try await store.row(of: id)
-            let kindID = try await change(store) { $0.variesBy = [] }
+            let kindID = try await store.change { $0.variesBy = [] }
             try await withThrowingTaskGroup(of: Void.self) { group in
                 try await store.pool.withTransaction { connection in
                     try await connection.simple("SELECT FROM timeline WHERE identity = '\(id)' FOR NO KEY UPDATE")
@@ -298,7 +267,7 @@ struct MoveTests {
                 try await group.waitForAll()
             }
             #expect(try await store.timeline(id)?.timeline.state.isOrphaned == false)
-            try await moveAll(kindID, store)
+            try await store.moveAll(kindID)
             #expect(try await store.timeline(id)?.timeline.state.isOrphaned == true)
             #expect(try await store.widget("late")?.timelineID == store.widget("w1")?.timelineID)
         }
@@ -307,14 +276,14 @@ struct MoveTests {
     @Test("Retiring the kind ends its move; a retired kind that comes back otherwise is moved")
     func retired() async throws {
         try await withStore { store in
-            let kindID = try await change(store) { $0.variesBy = [] }
-            #expect(try await moves(store) == 1)
+            let kindID = try await store.change { $0.variesBy = [] }
+            #expect(try await store.moves() == 1)
             _ = try await store.store.retire(app: TestKinds.app, kind: "Purchases")
-            #expect(try await moves(store) == 0)
+            #expect(try await store.moves() == 0)
             #expect(try await store.store.changeChunk(kindID: kindID, limit: 10, settling: .zero)?.isEnd == true)
             #expect(try await store.store.changeChunk(kindID: kindID, limit: 10, settling: .zero) == nil)
             try await store.apply(TestKinds.apps())
-            #expect(try await moves(store) == 1, "a process may still place by what it was")
+            #expect(try await store.moves() == 1, "a process may still place by what it was")
         }
     }
 
@@ -322,13 +291,13 @@ struct MoveTests {
     func importing() async throws {
         try await withStore { store in
             let old = try await store.directory()
-            _ = try await change(store) { $0.variesBy = [] }
+            _ = try await store.change { $0.variesBy = [] }
             let app = try #require(old.apps[TestKinds.app])
             let kind = try #require(old.kind("Purchases", of: app))
             _ = try await store.store.importWidgets([
                 ImportedWidget(placement: .test("w1"), kind: kind, time: Timestamp(microseconds: 1))
             ])
-            #expect(try await shown("w1", store).timeline.locale == nil)
+            #expect(try await store.shown("w1").timeline.locale == nil)
         }
     }
 }

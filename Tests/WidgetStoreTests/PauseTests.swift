@@ -7,7 +7,7 @@ import WidgetStore
 
 @Suite("Pausing apps and kinds", .timeLimit(.patience))
 struct PauseTests {
-    @Test("Pausing is repeatable, keeps its first time, and names what is not there")
+    @Test("Pausing is idempotent, keeps its first time, and reports a missing app or kind")
     func repeatable() async throws {
         try await withStore { store in
             let first = try #require(try await store.store.pause(app: TestKinds.app, kind: "Purchases"))

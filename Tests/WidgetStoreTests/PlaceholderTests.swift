@@ -68,7 +68,7 @@ struct PlaceholderTests {
         }
     }
 
-    @Test("What an expired lease brings is dropped; a failure keeps what is stored and waits, whoever asks")
+    @Test("Results of expired leases are dropped; a failure keeps the stored content and backs off")
     func leases() async throws {
         try await withStore { store in
             let kind = try await kind("Purchases", store)
@@ -93,7 +93,7 @@ struct PlaceholderTests {
         }
     }
 
-    @Test("Paused and retired kinds are left alone", arguments: ["kind", "app", "retired"])
+    @Test("Placeholders of paused and retired kinds are not fetched", arguments: ["kind", "app", "retired"])
     func paused(what: String) async throws {
         try await withStore { store in
             let kind = try await kind("Purchases", store)
@@ -107,7 +107,7 @@ struct PlaceholderTests {
         }
     }
 
-    @Test("A kind has no more than its limit; what nobody asks for any more makes room")
+    @Test("A kind has a limited number of placeholders; expired ones make room")
     func bounded() async throws {
         try await withStore { store in
             let kind = try await kind("Purchases", store)

@@ -6,7 +6,7 @@ import WidgetStore
 
 @Suite("Reading widgets for their lifecycle", .timeLimit(.patience))
 struct ReadWidgetsTests {
-    @Test("A widget that another transaction moves meanwhile is read with its new configuration")
+    @Test("A widget moved by a concurrent transaction is read with its new configuration")
     func movedMeanwhile() async throws {
         try await withStore { store in
             let old = try await store.place([.test("w1", configuration: #"{"card":"acme"}"#)])[0]

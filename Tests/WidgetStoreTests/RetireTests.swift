@@ -73,7 +73,7 @@ struct RetireTests {
         }
     }
 
-    @Test("A kind lives again only when nothing of it is left; generations go on where they were")
+    @Test("A retired kind is restored only without remaining timelines; its generations continue")
     func again() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -104,7 +104,7 @@ struct RetireTests {
         }
     }
 
-    @Test("What a process places that does not know yet is found and removed")
+    @Test("Widgets placed by a process with an old directory are found and removed")
     func stragglers() async throws {
         try await withStore { store in
             let old = try await store.directory()
@@ -195,7 +195,7 @@ struct RetireTests {
         }
     }
 
-    @Test("Two processes do not work on one kind at a time; a paused one is left alone")
+    @Test("Two processes never change one kind at a time, and none changes a paused kind")
     func exclusive() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])

@@ -54,7 +54,7 @@ struct SnapshotTests {
         }
     }
 
-    @Test("It goes with the timeline that is collected, and with the user who is erased")
+    @Test("A snapshot is deleted with its collected timeline and its erased user")
     func goes() async throws {
         try await withStore { store in
             let ids = try await store.place([

@@ -138,3 +138,31 @@ extension TestStore {
             microseconds: Int64(try await integer("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")))
     }
 }
+
+/// Changes of kinds, and the moves of their widgets.
+extension TestStore {
+    /// Applies a change of a kind and returns the kind's row id.
+    func change(_ kind: String = "Purchases", _ change: (inout KindDefinition) -> Void) async throws -> Int32 {
+        try await apply(try await changing(kind, change))
+        let directory = try await directory()
+        return try #require(directory.apps[TestKinds.app].flatMap { directory.kind(kind, of: $0) }).id
+    }
+
+    /// Moves widgets until nothing is left to move now.
+    func moveAll(_ kindID: Int32, limit: Int = 100, settling: Duration = .zero) async throws {
+        var chunks = 0
+        while try await store.changeChunk(kindID: kindID, limit: limit, settling: settling) != nil {
+            chunks += 1
+            try #require(chunks < 1_000, "it ends")
+        }
+    }
+
+    /// Number of moves under way.
+    func moves() async throws -> Int { try await integer("SELECT count(*) FROM kind_change WHERE NOT retires") }
+
+    /// The timeline that a widget shows.
+    func shown(_ widget: String) async throws -> TimelineDetail {
+        let id = try #require(try await self.widget(widget)?.timelineID)
+        return try #require(try await timeline(id))
+    }
+}

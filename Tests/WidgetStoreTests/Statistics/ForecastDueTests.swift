@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("What is scheduled", .timeLimit(.patience))
+@Suite("Forecast of scheduled reloads", .timeLimit(.patience))
 struct ForecastDueTests {
     /// Places a widget whose timeline is listed then (SQL), in a lane.
     private func schedule(
@@ -22,7 +22,7 @@ struct ForecastDueTests {
         if let set { try await store.sql("UPDATE \(set) = (SELECT id FROM timeline WHERE identity = '\(id)')") }
     }
 
-    @Test("by kind and hour, over all lanes, up to the end of the window; what is overdue is due now")
+    @Test("Counts by kind and hour, over all lanes, up to the end of the window; overdue timelines are due now")
     func hours() async throws {
         try await withStore { store in
             let hour = "date_trunc('hour', now(), 'UTC')"
@@ -59,7 +59,7 @@ struct ForecastDueTests {
         }
     }
 
-    @Test("what is leased is told apart, until its lease is over; what is collected is no reload; paused and retired")
+    @Test("Leased timelines are separate until the end of the lease; orphaned, paused and retired ones are distinct")
     func apart() async throws {
         try await withStore { store in
             func lease(_ end: String) -> String {

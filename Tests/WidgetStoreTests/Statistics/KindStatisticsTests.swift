@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("What is counted of kinds", .timeLimit(.patience))
+@Suite("Counts of kinds", .timeLimit(.patience))
 struct KindStatisticsTests {
     private func kindID(_ kind: String, app: String = TestKinds.app, _ store: TestStore) async throws -> Int32 {
         let directory = try await store.directory()

@@ -65,7 +65,7 @@ struct SweepTests {
         }
     }
 
-    @Test("The walk lists what is behind, in chunks, while the backlog is below its limit; no row is written")
+    @Test("The walk lists outdated timelines in chunks while the backlog is below its limit, and writes no row")
     func walked() async throws {
         try await withStore { store in
             let ids = try await store.place((0..<5).map { .test("w\($0)", user: "u\($0)") })
@@ -181,7 +181,7 @@ struct SweepTests {
         }
     }
 
-    @Test("A reload of everyone that match is marked in chunks, equal waiting ones once")
+    @Test("A matching reload of everyone is marked in chunks, equal waiting ones once")
     func matching() async throws {
         try await withStore { store in
             let ids = try await store.place(
@@ -209,7 +209,7 @@ struct SweepTests {
 
 @Suite("The audit of appointments", .timeLimit(.patience))
 struct AuditTests {
-    @Test("A row with something to do and no list is found, appointed and counted; others are left alone")
+    @Test("The audit appoints and counts only rows with work and no list")
     func found() async throws {
         try await withStore { store in
             let ids = try await store.place((0..<4).map { .test("w\($0)", user: "u\($0)") })
@@ -235,7 +235,7 @@ struct AuditTests {
         }
     }
 
-    @Test("A reload of everyone that is not swept yet is no finding; one without sweep and lists is")
+    @Test("A generation ahead is a finding only without a sweep and lists")
     func everyone() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])

@@ -7,7 +7,7 @@ import WidgetStore
 
 @Suite("Targeted requests mark timelines", .timeLimit(.patience))
 struct MarkTests {
-    @Test("A push to a user marks that user's timelines of the kind, and nobody else's")
+    @Test("A push to a user marks only that user's timelines of the kind")
     func user() async throws {
         try await withStore { store in
             let ids = try await store.place([
@@ -49,7 +49,7 @@ struct MarkTests {
         }
     }
 
-    @Test("Audiences of several sorts: each its own timelines, each timeline once, the best lane, the last cause")
+    @Test("Several audiences mark each timeline once, with the best lane and the last cause")
     func severalSorts() async throws {
         try await withStore { store in
             let ids = try await store.place([

@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Placing widgets and collecting what no widget shows", .timeLimit(.patience))
+@Suite("Placing widgets and collecting orphaned timelines", .timeLimit(.patience))
 struct PlacementTests {
     @Test("The last widget's removal orphans once, in the bulk lane, also when two are removed at once")
     func twoRemovals() async throws {
@@ -52,7 +52,7 @@ struct PlacementTests {
         }
     }
 
-    @Test("Rows that somebody else has locked are not collected; a widget placed meanwhile is seen")
+    @Test("Locked rows are not collected, and neither are rows with a new widget")
     func locked() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]

@@ -4,9 +4,9 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Storing what was fetched, and ending a look", .timeLimit(.patience))
+@Suite("Storing content and ending looks", .timeLimit(.patience))
 struct StoreTests {
-    @Test("A store renders what was captured and appoints the policy's time")
+    @Test("A store serves the captured requests and appoints the policy's time")
     func stored() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -60,7 +60,7 @@ struct StoreTests {
         }
     }
 
-    @Test("A row that was stored since the claim is left alone")
+    @Test("A row stored since the claim is not overwritten")
     func revisionMoved() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -84,7 +84,7 @@ struct StoreTests {
         }
     }
 
-    @Test("Nothing to do ends the appointment; what waits is appointed for that time")
+    @Test("A look without work ends the appointment; a deferral appoints its time")
     func settled() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -128,7 +128,7 @@ struct StoreTests {
         }
     }
 
-    @Test("It sleeps only if nobody asked, nobody looked and no widget was placed since the decision")
+    @Test("A timeline sleeps only without a request, view or placement since the decision")
     func asleep() async throws {
         for change in ["nothing", "mark", "view", "placement"] {
             let lane = change == "placement" ? ReloadLane.interactive : .scheduled
@@ -185,7 +185,7 @@ struct StoreTests {
         }
     }
 
-    @Test("Stored content that is not what was published last is told, with its revision")
+    @Test("The comparison returns stored content that differs from the last message")
     func compared() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])

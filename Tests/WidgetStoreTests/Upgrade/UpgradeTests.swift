@@ -13,7 +13,7 @@ struct UpgradeTests {
         StoreMigrations.all.map { PostgresMigration.leastKnown(by: $0.name, version: $0.version) }.max() ?? 0
     }
 
-    @Test("what a release before says to the database is still understood at the newest migration")
+    @Test("Statements of earlier releases work at the newest migration")
     func statementsOfBefore() async throws {
         if ProcessInfo.processInfo.environment["FRESHET_TEST_RECORD_STATEMENTS"] != nil {
             try StatementRecord.current.write()
@@ -52,7 +52,7 @@ struct UpgradeTests {
         }
     }
 
-    @Test("each migration only adds, or says in its name who can do without what it takes away")
+    @Test("Each migration only adds, or names the release that does without the removed parts")
     func migrationsOnlyAdd() throws {
         let released = try StatementRecord.all().first?.level ?? StoreMigrations.all.count
         for migration in StoreMigrations.all where migration.version > released {
@@ -77,7 +77,7 @@ struct UpgradeTests {
         #expect((Self.takesAway(sql) == nil) == isAddition)
     }
 
-    @Test("at the level before, the newest binary says what is missing; then it finds it and is satisfied")
+    @Test("The newest binary reports missing migrations until they are applied")
     func levelBefore() async throws {
         let all = StoreMigrations.all
         try await withDatabase { database in
