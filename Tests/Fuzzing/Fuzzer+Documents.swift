@@ -90,7 +90,7 @@ extension Fuzzer {
         }
         let manifest: Manifest
         do throws(ManifestError) {
-            manifest = try Manifest.read(text: text, file: "fuzz.yaml", environment: nil)
+            manifest = try Manifest.read(text: text, file: "fuzz.yaml", environment: [:])
         } catch {
             try Self.check(error, of: text)
             return FuzzOutcome(refused: bytes.count, as: "refused")

@@ -1,4 +1,6 @@
+import Dispatch
 import Foundation
+import WidgetAPI
 
 package enum BoundedFile {
     /// Error of a file that cannot be read, with its path.
@@ -34,7 +36,17 @@ package enum BoundedFile {
         return Array(data)
     }
 
-    private static func reason(_ error: any Error) -> String {
+    /// The content of a JWKS file, read on a thread that may block.
+    package static func keys(path: String) async throws -> [UInt8] {
+        try await withCheckedThrowingContinuation { continuation in
+            DispatchQueue.global().async {
+                continuation.resume(with: Result { try bytes(path: path, maximumBytes: TokenKeys.maximumBytes) })
+            }
+        }
+    }
+
+    /// Reason of an error of Foundation's files, without a path.
+    package static func reason(_ error: any Error) -> String {
         switch (error as? CocoaError)?.code {
         case .fileNoSuchFile?, .fileReadNoSuchFile?: return "there is no such file"
         case .fileReadNoPermission?: return "permission denied"

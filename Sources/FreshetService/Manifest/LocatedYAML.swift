@@ -1,8 +1,11 @@
 package import WidgetModel
 import Yams
 
-/// Reads YAML text into located values, with limits on size, depth and number of values.
-enum LocatedYAML {
+/// A YAML document as JSON, with the places of its values for error messages.
+///
+/// Of plain scalars only `true`, `false`, `null` and the numbers of JSON are not strings (`yes` is one); keys are strings,
+/// and aliases are expanded.
+struct LocatedYAML {
     /// Largest file that is read: 4 MiB.
     static let maximumBytes = 4 * 1024 * 1024
     /// Deepest nesting of lists and mappings.
@@ -10,33 +13,29 @@ enum LocatedYAML {
     /// Most values in a file with its aliases expanded.
     static let maximumValues = 200_000
 
-    /// Documents and problems of a text.
-    struct Outcome: Sendable {
-        var documents: [LocatedValue] = []
-        var problems: [FileProblem] = []
-    }
+    let json: JSONValue
+    private let root: Node
 
     /// Reads every document of `text`; `file` is the name in problems. A syntax error ends the reading.
-    static func read(_ text: String, file: String) -> Outcome {
-        var outcome = Outcome()
+    static func read(_ text: String, file: String) -> (documents: [LocatedYAML], problems: [FileProblem]) {
         guard text.utf8.count <= maximumBytes else {
-            outcome.problems.append(
-                FileProblem(
-                    file: file, message: "the file has \(text.utf8.count) bytes",
-                    expectation: "at most \(maximumBytes)"))
-            return outcome
+            let problem = FileProblem(
+                file: file, message: "the file has \(text.utf8.count) bytes", expectation: "at most \(maximumBytes)")
+            return ([], [problem])
         }
+        var documents: [LocatedYAML] = []
         var converter = NodeConverter(file: file)
         do {
             let parser = try Yams.Parser(yaml: padded(text))
             while let node = try parser.nextRoot() {
-                if let document = converter.convert(node) { outcome.documents.append(document) }
+                if let json = converter.convert(node, path: "", depth: 0) {
+                    documents.append(LocatedYAML(json: json, root: node))
+                }
             }
         } catch {
             converter.problems.append(problem(error, file: file))
         }
-        outcome.problems = converter.problems
-        return outcome
+        return (documents, converter.problems)
     }
 
     /// The text with a line end and at least 64 bytes.
@@ -50,16 +49,15 @@ enum LocatedYAML {
 
     private static func problem(_ error: any Error, file: String) -> FileProblem {
         var problem = FileProblem(file: file, message: "the file is not valid YAML")
-        guard let error = error as? YamlError else { return problem }
-        switch error {
-        case .scanner(let context, let message, let mark, _), .parser(let context, let message, let mark, _),
-            .composer(let context, let message, let mark, _):
+        switch error as? YamlError {
+        case .scanner(let context, let message, let mark, _)?, .parser(let context, let message, let mark, _)?,
+            .composer(let context, let message, let mark, _)?:
             problem.mark = SourceMark(line: mark.line, column: mark.column)
             let situation = (context?.text).map { " \($0)" } ?? ""
             problem.message = "invalid YAML\(situation): \(message)"
-        case .reader(let message, let offset, _, _):
+        case .reader(let message, let offset, _, _)?:
             problem.message = "invalid YAML: \(message)" + (offset.map { " at byte \($0)" } ?? "")
-        case .duplicatedKeysInMapping(let keys, let context):
+        case .duplicatedKeysInMapping(let keys, let context)?:
             problem.mark = SourceMark(line: context.mark.line, column: context.mark.column)
             let names = keys.sorted().map { Text.quoted($0) }.joined(separator: ", ")
             problem.message = "duplicate key \(names)"
@@ -68,6 +66,71 @@ enum LocatedYAML {
             break
         }
         return problem
+    }
+
+    /// Places of a member or item and of its value, and its path as YAML users write it, such as `kinds[1].maxBatch`.
+    /// If there is none, the places are those of the innermost value on the way to it.
+    func place(of tokens: [String]) -> (key: SourceMark, value: SourceMark, path: String) {
+        var node: Node? = root
+        var (key, value, path) = (SourceMark(root), SourceMark(root), "")
+        for token in tokens {
+            switch node {
+            case .sequence(let items)?:
+                path += "[\(token)]"
+                node = Int(token).flatMap { items.indices.contains($0) ? items[$0] : nil }
+                if let node { (key, value) = (SourceMark(node), SourceMark(node)) }
+            case .mapping(let members)?:
+                path += path.isEmpty ? token : ".\(token)"
+                let member = members.first { $0.key.scalar?.string == token }
+                node = member?.value
+                if let member { (key, value) = (SourceMark(member.key), SourceMark(member.value)) }
+            default:
+                path += ".\(token)"
+                node = nil
+            }
+        }
+        return (key, value, path)
+    }
+}
+
+/// A place in a text file; lines and columns start from 1, columns count Unicode scalars.
+package struct SourceMark: Hashable, Comparable, Sendable {
+    package var line: Int
+    var column: Int
+
+    package static func < (left: SourceMark, right: SourceMark) -> Bool {
+        (left.line, left.column) < (right.line, right.column)
+    }
+}
+
+extension SourceMark {
+    fileprivate init(_ node: Node) {
+        self.init(line: node.mark?.line ?? 1, column: node.mark?.column ?? 1)
+    }
+}
+
+/// An error in a file, with its place.
+package struct FileProblem: Error, Hashable, Sendable, CustomStringConvertible {
+    var file: String
+    /// Nil for the file as a whole.
+    package var mark: SourceMark?
+    /// `kinds[1].maxBatch`; empty for the document itself.
+    var path = ""
+    package var message: String
+    var expectation: String?
+
+    /// `kinds.yaml:12:15: kinds[1].maxBatch: 0 is out of range; expected 1 to 1000`
+    package var description: String {
+        let place = mark.map { ":\($0.line):\($0.column)" } ?? ""
+        return "\(file)\(place): \(path.isEmpty ? "" : path + ": ")\(message)"
+            + (expectation.map { "; expected \($0)" } ?? "")
+    }
+
+    package var json: JSONValue {
+        [
+            "file": .string(file), "line": .count(mark?.line), "column": .count(mark?.column), "path": .string(path),
+            "message": .string(message), "expected": .text(expectation),
+        ]
     }
 }
 
@@ -91,122 +154,103 @@ package enum YAMLText {
     }
 }
 
-/// Turns Yams' nodes into located values.
+/// Turns Yams' nodes into JSON, and collects errors.
 ///
 /// Yams shares aliased nodes, so values are counted while they are expanded.
 private struct NodeConverter {
     let file: String
     var problems: [FileProblem] = []
     var values = 0
-    var isExhausted = false
 
-    mutating func convert(_ node: Node) -> LocatedValue? {
-        convert(node, path: "", depth: 0)
-    }
-
-    private mutating func convert(_ node: Node, path: String, depth: Int) -> LocatedValue? {
-        guard !isExhausted else { return nil }
-        let mark = node.mark.map { SourceMark(line: $0.line, column: $0.column) } ?? SourceMark(line: 1, column: 1)
+    mutating func convert(_ node: Node, path: String, depth: Int) -> JSONValue? {
+        guard values <= LocatedYAML.maximumValues else { return nil }
         values += 1
         guard values <= LocatedYAML.maximumValues else {
-            isExhausted = true
-            report(mark, path, "too many values once the aliases are expanded", "at most \(LocatedYAML.maximumValues)")
+            report(
+                node, path, "too many values once the aliases are expanded", "at most \(LocatedYAML.maximumValues)")
             return nil
         }
         guard depth <= LocatedYAML.maximumDepth else {
-            report(mark, path, "nested too deeply", "at most \(LocatedYAML.maximumDepth) levels")
+            report(node, path, "nested too deeply", "at most \(LocatedYAML.maximumDepth) levels")
             return nil
         }
         switch node {
-        case .scalar(let scalar):
-            return convert(scalar, node: node, mark: mark, path: path)
+        case .scalar(let scalar): return convert(scalar, node, path)
         case .sequence(let sequence):
-            guard checkTag(node, is: .seq, mark: mark, path: path) else { return nil }
-            var items: [LocatedValue] = []
+            guard hasTag(node, .seq, path) else { return nil }
+            var items: [JSONValue] = []
             for (index, item) in sequence.enumerated() {
                 if let item = convert(item, path: "\(path)[\(index)]", depth: depth + 1) { items.append(item) }
             }
-            return LocatedValue(mark: mark, content: .sequence(items))
+            return .array(items)
         case .mapping(let mapping):
-            guard checkTag(node, is: .map, mark: mark, path: path) else { return nil }
-            return convert(mapping, mark: mark, path: path, depth: depth)
+            guard hasTag(node, .map, path) else { return nil }
+            return convert(mapping, path: path, depth: depth)
         case .alias:
-            report(mark, path, "an unresolved alias", nil)
+            report(node, path, "an unresolved alias")
             return nil
         }
     }
 
-    private mutating func convert(
-        _ mapping: Node.Mapping, mark: SourceMark, path: String, depth: Int
-    ) -> LocatedValue? {
-        var members: [LocatedValue.Member] = []
+    private mutating func convert(_ mapping: Node.Mapping, path: String, depth: Int) -> JSONValue {
+        var members: [JSONObject.Member] = []
         var seen: Set<String> = []
         for (keyNode, valueNode) in mapping {
-            let keyMark = keyNode.mark.map { SourceMark(line: $0.line, column: $0.column) } ?? mark
-            guard case .scalar(let scalar) = keyNode else {
-                report(keyMark, path, "a key that is a list or a mapping", "a string")
+            guard let key = keyNode.scalar?.string else {
+                report(keyNode, path, "a key that is a list or a mapping", "a string")
                 continue
             }
-            let key = scalar.string
             let name = Text.containsControlCharacter(key) ? Text.quoted(key) : key
             let memberPath = path.isEmpty ? name : "\(path).\(name)"
             // Yams compares keys with their tags, so `1` and `"1"` are different keys.
             guard seen.insert(key).inserted else {
-                report(keyMark, memberPath, "duplicate key \(Text.quoted(key))", "every key once")
+                report(keyNode, memberPath, "duplicate key \(Text.quoted(key))", "every key once")
                 continue
             }
             if let value = convert(valueNode, path: memberPath, depth: depth + 1) {
-                members.append(LocatedValue.Member(key: key, keyMark: keyMark, value: value))
+                members.append(JSONObject.Member(key: key, value: value))
             }
         }
-        return LocatedValue(mark: mark, content: .mapping(members))
+        return .object(JSONObject(members))
     }
 
-    private mutating func convert(_ scalar: Node.Scalar, node: Node, mark: SourceMark, path: String) -> LocatedValue? {
-        let tag = node.tag.rawValue
-        let string = LocatedValue(mark: mark, content: .scalar(.string(scalar.string)))
-        switch Tag.Name(rawValue: tag) {
-        case .str, .nonSpecific:
-            return string
+    private mutating func convert(_ scalar: Node.Scalar, _ node: Node, _ path: String) -> JSONValue? {
+        switch Tag.Name(rawValue: node.tag.rawValue) {
         // Tags of YAML 1.1; an empty name is a scalar that Yams did not resolve.
         case .bool, .int, .float, .null, .timestamp, .merge, .value, .implicit:
-            guard scalar.style == .plain else { return string }
-            return plain(scalar.string, mark: mark, path: path)
+            guard scalar.style == .plain else { return .string(scalar.string) }
+            return plain(scalar.string, node, path)
+        case .str, .nonSpecific: return .string(scalar.string)
         default:
-            report(mark, path, "the tag \(tag) is not supported", nil)
+            report(node, path, "the tag \(node.tag.rawValue) is not supported")
             return nil
         }
     }
 
-    private mutating func plain(_ text: String, mark: SourceMark, path: String) -> LocatedValue? {
-        let value: JSONValue
+    private mutating func plain(_ text: String, _ node: Node, _ path: String) -> JSONValue? {
         switch text {
-        case "", "~", "null", "Null", "NULL": value = .null
-        case "true", "True", "TRUE": value = .bool(true)
-        case "false", "False", "FALSE": value = .bool(false)
+        case "", "~", "null", "Null", "NULL": return .null
+        case "true", "True", "TRUE": return .bool(true)
+        case "false", "False", "FALSE": return .bool(false)
         case _ where text.wholeMatch(of: /-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?/) != nil:
-            guard let number = JSONNumber(text) else {
-                report(
-                    mark, path, "\(Text.printable(text, maximum: 64)) is out of range",
-                    "a number that can be kept exactly, or a string in quotes")
-                return nil
-            }
-            value = .number(number)
-        default: value = .string(text)
+            if let number = JSONNumber(text) { return .number(number) }
+            report(
+                node, path, "\(Text.printable(text, maximum: 64)) is out of range",
+                "a number that can be kept exactly, or a string in quotes")
+            return nil
+        default: return .string(text)
         }
-        return LocatedValue(mark: mark, content: .scalar(value))
     }
 
-    private mutating func checkTag(_ node: Node, is expected: Tag.Name, mark: SourceMark, path: String) -> Bool {
+    private mutating func hasTag(_ node: Node, _ expected: Tag.Name, _ path: String) -> Bool {
         let tag = node.tag.rawValue
-        guard tag == expected.rawValue || tag.isEmpty || tag == Tag.Name.nonSpecific.rawValue else {
-            report(mark, path, "the tag \(tag) is not supported", nil)
-            return false
-        }
-        return true
+        guard tag != expected.rawValue, !tag.isEmpty, tag != Tag.Name.nonSpecific.rawValue else { return true }
+        report(node, path, "the tag \(tag) is not supported")
+        return false
     }
 
-    private mutating func report(_ mark: SourceMark, _ path: String, _ message: String, _ expectation: String?) {
-        problems.append(FileProblem(file: file, mark: mark, path: path, message: message, expectation: expectation))
+    private mutating func report(_ node: Node, _ path: String, _ message: String, _ expectation: String? = nil) {
+        problems.append(
+            FileProblem(file: file, mark: SourceMark(node), path: path, message: message, expectation: expectation))
     }
 }

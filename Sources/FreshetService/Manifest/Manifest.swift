@@ -8,8 +8,6 @@ package struct Manifest: Sendable {
 
     package struct App: Sendable {
         package var definition: AppDefinition
-        package var signingSecretReference: SigningSecretReference?
-        /// The secret; nil for none, or if secrets were not resolved.
         package var signingSecret: SigningSecret?
     }
 }
@@ -33,9 +31,8 @@ package struct ManifestError: Error, Sendable, CustomStringConvertible {
 extension Manifest {
     /// Reads and checks the manifest at `path`; blocks while it reads.
     ///
-    /// - Parameters:
-    ///   - environment: variables with signing secrets; nil leaves secrets unresolved.
-    package static func read(path: String, environment: [String: String]?) throws(ManifestError) -> Manifest {
+    /// - Parameter environment: variables with signing secrets.
+    package static func read(path: String, environment: [String: String]) throws(ManifestError) -> Manifest {
         let text: String
         do {
             text = try BoundedFile.read(path: path, maximumBytes: LocatedYAML.maximumBytes)
@@ -47,7 +44,7 @@ extension Manifest {
     }
 
     package static func read(
-        text: String, file: String, folder: String = ".", environment: [String: String]?
+        text: String, file: String, folder: String = ".", environment: [String: String]
     ) throws(ManifestError) -> Manifest {
         let yaml = LocatedYAML.read(text, file: file)
         var reader = ManifestReader(file: file, folder: folder, environment: environment)
@@ -68,95 +65,71 @@ extension Manifest {
 struct ManifestReader {
     let file: String
     let folder: String
-    let environment: [String: String]?
+    let environment: [String: String]
     private(set) var problems: [FileProblem] = []
 
     /// The apps that could be read; use them only if no problem was found.
-    mutating func apps(_ documents: [LocatedValue]) -> [Manifest.App] {
+    mutating func apps(_ documents: [LocatedYAML]) -> [Manifest.App] {
         var apps: [Manifest.App] = []
-        var marks: [String: SourceMark] = [:]
+        var lines: [String: Int] = [:]
         for document in documents {
             // A trailing `---` leaves an empty document.
-            if document.isNull, documents.count > 1 { continue }
+            if document.json == .null, documents.count > 1 { continue }
             guard let app = app(document) else { continue }
-            if let first = marks[app.definition.name] {
+            let (name, mark) = (app.definition.name, document.place(of: []).key)
+            if let first = lines[name] {
                 report(
-                    document.mark, "app", "\"\(app.definition.name)\" is already declared at line \(first.line)",
+                    mark, "app", "\"\(name)\" is already declared at line \(first)",
                     expected: "one document for each app")
                 continue
             }
-            marks[app.definition.name] = document.mark
+            lines[name] = mark.line
             apps.append(app)
         }
         return apps
     }
 
-    private mutating func app(_ document: LocatedValue) -> Manifest.App? {
-        let (reference, secret) = signingSecret(document)
+    private mutating func app(_ document: LocatedYAML) -> Manifest.App? {
+        let secret = signingSecret(document)
         switch AppDefinition.validate(manifest: document.json) {
         case .success(let definition):
-            return Manifest.App(definition: definition, signingSecretReference: reference, signingSecret: secret)
+            return Manifest.App(definition: definition, signingSecret: secret)
         case .failure(let errors):
             for error in errors.errors {
-                let place = document.place(of: error.pointer)
-                report(place.mark, place.path, error.message)
+                let place = document.place(of: JSONPointer(error.pointer)?.tokens ?? [])
+                report(place.key, place.path, error.message)
             }
             return nil
         }
     }
 
-    private mutating func signingSecret(_ document: LocatedValue) -> (SigningSecretReference?, SigningSecret?) {
-        guard case .mapping(let members) = document.content,
-            let value = members.first(where: { $0.key == "signingSecret" })?.value, !value.isNull
-        else { return (nil, nil) }
+    private mutating func signingSecret(_ document: LocatedYAML) -> SigningSecret? {
+        guard let value = document.json["signingSecret"], value != .null else { return nil }
         let path = "signingSecret"
+        let mark = document.place(of: [path]).value
         let expected = "{environment: NAME} or {file: path}"
-        guard case .mapping(let places) = value.content else {
+        guard let members = value.objectValue?.members else {
             // The value may be the secret itself, which must not be repeated in a message.
-            report(value.mark, path, "the secret itself does not belong into a manifest", expected: expected)
-            return (nil, nil)
+            report(mark, path, "the secret itself does not belong in a manifest", expected: expected)
+            return nil
         }
         let reference: SigningSecretReference
-        switch (places.first?.key, places.first?.value.content) {
-        case ("environment", .scalar(.string(let name))?) where places.count == 1: reference = .environment(name)
-        case ("file", .scalar(.string(let file))?) where places.count == 1: reference = .file(file)
+        switch (members.count, members.first?.key, members.first?.value) {
+        case (1, "environment", .string(let name)): reference = .environment(name)
+        case (1, "file", .string(let file)): reference = .file(file)
         default:
-            report(value.mark, path, "names not exactly one place", expected: expected)
-            return (nil, nil)
+            report(mark, path, "does not name exactly one place", expected: expected)
+            return nil
         }
-        guard let environment else { return (reference, nil) }
         do throws(SigningSecretReference.Unresolved) {
-            return (reference, try reference.resolve(environment: environment, folder: folder))
+            return try reference.resolve(environment: environment, folder: folder)
         } catch {
-            report(value.mark, path, error.message, expected: error.expectation)
-            return (reference, nil)
+            report(mark, path, error.message, expected: error.expectation)
+            return nil
         }
     }
 
     private mutating func report(_ mark: SourceMark, _ path: String, _ message: String, expected: String? = nil) {
         problems.append(FileProblem(file: file, mark: mark, path: path, message: message, expectation: expected))
-    }
-}
-
-extension LocatedValue {
-    /// The place of a JSON pointer: the mark of its key or item, or of the value that lacks it, and the path as YAML
-    /// users write it, such as `kinds[1].maxBatch`.
-    fileprivate func place(of pointer: String) -> (mark: SourceMark, path: String) {
-        var (place, path) = ((mark: mark, value: Optional(self)), "")
-        for token in JSONPointer(pointer)?.tokens ?? [] {
-            switch place.value?.content {
-            case .sequence(let items):
-                path += "[\(token)]"
-                let item = Int(token).flatMap { items.indices.contains($0) ? items[$0] : nil }
-                place = (item?.mark ?? place.mark, item)
-            case .mapping(let members):
-                path += path.isEmpty ? token : ".\(token)"
-                let member = members.first { $0.key == token }
-                place = (member?.keyMark ?? place.mark, member?.value)
-            default:
-                path += ".\(token)"
-            }
-        }
-        return (place.mark, path)
     }
 }

@@ -35,16 +35,13 @@ struct LocatedYAMLTests {
     }
 
     @Test func marksAreWhereValuesStand() throws {
-        let outcome = LocatedYAML.read("a: 1\nbö: [x,  y]\n", file: "f.yaml")
-        guard case .mapping(let members) = outcome.documents.first?.content,
-            case .sequence(let items) = members.last?.value.content
-        else {
-            Issue.record("not the expected document")
-            return
-        }
-        #expect(members[1].keyMark == SourceMark(line: 2, column: 1))
-        #expect(members[1].value.mark == SourceMark(line: 2, column: 5))
-        #expect(items[1].mark == SourceMark(line: 2, column: 10))
+        let document = try #require(LocatedYAML.read("a: 1\nbö: [x,  y]\n", file: "f.yaml").documents.first)
+        let member = document.place(of: ["bö"])
+        #expect(member.key == SourceMark(line: 2, column: 1) && member.value == SourceMark(line: 2, column: 5))
+        #expect(document.place(of: ["bö", "1"]).value == SourceMark(line: 2, column: 10))
+        #expect(document.place(of: ["bö", "1"]).path == "bö[1]")
+        let missing = document.place(of: ["bö", "2", "x"])
+        #expect(missing.key == SourceMark(line: 2, column: 1) && missing.path == "bö[2].x")
     }
 
     @Test func syntaxErrorsHavePlaces() {
@@ -102,9 +99,9 @@ struct LocatedYAMLTests {
     @Test func aNumberThatIsTooLongIsQuotedInPart() {
         let digits = String(repeating: "9", count: 5_000)
         let manifest = "app: com.example.a\nkinds:\n  - name: K\n    maxBatch: \(digits)\n"
-        #expect(throws: ManifestError.self) { try Manifest.read(text: manifest, file: "m", environment: nil) }
+        #expect(throws: ManifestError.self) { try Manifest.read(text: manifest, file: "m", environment: [:]) }
         do {
-            _ = try Manifest.read(text: manifest, file: "m", environment: nil)
+            _ = try Manifest.read(text: manifest, file: "m", environment: [:])
         } catch {
             #expect(error.problems.allSatisfy { $0.description.utf8.count < 500 }, "\(error)")
         }

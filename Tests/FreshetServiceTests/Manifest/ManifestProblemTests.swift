@@ -237,7 +237,7 @@ struct ManifestProblemTests {
         let text = Self.kind("accentColor: A").replacing(
             "placeholder: {}", with: "placeholder: {text: \"\(String(repeating: "x", count: 70_000))\"}")
         let error = #expect(throws: ManifestError.self) {
-            try Manifest.read(text: text, file: "kinds.yaml", environment: nil)
+            try Manifest.read(text: text, file: "kinds.yaml", environment: [:])
         }
         #expect(
             error?.description

@@ -33,13 +33,12 @@ struct ManifestTests {
                     backgroundColor: WidgetBackground
                     dormantAfter: 7d
                 """,
-            file: "kinds.yaml", environment: nil)
+            file: "kinds.yaml", environment: [:])
         let app = try #require(manifest.apps.first)
         #expect(manifest.apps.count == 1)
         #expect(app.definition.name == "com.example.bank")
         #expect(app.definition.developerMode)
         #expect(app.signingSecret == nil)
-        #expect(app.signingSecretReference == nil)
         let kind = try #require(app.definition.kinds.first)
         #expect(app.definition.kinds.count == 1)
         #expect(kind.name == "RecentPurchases")
@@ -70,7 +69,7 @@ struct ManifestTests {
                 kinds:
                   - {name: DueDate, placeholder: {}}
                 """,
-            file: "kinds.yaml", environment: nil)
+            file: "kinds.yaml", environment: [:])
         let app = try #require(manifest.apps.first?.definition)
         let kind = try #require(app.kinds.first)
         #expect(!app.developerMode)
@@ -100,7 +99,7 @@ struct ManifestTests {
                 kinds: [{name: A, placeholder: {}}, {name: B, variesBy: [], placeholder: [1]}]
                 ---
                 """,
-            file: "kinds.yaml", environment: nil)
+            file: "kinds.yaml", environment: [:])
         #expect(manifest.apps.map(\.definition.name) == ["com.example.one", "com.example.two"])
         #expect(manifest.apps[1].definition.kinds.map(\.name) == ["A", "B"])
         #expect(manifest.apps[1].definition.kinds[1].variesBy == [])
@@ -129,7 +128,7 @@ struct ManifestTests {
 
     @Test func fileThatIsNotThereIsOneProblem() {
         let path = "/nowhere/kinds.yaml"
-        let error = #expect(throws: ManifestError.self) { try Manifest.read(path: path, environment: nil) }
+        let error = #expect(throws: ManifestError.self) { try Manifest.read(path: path, environment: [:]) }
         #expect(error?.description == "\(path): the file \(path) cannot be read: there is no such file")
     }
 
@@ -137,7 +136,7 @@ struct ManifestTests {
 
     private static let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
-    private func read(secret: String, environment: [String: String]?, folder: String = ".") throws -> Manifest {
+    private func read(secret: String, environment: [String: String], folder: String = ".") throws -> Manifest {
         try Manifest.read(
             text: """
                 app: com.example.bank
@@ -150,7 +149,6 @@ struct ManifestTests {
 
     @Test func secretComesFromTheEnvironment() throws {
         let manifest = try read(secret: "{environment: BANK}", environment: ["BANK": Self.secret + "\n"])
-        #expect(manifest.apps[0].signingSecretReference == .environment("BANK"))
         #expect(manifest.apps[0].signingSecret?.exposed == Self.secret)
         #expect(manifest.apps[0].signingSecret?.bytes.count == 24)
     }
@@ -159,15 +157,8 @@ struct ManifestTests {
         try TemporaryFolder.with { folder in
             try Data(Self.secret.utf8).write(to: folder.appending(path: "bank.secret"))
             let manifest = try read(secret: "{file: bank.secret}", environment: [:], folder: folder.path)
-            #expect(manifest.apps[0].signingSecretReference == .file("bank.secret"))
             #expect(manifest.apps[0].signingSecret == SigningSecret(Self.secret))
         }
-    }
-
-    @Test func secretsStayUnresolvedWhenNobodyNeedsThem() throws {
-        let manifest = try read(secret: "{environment: BANK}", environment: nil)
-        #expect(manifest.apps[0].signingSecretReference == .environment("BANK"))
-        #expect(manifest.apps[0].signingSecret == nil)
     }
 
     @Test func secretIsNeverPrinted() throws {
@@ -189,9 +180,9 @@ struct ManifestTests {
         ),
         ("{environment: BANK}", ["BANK": "plain text"], "the environment variable BANK holds no signing secret"),
         ("{file: nowhere}", [:], "cannot be read: there is no such file"),
-        ("{file: a, environment: B}", [:], "names not exactly one place"),
-        ("{}", [:], "names not exactly one place"),
-        (secret, [:], "the secret itself does not belong into a manifest"),
+        ("{file: a, environment: B}", [:], "does not name exactly one place"),
+        ("{}", [:], "does not name exactly one place"),
+        (secret, [:], "the secret itself does not belong in a manifest"),
     ])
     func secretThatCannotBeUsed(text: String, environment: [String: String], expected: String) {
         let error = #expect(throws: ManifestError.self) { try read(secret: text, environment: environment) }

@@ -94,7 +94,7 @@ struct XcodeIntentsTests {
             provider: {url: "http://one.example.com"}
             \(yaml.replacing("- name: ViewRecentPurchases", with: "- name: ViewRecentPurchases\n  placeholder: {}"))
             """
-        let manifest = try Manifest.read(text: text, file: "kinds.yaml", environment: nil)
+        let manifest = try Manifest.read(text: text, file: "kinds.yaml", environment: [:])
         #expect(manifest.apps.first?.definition.kinds.first?.intent == (try Self.intent()))
     }
 
