@@ -34,16 +34,13 @@ package struct SettingsOptions: ParsableArguments {
     package func load(
         options: [String: String] = [:], requiring required: [String] = []
     ) throws(SettingsError) -> LoadedSettings {
-        let (loaded, problems) = read(options: options, requiring: required)
-        guard problems.isEmpty else { throw SettingsError(problems: problems) }
+        let loaded = try read(options: options, requiring: required).checked()
         for warning in loaded.warnings { Terminal.complain("warning: \(warning)") }
         return loaded
     }
 
     /// Reads the settings as `load` does, and returns them with all errors.
-    package func read(
-        options: [String: String] = [:], requiring required: [String] = []
-    ) -> (loaded: LoadedSettings, problems: [SettingProblem]) {
+    package func read(options: [String: String] = [:], requiring required: [String] = []) -> LoadedSettings {
         var flags: [String: String] = [:]
         for text in assignments {
             let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
@@ -68,12 +65,11 @@ package struct OutputOptions: ParsableArguments {
         if json { Terminal.print(document) } else { Terminal.print(text) }
     }
 
-    /// Prints rows as a JSON array or as a table.
-    package func print<Row>(
-        _ rows: [Row], _ document: (Row) -> JSONValue, columns: String..., cells: (Row) -> [String]
-    ) {
-        guard !json else { return Terminal.print(.array(rows.map(document))) }
-        TextTable(header: columns, rows: rows.map(cells)).printed()
+    /// Prints rows as a JSON array, or as a table.
+    ///
+    /// - Parameter columns: titles with the names of the members that they show.
+    package func print(_ rows: [JSONValue], columns: KeyValuePairs<String, String>) {
+        if json { Terminal.print(.array(rows)) } else { TextTable(rows, columns: columns).printed() }
     }
 }
 

@@ -6,8 +6,7 @@ import WidgetStore
 extension SettingKey {
     package static let all: [SettingKey] =
         general + postgres + kafka + routes + topics + ingest + deadLetters + workers + stacks + delivery + providers
-        + api
-        + health + metrics + log
+        + api + health + metrics + log
 
     package static let byName: [String: SettingKey] = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
 
@@ -205,25 +204,28 @@ extension SettingKey {
         .map(
             "delivery.webhooks", \.delivery.webhooks, expectation: "app=URL, separated by commas",
             isValid: { app, url in !app.isEmpty && (try? ProviderURL(url)) != nil },
-            "Webhooks of apps whose backends tell the devices themselves."),
+            "Webhooks of apps whose backends notify the devices themselves."),
         .duration(
             "delivery.window", \.delivery.policy.window, .zero...(.seconds(300)),
-            "Time for which the changes of a device's widgets are gathered before it is told."),
+            "Time for which the changes of a device's widgets are gathered before it is notified."),
         .duration(
             "delivery.minimumSpacing", \.delivery.policy.minimumSpacing, .zero...(.seconds(86_400)),
-            "Least time between two pushes to a device, unless a person waits."),
+            "Least time between two pushes to a device, unless a person waits for the change."),
         .integer(
             "delivery.pushesPerDay", \.delivery.policy.dailyBudget, 1...100_000,
             "Most pushes to a device in 24 hours; developer mode lifts it."),
         .integer(
             "delivery.concurrency", \.delivery.concurrency, 4...100_000,
-            "Most devices that a process tells at once."),
+            "Most devices that a process notifies at once."),
         .duration(
             "delivery.timeout", \.delivery.timeout, .milliseconds(100)...(.seconds(50)),
             "Time for one push or one request of a webhook."),
         .duration(
+            "delivery.lease", \.delivery.lease, .seconds(1)...(.seconds(600)),
+            "Time for which a process holds a list of devices; over delivery.timeout."),
+        .duration(
             "delivery.objective", \.delivery.objective, .seconds(1)...(.seconds(86_400)),
-            "Time within which a change is to be fetched by the devices that show it."),
+            "Time within which devices are to fetch a change; a kind's freshnessObjective replaces it."),
         .duration(
             "delivery.webhookPatience", \.delivery.webhookPatience, .seconds(1)...(.seconds(30 * 86_400)),
             "Time after which a webhook that fails is disabled."),

@@ -1,3 +1,4 @@
+import Foundation
 import WidgetModel
 
 /// Description of a setting. Reading, `config show`, `config keys` and the check for unknown keys all use this table.
@@ -10,8 +11,8 @@ package struct SettingKey: Sendable {
     /// Whether the value may hold a secret, which is never printed and can be kept in a file named by `fileKeyName`.
     package let isSecret: Bool
     package let shape: Shape
-    /// Sets the value from text.
-    let assign: @Sendable (inout Settings, String) throws(SettingMismatch) -> Void
+    /// Sets the value from text, or throws ``SettingMismatch``.
+    let assign: @Sendable (inout Settings, String) throws -> Void
     /// The value as text, as `assign` takes it; nil if it is not set.
     package let write: @Sendable (Settings) -> String?
 
@@ -78,87 +79,73 @@ extension SettingKey {
     /// A setting of one value.
     private static func scalar<Value>(
         _ name: String, _ path: Path<Value>, _ expectation: String, isSecret: Bool = false, _ summary: String,
-        read: @escaping @Sendable (String) throws(SettingMismatch) -> Value,
+        read: @escaping @Sendable (String) throws -> Value,
         write: @escaping @Sendable (Value) -> String? = { "\($0)" }
     ) -> SettingKey {
         SettingKey(
             name: name, summary: summary, expectation: expectation, isSecret: isSecret, shape: .scalar,
-            assign: { settings, text throws(SettingMismatch) in settings[keyPath: path] = try read(text) },
+            assign: { settings, text in settings[keyPath: path] = try read(text) },
             write: { write($0[keyPath: path]) })
     }
 
     static func text(_ name: String, _ path: Path<String>, _ summary: String) -> SettingKey {
-        scalar(name, path, "1 to 256 bytes of text", summary) { text throws(SettingMismatch) in
-            try SettingText.check(text, (1...256).contains(text.utf8.count))
-        }
+        scalar(name, path, "1 to 256 bytes of text", summary) { try $0.checked((1...256).contains($0.utf8.count)) }
     }
 
     static func optionalText(
         _ name: String, _ path: Path<String?>, expectation: String, isSecret: Bool = false,
         isValid: @escaping @Sendable (String) -> Bool = { _ in true }, _ summary: String
     ) -> SettingKey {
-        scalar(name, path, expectation, isSecret: isSecret, summary) { text throws(SettingMismatch) in
-            try SettingText.check(text, (1...16_384).contains(text.utf8.count) && isValid(text))
-        } write: {
-            $0
-        }
+        scalar(
+            name, path, expectation, isSecret: isSecret, summary,
+            read: { try $0.checked((1...16_384).contains($0.utf8.count) && isValid($0)) }, write: { $0 })
     }
 
     static func topic(_ name: String, _ path: Path<String>, _ summary: String) -> SettingKey {
         scalar(name, path, "1 to 249 letters, digits, dots, underscores or hyphens", summary) {
-            text throws(SettingMismatch) in
-            try SettingText.check(text, SettingText.isKafkaName(text) && text != "." && text != "..")
+            try $0.checked(SettingText.isKafkaName($0) && $0 != "." && $0 != "..")
         }
     }
 
     static func integer(_ name: String, _ path: Path<Int>, _ range: ClosedRange<Int>, _ summary: String) -> SettingKey {
-        scalar(name, path, "\(range.lowerBound) to \(range.upperBound)", summary) { text throws(SettingMismatch) in
-            try SettingText.integer(text, in: range)
+        scalar(name, path, "\(range.lowerBound) to \(range.upperBound)", summary) {
+            try SettingText.integer($0, in: range)
         }
     }
 
     static func optionalInteger(
         _ name: String, _ path: Path<Int?>, _ range: ClosedRange<Int>, _ summary: String
     ) -> SettingKey {
-        scalar(name, path, "\(range.lowerBound) to \(range.upperBound)", summary) { text throws(SettingMismatch) in
-            try SettingText.integer(text, in: range)
-        } write: {
-            $0.map { "\($0)" }
-        }
+        scalar(
+            name, path, "\(range.lowerBound) to \(range.upperBound)", summary,
+            read: { try SettingText.integer($0, in: range) }, write: { $0.map { "\($0)" } })
     }
 
     static func duration(
         _ name: String, _ path: Path<Duration>, _ range: ClosedRange<Duration>, _ summary: String
     ) -> SettingKey {
         let bounds = "\(DurationText.write(range.lowerBound)) to \(DurationText.write(range.upperBound))"
-        return scalar(name, path, bounds, summary) { text throws(SettingMismatch) in
-            guard let duration = DurationText.parse(text) else {
-                throw SettingMismatch(reason: "is not \(DurationText.form)")
-            }
-            guard range.contains(duration) else { throw SettingMismatch(reason: "is out of range") }
-            return duration
-        } write: {
-            DurationText.write($0)
-        }
+        return scalar(
+            name, path, bounds, summary,
+            read: { text in
+                guard let duration = DurationText.parse(text) else {
+                    throw SettingMismatch(reason: "is not \(DurationText.form)")
+                }
+                guard range.contains(duration) else { throw SettingMismatch(reason: "is out of range") }
+                return duration
+            }, write: { DurationText.write($0) })
     }
 
     static func choice<Value: RawRepresentable<String> & CaseIterable & Sendable>(
         _ name: String, _ path: Path<Value>, _ summary: String
     ) -> SettingKey {
-        let choices = Value.allCases.map(\.rawValue).joined(separator: ", ")
-        return scalar(name, path, choices, summary) { text throws(SettingMismatch) in
-            guard let value = Value(rawValue: text) else { throw SettingMismatch() }
-            return value
-        } write: {
-            $0.rawValue
-        }
+        scalar(
+            name, path, Value.allCases.map(\.rawValue).joined(separator: ", "), summary,
+            read: { try SettingText.required(Value(rawValue: $0)) }, write: { $0.rawValue })
     }
 
     static func flag(_ name: String, _ path: Path<Bool>, _ summary: String) -> SettingKey {
-        scalar(name, path, "true, false", summary) { text throws(SettingMismatch) in
-            guard let value = Bool(text) else { throw SettingMismatch() }
-            return value
-        }
+        scalar(name, path, "true, false", summary) { try SettingText.required(Bool($0)) }
     }
 
     /// A list whose items `isValid` accepts.
@@ -168,7 +155,7 @@ extension SettingKey {
     ) -> SettingKey {
         SettingKey(
             name: name, summary: summary, expectation: expectation, isSecret: false, shape: .list,
-            assign: { settings, text throws(SettingMismatch) in
+            assign: { settings, text in
                 let items = SettingText.split(text)
                 if let wrong = items.first(where: { !isValid($0) }) {
                     throw SettingMismatch(reason: "holds \(Text.quoted(wrong))")
@@ -185,10 +172,10 @@ extension SettingKey {
     ) -> SettingKey {
         SettingKey(
             name: name, summary: summary, expectation: expectation, isSecret: isSecret, shape: .map,
-            assign: { settings, text throws(SettingMismatch) in
+            assign: { settings, text in
                 for pair in SettingText.split(text) {
                     let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-                        .map { String($0).trimmingWhitespace() }
+                        .map { $0.trimmingCharacters(in: .whitespacesAndNewlines) }
                     guard parts.count == 2, isValid(parts[0], parts[1]) else {
                         let shown = isSecret ? "has a part that is not name=value" : "holds \(Text.quoted(pair))"
                         throw SettingMismatch(reason: shown)
@@ -202,6 +189,13 @@ extension SettingKey {
     }
 }
 
+extension String {
+    fileprivate func checked(_ isValid: Bool) throws -> String {
+        guard isValid else { throw SettingMismatch() }
+        return self
+    }
+}
+
 /// The text of values. Lists are separated by commas, with `\,` for a comma and `\\` for a backslash within an item.
 enum SettingText {
     /// Whether Kafka allows it as a name.
@@ -210,56 +204,35 @@ enum SettingText {
             && text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }
     }
 
-    static func check(_ text: String, _ isValid: Bool) throws(SettingMismatch) -> String {
-        guard isValid else { throw SettingMismatch() }
-        return text
+    static func required<Value>(_ value: Value?) throws -> Value {
+        guard let value else { throw SettingMismatch() }
+        return value
     }
 
-    static func integer(_ text: String, in range: ClosedRange<Int>) throws(SettingMismatch) -> Int {
+    static func integer(_ text: String, in range: ClosedRange<Int>) throws -> Int {
         guard let number = Int(text) else { throw SettingMismatch(reason: "is not a whole number") }
         guard range.contains(number) else { throw SettingMismatch(reason: "is out of range") }
         return number
     }
 
     static func split(_ text: String) -> [String] {
-        var items: [String] = []
-        var item = ""
-        var isEscaped = false
-        for character in text {
-            if isEscaped {
-                // A backslash before another character stands for itself.
-                if character != ",", character != "\\" { item.append("\\") }
-                item.append(character)
-                isEscaped = false
-            } else if character == "\\" {
-                isEscaped = true
-            } else if character == "," {
-                items.append(item)
-                item = ""
+        var items = [""]
+        var rest = text[...]
+        while let character = rest.popFirst() {
+            if character == "," {
+                items.append("")
+            } else if character == "\\", rest.first == "," || rest.first == "\\" {
+                items[items.count - 1].append(rest.removeFirst())
             } else {
-                item.append(character)
+                // A backslash before another character stands for itself.
+                items[items.count - 1].append(character)
             }
         }
-        if isEscaped { item.append("\\") }
-        items.append(item)
-        return items.map { $0.trimmingWhitespace() }.filter { !$0.isEmpty }
+        return items.map { $0.trimmingCharacters(in: .whitespacesAndNewlines) }.filter { !$0.isEmpty }
     }
 
     static func join(_ items: [String]) -> String {
-        items.map { item in
-            item.reduce(into: "") { result, character in
-                if character == "," || character == "\\" { result.append("\\") }
-                result.append(character)
-            }
-        }.joined(separator: ",")
-    }
-}
-
-extension String {
-    fileprivate func trimmingWhitespace() -> String {
-        guard let first = firstIndex(where: { !$0.isWhitespace }), let last = lastIndex(where: { !$0.isWhitespace })
-        else { return "" }
-        return String(self[first...last])
+        items.map { $0.replacing("\\", with: "\\\\").replacing(",", with: "\\,") }.joined(separator: ",")
     }
 }
 

@@ -46,10 +46,10 @@ struct SettingSource: Sendable {
     }
 
     static func file(_ file: SettingsFile) -> SettingSource {
-        let places = file.values.mapValues(\.place)
+        let places = file.values.mapValues { $0.place }
         return SettingSource(
             kind: .file, folder: file.folder,
-            reader: ConfigReader(provider: inMemory(file.path, file.values.mapValues(\.text))),
+            reader: ConfigReader(provider: inMemory(file.path, file.values.mapValues { $0.text })),
             place: { [path = file.path] in places[$0] ?? path })
     }
 

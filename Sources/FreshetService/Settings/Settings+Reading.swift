@@ -8,22 +8,18 @@ package struct LoadedSettings: Sendable {
     package let places: [String: String]
     /// Warnings, such as environment variables that name no setting.
     package let warnings: [String]
-    /// The file that was read, if any.
-    package let configurationFile: String?
+    /// All errors. A setting with an error has its default.
+    package let problems: [SettingProblem]
 
-    /// A row of `freshet config show`.
-    package struct Row: Sendable, Equatable {
-        package let name: String
-        /// Nil if not set; secrets are redacted.
-        package let value: String?
-        /// `default`, a place in the file, a variable, or an option.
-        package let place: String
+    /// Each setting with its value, redacted if it is secret, and its place.
+    package var rows: [(name: String, value: String?, place: String)] {
+        SettingKey.all.map { ($0.name, $0.display(settings), places[$0.name] ?? "default") }
     }
 
-    package var rows: [Row] {
-        SettingKey.all.map { key in
-            Row(name: key.name, value: key.display(settings), place: places[key.name] ?? "default")
-        }
+    /// - Throws: all errors at once.
+    package func checked() throws(SettingsError) -> LoadedSettings {
+        guard problems.isEmpty else { throw SettingsError(problems: problems) }
+        return self
     }
 }
 
@@ -40,28 +36,15 @@ extension Settings {
     ///   - flags: values of command-line options by setting.
     ///   - configurationFile: the `--config` option.
     ///   - required: settings that the command needs, such as `postgres.url`.
-    /// - Throws: all errors at once.
-    package static func load(
-        flags: [String: String] = [:], configurationFile: String? = nil,
-        environment: [String: String] = ProcessInfo.processInfo.environment, requiring required: [String] = []
-    ) throws(SettingsError) -> LoadedSettings {
-        let (loaded, problems) = read(
-            flags: flags, configurationFile: configurationFile, environment: environment, requiring: required)
-        guard problems.isEmpty else { throw SettingsError(problems: problems) }
-        return loaded
-    }
-
-    /// Reads the settings as `load` does, and returns them with all errors; a setting with an error has its default.
     package static func read(
         flags: [String: String] = [:], configurationFile: String? = nil,
         environment: [String: String] = ProcessInfo.processInfo.environment, requiring required: [String] = []
-    ) -> (loaded: LoadedSettings, problems: [SettingProblem]) {
+    ) -> LoadedSettings {
         var reading = SettingsReading()
         var sources: [SettingSource] = []
         let variables = SettingSource.environment(environment)
         reading.checkVariables(variables, names: SettingKey.knownNames + [fileKey])
-        let path = configurationFile ?? variables.text(of: fileKey)
-        if let path {
+        if let path = configurationFile ?? variables.text(of: fileKey) {
             let file = SettingsFile(path: path)
             reading.problems += file.problems
             sources.append(.file(file))
@@ -77,10 +60,9 @@ extension Settings {
 
         for key in SettingKey.all { reading.read(key, from: sources) }
         reading.checkTogether(required: required)
-        let loaded = LoadedSettings(
+        return LoadedSettings(
             settings: reading.settings, places: reading.places, warnings: unknownVariables(environment),
-            configurationFile: path)
-        return (loaded, reading.problems)
+            problems: reading.problems)
     }
 
     /// Variables with Freshet's prefix that name no setting.
@@ -118,10 +100,7 @@ private struct SettingsReading {
     }
 
     mutating func read(_ key: SettingKey, from sources: [SettingSource]) {
-        var found: [(text: String, place: String)] = []
-        for source in sources {
-            if let value = value(of: key, in: source) { found.append(value) }
-        }
+        let found = sources.compactMap { value(of: key, in: $0) }
         switch key.shape {
         case .scalar, .list:
             // Only the value in force is checked.
@@ -160,20 +139,18 @@ private struct SettingsReading {
     /// The value in a file: its text without the line end, or the lines of a map.
     private static func fileText(_ text: String, shape: SettingKey.Shape) -> String {
         guard case .map = shape else { return text.trimmingCharacters(in: .whitespacesAndNewlines) }
-        let lines = text.split(whereSeparator: \.isNewline)
-            .map { $0.trimmingCharacters(in: .whitespaces) }
-            .filter { !$0.isEmpty && !$0.hasPrefix("#") }
-        return SettingText.join(lines)
+        let lines = text.split(whereSeparator: \.isNewline).map { $0.trimmingCharacters(in: .whitespaces) }
+        return SettingText.join(lines.filter { !$0.isEmpty && !$0.hasPrefix("#") })
     }
 
     private mutating func assign(_ key: SettingKey, _ text: String, place: String) {
-        do throws(SettingMismatch) {
+        do {
             try key.assign(&settings, text)
             places[key.name] = place
         } catch {
             report(
                 key: key.name, source: place, value: key.isSecret ? nil : text,
-                reason: error.reason ?? "is not allowed", expectation: key.expectation)
+                reason: (error as? SettingMismatch)?.reason ?? "is not allowed", expectation: key.expectation)
         }
     }
 
@@ -203,6 +180,12 @@ private struct SettingsReading {
                 key: "kafka.deliveryTimeout", source: places["kafka.deliveryTimeout"] ?? places["workers.lease"],
                 value: DurationText.write(settings.kafka.deliveryTimeout), reason: "is not under the lease",
                 expectation: "less than workers.lease, which is \(DurationText.write(settings.workers.lease))")
+        }
+        if settings.delivery.timeout >= settings.delivery.lease {
+            report(
+                key: "delivery.timeout", source: places["delivery.timeout"] ?? places["delivery.lease"],
+                value: DurationText.write(settings.delivery.timeout), reason: "is not under the lease",
+                expectation: "less than delivery.lease, which is \(DurationText.write(settings.delivery.lease))")
         }
         checkEmbedded()
         checkTopics()

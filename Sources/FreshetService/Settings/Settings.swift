@@ -107,7 +107,8 @@ package struct DeliverySettings: Sendable, Equatable {
     package var webhooks: [String: String] = [:]
     package var concurrency = 1_000
     package var timeout = Duration.seconds(10)
-    /// Time within which a change is to be fetched by the devices that show it.
+    package var lease = Duration.seconds(60)
+    /// Time within which devices are to fetch a change, for kinds without an objective of their own.
     package var objective = Duration.seconds(30)
     package var webhookPatience = Duration.seconds(3 * 86_400)
 }

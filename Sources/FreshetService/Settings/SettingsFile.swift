@@ -4,150 +4,119 @@ import WidgetModel
 /// A file of settings, YAML or JSON, flattened to the names of the table: `postgres: {url: …}` and `postgres.url: …` are
 /// the same.
 struct SettingsFile: Sendable {
-    /// A value as text, with its place.
-    struct Value: Sendable, Equatable {
-        var text: String
-        /// `freshet.yaml:12:3`
-        var place: String
-    }
-
     let path: String
-    private(set) var values: [String: Value] = [:]
+    /// Values as text, with their places such as `freshet.yaml:12:3`.
+    private(set) var values: [String: (text: String, place: String)] = [:]
     private(set) var problems: [SettingProblem] = []
 
     var folder: String {
         URL(fileURLWithPath: path).deletingLastPathComponent().path
     }
 
-    private static let maximumBytes = 1_024 * 1_024
-
     /// Reads the file at `path`, blocking. Errors are in `problems`.
     init(path: String) {
         self.path = path
-        do throws(BoundedFile.Unreadable) {
-            read(try BoundedFile.read(path: path, maximumBytes: Self.maximumBytes))
-        } catch {
-            problems = [SettingProblem(key: "", reason: error.message)]
-        }
-    }
-
-    /// Reads `text` in the format of the path's extension.
-    init(path: String, text: String) {
-        self.path = path
-        read(text)
-    }
-
-    private mutating func read(_ text: String) {
-        switch URL(fileURLWithPath: path).pathExtension.lowercased() {
         // JSON is YAML.
-        case "yaml", "yml", "json": readYAML(text)
-        default:
+        guard ["yaml", "yml", "json"].contains(URL(fileURLWithPath: path).pathExtension.lowercased()) else {
             problems = [
                 SettingProblem(
                     key: "", source: path, reason: "unknown format of the configuration file",
                     expectation: "a name that ends in .yaml, .yml or .json")
             ]
+            return
+        }
+        do throws(BoundedFile.Unreadable) {
+            readYAML(try BoundedFile.read(path: path, maximumBytes: 1 << 20))
+        } catch {
+            problems = [SettingProblem(key: "", reason: error.message)]
         }
     }
 
     private mutating func readYAML(_ text: String) {
-        let outcome = LocatedYAML.read(text, file: path)
-        problems += outcome.problems.map { problem in
+        let (documents, problems) = LocatedYAML.read(text, file: path)
+        self.problems += problems.map { problem in
             SettingProblem(
-                key: problem.path, source: place(problem.mark), reason: problem.message,
+                key: problem.path, source: problem.mark.map(place) ?? path, reason: problem.message,
                 expectation: problem.expectation)
         }
-        guard outcome.documents.count <= 1 else {
-            report(outcome.documents[1], "", "a second YAML document", expected: "one document")
+        guard documents.count <= 1 else {
+            report("", documents[1].place(of: []).value, "a second YAML document", expected: "one document")
             return
         }
-        if let document = outcome.documents.first, !document.isNull { flatten(document, path: "") }
+        if let document = documents.first, document.json != .null { flatten(document.json, of: document, at: []) }
     }
 
-    private mutating func flatten(_ value: LocatedValue, path: String) {
-        guard case .mapping(let members) = value.content else {
-            report(value, path, "is \(value.typeName)", expected: "a mapping of settings")
+    /// - Parameter tokens: keys on the way to the value.
+    private mutating func flatten(_ value: JSONValue, of document: LocatedYAML, at tokens: [String]) {
+        guard let members = value.objectValue?.members else {
+            report(
+                tokens.joined(separator: "."), document.place(of: tokens).value, "is \(value.kind.name)",
+                expected: "a mapping of settings")
             return
         }
         for member in members {
-            let key = Text.containsControlCharacter(member.key) ? Text.quoted(member.key) : member.key
-            let name = path.isEmpty ? key : "\(path).\(key)"
+            let tokens = tokens + [member.key]
+            let name = tokens.map { Text.containsControlCharacter($0) ? Text.quoted($0) : $0 }.joined(separator: ".")
+            let place = document.place(of: tokens)
             // A key without a value leaves the default.
             if SettingKey.knownNames.contains(name) {
-                if !member.value.isNull { set(name, to: member.value) }
+                if member.value != .null { set(name, to: member.value, at: place.value) }
             } else if SettingKey.knownNames.contains(where: { $0.hasPrefix(name + ".") }) {
-                if !member.value.isNull { flatten(member.value, path: name) }
+                if member.value != .null { flatten(member.value, of: document, at: tokens) }
             } else {
-                problems.append(
-                    SettingProblem(
-                        key: name, source: place(member.keyMark), reason: "unknown setting",
-                        expectation: Suggestion.closest(to: name, among: SettingKey.knownNames).map {
-                            "\"\($0)\" (did you mean it?)"
-                        } ?? "one of those that `freshet config keys` lists"))
+                report(
+                    name, place.key, "unknown setting",
+                    expected: Suggestion.closest(to: name, among: SettingKey.knownNames).map {
+                        "\"\($0)\" (did you mean it?)"
+                    } ?? "one of those that `freshet config keys` lists")
             }
         }
     }
 
-    private mutating func set(_ name: String, to value: LocatedValue) {
-        let shape = SettingKey.byName[name]?.shape ?? .scalar
+    private mutating func set(_ name: String, to value: JSONValue, at mark: SourceMark) {
         let text: String?
-        switch (shape, value.content) {
-        case (.list, .sequence(let items)):
-            let texts = items.compactMap(\.scalarText)
-            text = texts.count == items.count ? SettingText.join(texts) : nil
-        case (.map, .mapping):
-            text = value.pairs(prefix: "").map { SettingText.join($0.map { "\($0.name)=\($0.value)" }) }
-        default:
-            text = value.scalarText
+        let expected: String
+        switch SettingKey.byName[name]?.shape ?? .scalar {
+        case .scalar: (text, expected) = (Self.text(value), "one value")
+        case .list:
+            let texts = value.arrayValue?.map(Self.text)
+            text = texts.map { $0.contains(nil) ? nil : SettingText.join($0.compactMap { $0 }) } ?? Self.text(value)
+            expected = "a list of values"
+        case .map:
+            text = Self.text(value) ?? Self.pairs(value, "").map(SettingText.join)
+            expected = "a mapping of names to values"
         }
-        guard let text else {
-            let expected =
-                switch shape {
-                case .scalar: "one value"
-                case .list: "a list of values"
-                case .map: "a mapping of names to values"
-                }
-            report(value, name, "is \(value.typeName)", expected: expected)
-            return
+        if let text, values[name] == nil {
+            values[name] = (text, place(mark))
+        } else if text == nil {
+            report(name, mark, "is \(value.kind.name)", expected: expected)
+        } else {
+            report(name, mark, "is set twice", expected: "every setting once")
         }
-        guard values[name] == nil else {
-            report(value, name, "is set twice", expected: "every setting once")
-            return
-        }
-        values[name] = Value(text: text, place: place(value.mark))
     }
 
-    private mutating func report(_ value: LocatedValue, _ key: String, _ reason: String, expected: String) {
-        problems.append(SettingProblem(key: key, source: place(value.mark), reason: reason, expectation: expected))
+    private mutating func report(_ key: String, _ mark: SourceMark, _ reason: String, expected: String) {
+        problems.append(SettingProblem(key: key, source: place(mark), reason: reason, expectation: expected))
     }
 
-    private func place(_ mark: SourceMark?) -> String {
-        guard let mark else { return path }
-        return "\(path):\(mark.line):\(mark.column)"
-    }
-}
+    private func place(_ mark: SourceMark) -> String { "\(path):\(mark.line):\(mark.column)" }
 
-extension LocatedValue {
     /// A boolean, number or string as text.
-    fileprivate var scalarText: String? {
-        switch content {
-        case .scalar(.bool(let value)): "\(value)"
-        case .scalar(.number(let number)): number.text
-        case .scalar(.string(let text)): text
-        default: nil
+    private static func text(_ value: JSONValue) -> String? {
+        switch value {
+        case .bool(let value): "\(value)"
+        case .number(let number): number.text
+        case .string(let text): text
+        case .null, .array, .object: nil
         }
     }
 
-    /// The leaves of a mapping with dotted names: `ssl: {ca: {location: …}}` and `ssl.ca.location: …` are the same.
-    fileprivate func pairs(prefix: String) -> [(name: String, value: String)]? {
-        if let text = scalarText { return [(prefix, text)] }
-        guard case .mapping(let members) = content else { return nil }
-        var pairs: [(name: String, value: String)] = []
-        for member in members {
-            let name = prefix.isEmpty ? member.key : "\(prefix).\(member.key)"
-            guard let below = member.value.pairs(prefix: name) else { return nil }
-            pairs += below
-        }
-        return pairs
+    /// `name=value` of the leaves of an object, with dotted names: `ssl: {ca: {location: …}}` and `ssl.ca.location: …` are
+    /// the same. Nil if a leaf is not a value.
+    private static func pairs(_ value: JSONValue, _ name: String) -> [String]? {
+        if let text = text(value) { return ["\(name)=\(text)"] }
+        guard let members = value.objectValue?.members else { return nil }
+        let below = members.map { pairs($0.value, name.isEmpty ? $0.key : "\(name).\($0.key)") }
+        return below.contains { $0 == nil } ? nil : below.compactMap { $0 }.flatMap { $0 }
     }
 }

@@ -11,7 +11,7 @@ struct KafkaRoutesTests {
         let environment = [
             "FRESHET_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:9092", "FRESHET_KAFKA_ROUTES": "41001=52001,41002=52002",
         ]
-        let loaded = try Settings.load(environment: environment)
+        let loaded = try Settings.read(environment: environment).checked()
         #expect(loaded.warnings.isEmpty)
         #expect(loaded.settings.namedKafka?.routes == [41_001: 52_001, 41_002: 52_002])
     }
@@ -19,7 +19,7 @@ struct KafkaRoutesTests {
     @Test("refuses what is not a pair of ports", arguments: ["41001", "x=1", "2=70000"])
     func problem(text: String) {
         #expect(throws: SettingsError.self) {
-            try Settings.load(environment: ["FRESHET_KAFKA_ROUTES": text])
+            try Settings.read(environment: ["FRESHET_KAFKA_ROUTES": text]).checked()
         }
     }
 }

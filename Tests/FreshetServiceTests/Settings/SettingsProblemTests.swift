@@ -14,9 +14,10 @@ struct SettingsProblemTests {
         try TemporaryFolder.with { folder in
             for (name, text) in files { try Data(text.utf8).write(to: folder.appending(path: name)) }
             do throws(SettingsError) {
-                _ = try Settings.load(
+                _ = try Settings.read(
                     flags: flags, configurationFile: configurationFile.map { folder.appending(path: $0).path },
-                    environment: environment, requiring: required)
+                    environment: environment, requiring: required
+                ).checked()
                 return []
             } catch {
                 return error.description.replacing(folder.path, with: "DIR").split(separator: "\n").map(String.init)
@@ -41,7 +42,7 @@ struct SettingsProblemTests {
         #expect(
             said == [
                 "workers.leese: unknown setting; expected \"workers.lease\" (did you mean it?) (from DIR/f.yaml:3:3)",
-                "workers.concurrency: is a list; expected one value (from DIR/f.yaml:4:16)",
+                "workers.concurrency: is an array; expected one value (from DIR/f.yaml:4:16)",
                 "log: is a string; expected a mapping of settings (from DIR/f.yaml:6:6)",
                 "role: \"wrokers\" is not allowed; expected ingest, workers, delivery, api, all (from DIR/f.yaml:7:7)",
                 "topics.pushes: \"a b\" is not allowed; expected 1 to 249 letters, digits, dots, underscores or "
@@ -69,14 +70,14 @@ struct SettingsProblemTests {
     @Test(arguments: [
         ("f.toml", "", "unknown format of the configuration file; expected a name that ends in .yaml, .yml or .json"),
         ("f.json", "{\"a\": 1", "invalid YAML"),
-        ("f.json", "[1]", "is a list; expected a mapping of settings"),
+        ("f.json", "[1]", "is an array; expected a mapping of settings"),
         ("f.json", "{\"api\": {\"prot\": 1}}", "api.prot: unknown setting; expected \"api.port\" (did you mean it?)"),
         ("f.yaml", "a: [", "invalid YAML"),
         ("f.yaml", "api.port: 1\n---\napi.port: 2", "a second YAML document; expected one document"),
         ("f.yaml", "api: {port: 1}\napi.port: 2", "api.port: is set twice; expected every setting once"),
         ("f.yaml", "whatever: 1", "expected one of those that `freshet config keys` lists"),
-        ("f.yaml", "kafka: {properties: [a]}", "kafka.properties: is a list; expected a mapping of names to values"),
-        ("f.yaml", "providers: {allowPrivateNetworks: {a: b}}", "is a mapping; expected a list of values"),
+        ("f.yaml", "kafka: {properties: [a]}", "kafka.properties: is an array; expected a mapping of names to values"),
+        ("f.yaml", "providers: {allowPrivateNetworks: {a: b}}", "is an object; expected a list of values"),
         ("f.yaml", "postgres: {urlFile: nowhere}", "postgres.urlFile: the file DIR/nowhere cannot be read: there is"),
         (
             "f.yaml", "postgres: {url: a, urlFile: b}",

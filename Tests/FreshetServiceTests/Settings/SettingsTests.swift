@@ -14,9 +14,10 @@ struct SettingsTests {
     ) throws -> LoadedSettings {
         try TemporaryFolder.with { folder in
             for (name, text) in files { try Data(text.utf8).write(to: folder.appending(path: name)) }
-            return try Settings.load(
+            return try Settings.read(
                 flags: flags, configurationFile: configurationFile.map { folder.appending(path: $0).path },
-                environment: environment, requiring: required)
+                environment: environment, requiring: required
+            ).checked()
         }
     }
 
@@ -124,11 +125,10 @@ struct SettingsTests {
             try Data("api.port: 1".utf8).write(to: one)
             try Data("api.port: 2".utf8).write(to: two)
             let environment = ["FRESHET_CONFIG_FILE": one.path]
-            let named = try Settings.load(environment: environment)
+            let named = try Settings.read(environment: environment).checked()
             #expect(named.settings.api.port == 1)
-            #expect(named.configurationFile == one.path)
             #expect(named.warnings.isEmpty)
-            let option = try Settings.load(configurationFile: two.path, environment: environment)
+            let option = try Settings.read(configurationFile: two.path, environment: environment).checked()
             #expect(option.settings.api.port == 2)
         }
     }
@@ -189,8 +189,9 @@ struct SettingsTests {
 
     @Test func theSampleFileIsValid() throws {
         let path = try #require(Repository.path("deploy/samples/freshet.yaml"))
-        let loaded = try Settings.load(
-            configurationFile: path, environment: [:], requiring: ["postgres.url", "kafka.bootstrapServers"])
+        let loaded = try Settings.read(
+            configurationFile: path, environment: [:], requiring: ["postgres.url", "kafka.bootstrapServers"]
+        ).checked()
         #expect(loaded.settings.providers.allowPrivateNetworks == ["127.0.0.1/32", "::1"])
         #expect(loaded.settings.kafka.bootstrapServers == "127.0.0.1:9092")
     }

@@ -7,7 +7,7 @@ import WidgetEvents
 struct TopicSettingsTests {
     private func problems(_ flags: [String: String]) -> [String] {
         do throws(SettingsError) {
-            _ = try Settings.load(flags: flags, environment: [:])
+            _ = try Settings.read(flags: flags, environment: [:]).checked()
             return []
         } catch {
             return error.problems.map(\.description)
@@ -16,12 +16,12 @@ struct TopicSettingsTests {
 
     @Test("further topics are input topics, in the order of their names, each with what it carries")
     func more() throws {
-        let settings = try Settings.load(
+        let settings = try Settings.read(
             flags: [
                 "topics.more": "z.widgets=widgets,bank.pushes=pushes",
                 "topics.allowedApps": "bank.pushes=com.example.bank|com.example.shop",
             ], environment: [:]
-        ).settings
+        ).checked().settings
         #expect(settings.topics.inputs.suffix(2) == ["bank.pushes", "z.widgets"])
         #expect(settings.topics.inputSorts == [.pushes, .appChanges, .widgets, .donations, .pushes, .widgets])
         #expect(settings.topics.all.contains("bank.pushes") && settings.topics.embedded.contains("z.widgets"))
