@@ -24,10 +24,10 @@ package struct ClusterCheck: Sendable {
         self.logger = logger
     }
 
+    var admin: KafkaAdmin { KafkaAdmin(configuration: kafka, timeout: .seconds(5), logger: logger) }
+
     /// The cluster's id; nil if the brokers tell none.
-    package func id() async throws(KafkaError) -> String? {
-        try await KafkaAdmin(configuration: kafka, timeout: .seconds(5), logger: logger).clusterID()
-    }
+    func id() async throws(KafkaError) -> String? { try await admin.clusterID() }
 
     /// Records the first cluster's id.
     ///

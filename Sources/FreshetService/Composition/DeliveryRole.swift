@@ -17,17 +17,13 @@ struct DeliveryRole: Service {
     let logger: Logger
 
     func run() async throws {
-        let clients = [apns, webhooks].map { HTTPClient(eventLoopGroupProvider: .singleton, configuration: $0) }
-        let service = DeliveryService(
-            configuration: configuration, store: store, directory: directory, apns: clients[0], webhooks: clients[1],
-            egress: egress, statistics: statistics, logger: logger)
-        let result: Result<Void, any Error>
-        do {
-            result = .success(try await service.run())
-        } catch {
-            result = .failure(error)
+        try await HTTPClient.withHTTPClient(configuration: apns) { apns in
+            try await HTTPClient.withHTTPClient(configuration: webhooks) { webhooks in
+                try await DeliveryService(
+                    configuration: configuration, store: store, directory: directory, apns: apns, webhooks: webhooks,
+                    egress: egress, statistics: statistics, logger: logger
+                ).run()
+            }
         }
-        for client in clients { try? await client.shutdown() }
-        try result.get()
     }
 }

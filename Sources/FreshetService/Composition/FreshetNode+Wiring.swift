@@ -22,6 +22,7 @@ extension FreshetNode {
     /// Composes the parts. Shared dependencies are made once.
     struct Wiring: Sendable {
         let settings: Settings
+        let roles: ProcessRole
         let kafka: KafkaConfiguration
         let pool: PostgresPool
         let logger: Logger
@@ -30,52 +31,61 @@ extension FreshetNode {
         let work = WorkSignal()
         /// Hands timelines over from ingest to the workers of the same process.
         let handOver = HandOverDesk()
-        let workers: WorkerConfiguration
+        let configuration: WorkerConfiguration
         let providers: NodeProviders
         let egress: EgressGuard
         private let limits: ConnectionLimits
-        /// Asks for options and defaults.
+        /// Requests options and defaults.
         let configurations: ConfigurationClient
+        /// Producer of the node's own messages; nil if it sends none.
+        let producer: KafkaProducer?
+        /// Publisher of decisions, if it is enabled.
+        let decisions: DecisionLog?
+        /// Nil for roles that the node does not run.
+        let workerStatistics: WorkerStatistics?
+        let deliveryStatistics: DeliveryStatistics?
+        let output = OutputCondition()
+        let heartbeat = Heartbeat()
 
-        /// - Throws: ``CommandFailure`` when the settings of providers cannot be used.
-        init(settings: Settings, kafka: KafkaConfiguration, pool: PostgresPool, logger: Logger) throws(CommandFailure) {
+        /// - Throws: ``CommandFailure`` when the settings of providers cannot be used; `KafkaError`.
+        init(
+            settings: Settings, roles: ProcessRole, kafka: KafkaConfiguration, pool: PostgresPool, logger: Logger
+        ) throws {
             self.settings = settings
+            self.roles = roles
             self.kafka = kafka
             self.pool = pool
             self.logger = logger
             directory = DirectoryCache(pool: pool)
-            workers = settings.workerConfiguration
-            let policy: EgressPolicy
-            do throws(EgressPolicy.InvalidPattern) {
-                policy = try EgressPolicy(allowing: settings.providers.allowPrivateNetworks)
-            } catch {
-                throw CommandFailure(.configuration, "providers.allowPrivateNetworks: \(error)")
-            }
-            egress = EgressGuard(policy)
+            configuration = settings.workerConfiguration
+            egress = EgressGuard(try settings.egressPolicy())
             limits = try settings.connectionLimits()
-            providers = NodeProviders(
-                egress: egress, connectionsPerHost: workers.concurrency, limits: limits)
+            providers = NodeProviders(egress: egress, connectionsPerHost: configuration.concurrency, limits: limits)
             configurations = ConfigurationClient(
-                fetcher: providers, directory: directory, configuration: workers, logger: logger)
+                fetcher: providers, directory: directory, configuration: configuration, logger: logger)
+            workerStatistics = roles.runsWorkers ? WorkerStatistics() : nil
+            deliveryStatistics = roles.runsDelivery ? DeliveryStatistics() : nil
+            let decides = roles.runsIngest || roles.runsWorkers
+            // The API publishes the requested changes.
+            producer =
+                decides || (roles.runsAPI && settings.api.keys != nil)
+                ? try KafkaProducer(
+                    configuration: kafka, deliveryTimeout: settings.kafka.deliveryTimeout, logger: logger) : nil
+            decisions =
+                if decides, settings.workers.publishDecisions, let producer {
+                    DecisionLog(
+                        publisher: KafkaTimelinePublisher(
+                            producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout),
+                        topic: settings.topics.decisions, inputs: settings.topics.inputs, logger: logger)
+                } else {
+                    nil
+                }
         }
 
-        func producer() throws(KafkaError) -> KafkaProducer {
-            try KafkaProducer(configuration: kafka, deliveryTimeout: settings.kafka.deliveryTimeout, logger: logger)
-        }
-
-        /// Publisher of decisions, if it is enabled. It stops after the parts that decide.
-        func decisions(publishingTo producer: KafkaProducer) -> DecisionLog? {
-            guard settings.workers.publishDecisions else { return nil }
-            return DecisionLog(
-                publisher: KafkaTimelinePublisher(producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout),
-                topic: settings.topics.decisions, inputs: settings.topics.inputs, logger: logger)
-        }
-
-        /// - Parameter besideWorkers: whether workers run in this process too, which take timelines over.
-        func ingest(
-            deadLettersTo producer: KafkaProducer, decisions: DecisionLog?, besideWorkers: Bool
-        ) -> IngestParts {
-            let notifier = DueNotifier(pool: pool, worker: besideWorkers ? workers.worker : nil, logger: logger)
+        func ingest() -> IngestParts? {
+            guard roles.runsIngest, let producer else { return nil }
+            let notifier = DueNotifier(
+                pool: pool, worker: roles.runsWorkers ? configuration.worker : nil, logger: logger)
             let deadLetters = WorkSignal()
             let assignment = WorkSignal()
             let consumer = settings.consumerConfiguration(kafka)
@@ -93,7 +103,7 @@ extension FreshetNode {
                 onWork: onWork,
                 onDeadLetters: { deadLetters.signal() },
                 onAssigned: { assignment.signal() },
-                onDecisions: onDecisions, workers: besideWorkers ? handOver : nil,
+                onDecisions: onDecisions, workers: roles.runsWorkers ? handOver : nil,
                 defaults: defaults,
                 makeConsumer: { [logger] in try KafkaConsumer(configuration: consumer, logger: logger) })
             let forwarder = DeadLetterForwarder(
@@ -108,45 +118,62 @@ extension FreshetNode {
                 assignment: assignment)
         }
 
+        /// The workers, and the services that wake them and keep their counts.
         func workers(
-            publishingTo producer: KafkaProducer, countingIn statistics: WorkerStatistics,
-            onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?, decisions: DecisionLog?,
-            output: OutputCondition, heartbeat: Heartbeat
-        ) -> WorkerService {
-            WorkerService(
-                configuration: workers, pool: pool, directory: directory, fetcher: providers,
+            _ postgres: PostgresConfiguration, onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?
+        ) -> [any Service] {
+            guard let statistics = workerStatistics, let producer else { return [] }
+            let service = WorkerService(
+                configuration: configuration, pool: pool, directory: directory, fetcher: providers,
                 publisher: KafkaTimelinePublisher(
                     producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout, condition: output),
                 signal: work, statistics: statistics, onStored: onStored, decisions: decisions, handOver: handOver,
                 heartbeat: heartbeat, logger: logger)
+            return [listener(postgres), StatisticsFlusher(pool: pool, statistics: statistics, logger: logger), service]
         }
 
         /// - Throws: ``CommandFailure`` when the keys or authorities of the settings cannot be read.
-        func delivery(countingIn statistics: DeliveryStatistics) throws(CommandFailure) -> DeliveryRole {
-            DeliveryRole(
-                configuration: try settings.deliveryConfiguration(),
-                apns: APNsClient.configuration(trusting: try settings.apnsLimits()),
-                webhooks: ProviderClient.configuration(
-                    egress: egress, connectionsPerHost: workers.concurrency, limits: limits),
-                store: WidgetStore(pool: pool), directory: directory, egress: egress, statistics: statistics,
-                logger: logger)
+        func delivery() throws(CommandFailure) -> [any Service] {
+            guard let statistics = deliveryStatistics else { return [] }
+            return [
+                DeliveryRole(
+                    configuration: try settings.deliveryConfiguration(),
+                    apns: APNsClient.configuration(trusting: try settings.apnsLimits()),
+                    webhooks: ProviderClient.configuration(
+                        egress: egress, connectionsPerHost: configuration.concurrency, limits: limits),
+                    store: WidgetStore(pool: pool), directory: directory, egress: egress, statistics: statistics,
+                    logger: logger)
+            ]
         }
 
-        /// Adds the workers' counts to the database; to be stopped after them.
-        func flusher(of statistics: WorkerStatistics) -> StatisticsFlusher {
-            StatisticsFlusher(pool: pool, statistics: statistics, logger: logger)
+        func metrics(in registry: PrometheusRegistry, ingest: IngestService?) -> NodeMetrics {
+            NodeMetrics(
+                registry: registry, settings: settings.metrics, roles: roles, pool: pool, directory: directory,
+                ingest: ingest, workers: workerStatistics, delivery: deliveryStatistics, logger: logger)
         }
 
-        func api(
-            publishingTo producer: KafkaProducer?, port: ListeningPort, readiness: Readiness, liveness: Liveness
-        ) -> [any Service] {
+        func readiness(phase: NodePhase, ingest: IngestService?) -> Readiness {
+            Readiness(
+                checks: NodeReadiness(
+                    pool: pool, kafka: kafka, topics: settings.topics, phase: phase, ingest: ingest,
+                    output: roles.runsWorkers ? output : nil, workers: workerStatistics, logger: logger
+                ).checks)
+        }
+
+        func liveness(ingest: IngestService?) -> Liveness {
+            Liveness(
+                probes: NodeLiveness.probes(
+                    settings: settings, ingest: ingest, workers: roles.runsWorkers ? heartbeat : nil))
+        }
+
+        func api(port: ListeningPort, readiness: Readiness, liveness: Liveness) -> [any Service] {
             let changes = TimelineChanges(
                 limits: TimelineChanges.Limits(
                     polls: settings.api.maximumWaiting, streams: settings.api.maximumStreams,
                     ofApp: settings.api.appConnections > 0 ? settings.api.appConnections : nil))
             let service = APIService(
                 configuration: settings.apiConfiguration, store: WidgetStore(pool: pool),
-                resources: resources(publishingTo: producer, changes), readiness: readiness, liveness: liveness,
+                resources: resources(changes), readiness: readiness, liveness: liveness,
                 logger: logger, onListening: { port.listens(on: $0) })
             let listening = ListeningService(
                 description: "api", service: service, port: port,
@@ -159,19 +186,20 @@ extension FreshetNode {
             return [listening, tail]
         }
 
-        private func resources(publishingTo producer: KafkaProducer?, _ changes: TimelineChanges) -> APIResources {
+        private func resources(_ changes: TimelineChanges) -> APIResources {
             let probe = ProviderProbe(settings)
-            var resources = APIResources(
-                keys: settings.api.keys.map { path in
-                    TokenKeyStore(logger: logger) { try await TokenKeyFile.read(path: path) }
-                },
-                events: producer.map { producer in
-                    EventOutlet(topics: settings.topicNames, send: { await producer.send($0) })
-                },
-                lookup: EventLookup(
-                    reader: KafkaReader(configuration: kafka, logger: logger), topics: settings.topics.inputs,
-                    sorts: settings.topics.inputSorts),
-                changes: changes, providerProblem: ProviderCheck(settings.providers).problem)
+            var resources = APIResources()
+            resources.keys = settings.api.keys.map { path in
+                TokenKeyStore(logger: logger) { try await BoundedFile.keys(path: path) }
+            }
+            resources.events = producer.map { producer in
+                EventOutlet(topics: settings.topicNames, send: { await producer.send($0) })
+            }
+            resources.lookup = EventLookup(
+                reader: KafkaReader(configuration: kafka, logger: logger), topics: settings.topics.inputs,
+                sorts: settings.topics.inputSorts)
+            resources.changes = changes
+            resources.providerProblem = ProviderCheck(settings.providers).problem
             resources.askProvider = { url, secrets in await probe.trial(url, secrets: secrets) }
             resources.configurations = configurations
             resources.ingest = settings.ingestConfiguration
@@ -182,10 +210,9 @@ extension FreshetNode {
         }
 
         func health(
-            on number: Int, port: ListeningPort, readiness: Readiness, liveness: Liveness,
-            metrics: @escaping @Sendable () -> String
+            port: ListeningPort, readiness: Readiness, liveness: Liveness, metrics: @escaping @Sendable () -> String
         ) -> any Service {
-            let host = settings.health.host
+            let (host, number) = (settings.health.host, settings.health.port ?? 0)
             let service = HealthService(
                 host: host, port: number, readiness: readiness, liveness: liveness, metrics: metrics, logger: logger,
                 onListening: { port.listens(on: $0) })

@@ -27,7 +27,7 @@ extension LoadedSettings {
         }
         if let path = settings.api.keys {
             do {
-                _ = try await TokenKeys(jwks: try await TokenKeyFile.read(path: path))
+                _ = try await TokenKeys(jwks: try await BoundedFile.keys(path: path))
             } catch {
                 report("api.keys", "\(path): \(error)")
             }

@@ -35,7 +35,7 @@ final class NodeMetrics: Sendable {
     private let ingest: IngestService?
     private let workers: WorkerStatistics?
     private let delivery: DeliveryStatistics?
-    private let kinds: KindTotals
+    private let kinds: KindLabels
     private let bridge = MetricBridge()
     /// Providers whose breaker has been open since the process started. Locked during a scrape: totals must not go back.
     private let providers = Mutex<Set<OpenBreaker>>([])
@@ -45,16 +45,15 @@ final class NodeMetrics: Sendable {
         directory: DirectoryCache, ingest: IngestService?, workers: WorkerStatistics?, delivery: DeliveryStatistics?,
         logger: Logger
     ) {
-        let labels = KindLabels(directory: directory, limit: settings.kinds)
+        kinds = KindLabels(directory: directory, limit: settings.kinds)
         sampler = StoreSampler(
-            settings: settings, pool: pool, ingest: ingest, kinds: labels, directory: directory, bridge: bridge,
+            settings: settings, pool: pool, ingest: ingest, kinds: kinds, directory: directory, bridge: bridge,
             logger: logger)
         self.registry = registry
         self.pool = pool
         self.ingest = ingest
         self.workers = workers
         self.delivery = delivery
-        kinds = KindTotals(labels)
         bridge.replace(MetricCatalogue.buildInfo, [([("version", FreshetNode.version), ("role", roles.rawValue)], 1)])
     }
 
@@ -120,6 +119,7 @@ final class NodeMetrics: Sendable {
             (MetricCatalogue.swept, workers.swept), (MetricCatalogue.auditAppointed, workers.auditAppointed),
             (MetricCatalogue.stacksPlanned, workers.stacksPlanned),
             (MetricCatalogue.stacksPublished, workers.stacksPublished),
+            (MetricCatalogue.stacksUnreadable, workers.stacksUnreadable),
             (MetricCatalogue.databaseErrors, workers.databaseErrors),
             (MetricCatalogue.breakersOpened, workers.breakersOpened),
             (MetricCatalogue.limitsShrunk, workers.limitsShrunk),
@@ -142,7 +142,7 @@ final class NodeMetrics: Sendable {
     }
 
     private func collect(_ counted: [Int32: KindCounters]) {
-        for (labels, counters) in kinds.follow(counted) {
+        for (labels, counters) in kinds.series(counted.map { ($0.key, [], $0.value) }, combining: +) {
             for (decision, count) in [
                 ("reloaded", counters.reloaded), ("unchanged", counters.unchanged), ("failed", counters.failed),
                 ("deferred", counters.deferred), ("slept", counters.slept), ("released", counters.released),

@@ -36,17 +36,18 @@ package struct NodePreparation: Sendable {
             "migrations applied", metadata: ["migrations": .array(applied.map { "\($0.version) \($0.name)" })])
     }
 
-    /// Waits for Kafka without limit and logs it, then checks that the stored positions belong to this cluster.
+    /// Waits for Kafka without limit and logs it and missing topics, then checks that the stored positions belong to this
+    /// cluster.
     ///
     /// - Returns: the cluster's id; nil if the brokers tell none.
     /// - Throws: ``CommandFailure`` when they are of another.
-    func require(_ cluster: ClusterCheck) async throws -> String? {
-        let answer: () async throws -> String? = {
-            try await answerOrCancellation { () -> Result<String?, KafkaError> in
-                do throws(KafkaError) { return .success(try await cluster.id()) } catch { return .failure(error) }
-            }.get()
+    func require(_ cluster: ClusterCheck, topics: TopicSettings) async throws -> String? {
+        let id = try await waiting(for: "Kafka", while: { $0 is KafkaError }, cluster.id)
+        for topic in topics.missing(from: (try? await cluster.admin.describe()) ?? []) {
+            logger.warning(
+                "a topic is missing: `freshet topics apply` creates it, or let these credentials see it",
+                metadata: ["topic": "\(topic)"])
         }
-        let id = try await waiting(for: "Kafka", while: { $0 is KafkaError }, answer)
         try await waitingForDatabase { try await cluster.require(id) }
         return id
     }
@@ -95,7 +96,7 @@ final class NodePhase: Sendable {
         case stopping
     }
 
-    private let phase = Mutex(Phase.running)
+    private let phase = Mutex(Phase.starting)
 
     func set(_ next: Phase) {
         phase.withLock { current in
@@ -124,7 +125,6 @@ struct PreparedService: Service, CustomStringConvertible {
     let logger: Logger
 
     func run() async throws {
-        phase.set(.starting)
         try await withGracefulShutdownHandler {
             do {
                 try await cancelWhenGracefulShutdown { try await prepare() }
@@ -141,5 +141,13 @@ struct PreparedService: Service, CustomStringConvertible {
         } onGracefulShutdown: {
             phase.set(.stopping)
         }
+    }
+}
+
+extension TopicSettings {
+    /// Required topics that the cluster does not show.
+    func missing(from found: [KafkaTopicDescription]) -> [String] {
+        let names = Set(found.map(\.name))
+        return all.filter { !names.contains($0) }
     }
 }

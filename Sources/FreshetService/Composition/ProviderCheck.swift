@@ -66,10 +66,10 @@ package struct ProviderProbe: Sendable {
 
     /// Lends a client.
     ///
-    /// - Throws: ``CommandFailure`` or `EgressPolicy.InvalidPattern` for settings that cannot be used; errors of `body`.
+    /// - Throws: ``CommandFailure`` for settings that cannot be used; errors of `body`.
     package func withClient<Value>(_ body: (ProviderClient) async throws -> Value) async throws -> Value {
         let limits = try settings.connectionLimits()
-        let egress = EgressGuard(try EgressPolicy(allowing: settings.providers.allowPrivateNetworks))
+        let egress = EgressGuard(try settings.egressPolicy())
         let configuration = ProviderClient.configuration(egress: egress, limits: limits)
         return try await HTTPClient.withHTTPClient(configuration: configuration) { http in
             try await body(ProviderClient(http: http, egress: egress))

@@ -112,43 +112,56 @@ extension Settings {
         configuration.webhooks = delivery.webhooks
         configuration.concurrency = delivery.concurrency
         configuration.timeout = delivery.timeout
+        configuration.lease = delivery.lease
         configuration.webhookPatience = delivery.webhookPatience
         return configuration
     }
 
-    /// Limits of connections to the push service.
-    ///
-    /// - Throws: ``CommandFailure`` when the trusted authorities cannot be read.
-    func apnsLimits() throws(CommandFailure) -> ConnectionLimits {
-        var limits = ConnectionLimits(connectTimeout: delivery.timeout, readTimeout: delivery.timeout)
-        do throws(ConnectionLimits.InvalidTrustRoots) {
-            if let file = delivery.trustRoots { try limits.trust(roots: file) }
+    /// - Throws: ``CommandFailure`` for an address that cannot be read.
+    func egressPolicy() throws(CommandFailure) -> EgressPolicy {
+        do throws(EgressPolicy.InvalidPattern) {
+            return try EgressPolicy(allowing: providers.allowPrivateNetworks)
         } catch {
-            throw CommandFailure(.configuration, "delivery.trustRoots: \(error)")
+            throw CommandFailure(.configuration, "providers.allowPrivateNetworks: \(error)")
         }
-        return limits
     }
 
-    /// - Throws: ``CommandFailure`` when the trusted authorities cannot be read.
+    /// Limits of connections to the push service.
+    func apnsLimits() throws(CommandFailure) -> ConnectionLimits {
+        try limits(delivery.timeout, delivery.timeout, delivery.trustRoots, "delivery.trustRoots")
+    }
+
+    /// Limits of connections to providers.
     package func connectionLimits() throws(CommandFailure) -> ConnectionLimits {
-        var limits = ConnectionLimits(connectTimeout: providers.connectTimeout, readTimeout: providers.readTimeout)
+        try limits(providers.connectTimeout, providers.readTimeout, providers.trustRoots, "providers.trustRoots")
+    }
+
+    private func limits(
+        _ connect: Duration, _ read: Duration, _ trustRoots: String?, _ key: String
+    ) throws(CommandFailure) -> ConnectionLimits {
+        var limits = ConnectionLimits(connectTimeout: connect, readTimeout: read)
         do throws(ConnectionLimits.InvalidTrustRoots) {
-            if let file = providers.trustRoots { try limits.trust(roots: file) }
+            if let trustRoots { try limits.trust(roots: trustRoots) }
         } catch {
-            throw CommandFailure(.configuration, "providers.trustRoots: \(error)")
+            throw CommandFailure(.configuration, "\(key): \(error)")
         }
         return limits
     }
 
     var apiConfiguration: APIConfiguration {
         func limit(_ number: Int) -> Int? { number > 0 ? number : nil }
-        var configuration = APIConfiguration(
-            host: api.host, port: api.port, rules: TokenRules(issuer: api.issuer, audience: api.audience),
-            rate: api.rateLimit > 0 ? APIConfiguration.Rate(limit: api.rateLimit, burst: api.rateBurst) : nil,
-            failuresPerMinute: limit(api.failureLimit),
-            times: ConnectionTimes(receive: api.receiveTimeout), corsOrigins: Set(api.corsOrigins))
-        configuration.quotas = AppQuotas(
-            events: limit(api.appEvents), reloads: limit(api.appReloads), deadLetters: limit(api.appDeadLetters))
+        var configuration = APIConfiguration()
+        configuration.host = api.host
+        configuration.port = api.port
+        configuration.rules = TokenRules(issuer: api.issuer, audience: api.audience)
+        configuration.rateLimit = limit(api.rateLimit)
+        configuration.rateBurst = api.rateBurst
+        configuration.failuresPerMinute = limit(api.failureLimit)
+        configuration.times.receive = api.receiveTimeout
+        configuration.corsOrigins = Set(api.corsOrigins)
+        configuration.quotas.events = limit(api.appEvents)
+        configuration.quotas.reloads = limit(api.appReloads)
+        configuration.quotas.deadLetters = limit(api.appDeadLetters)
         return configuration
     }
 }

@@ -139,17 +139,11 @@ final class StoreSampler: Service, CustomStringConvertible {
                 }))
     }
 
-    /// The largest value of each kind; those without labels of their own are one.
+    /// The largest value of each series.
     private func byKind(
         _ values: [(kindID: Int32, labels: MetricLabels, value: Double)]
     ) -> [(labels: MetricLabels, value: Double)] {
-        var found: [String: (labels: MetricLabels, value: Double)] = [:]
-        for (kindID, more, value) in values {
-            let labels = kinds.labels(of: kindID) + more
-            let key = MetricBridge.key(labels)
-            found[key] = (labels, max(value, found[key]?.value ?? 0))
-        }
-        return Array(found.values)
+        kinds.series(values, combining: max)
     }
 
     private func readWaiting() async throws {
@@ -172,6 +166,10 @@ final class StoreSampler: Service, CustomStringConvertible {
                     ([("state", "silent")], Double(totals.silent)),
                 ])
         }
+        if let lag = try await pool.query(.deliveryLag()).first {
+            bridge.replace(
+                MetricCatalogue.deliveryLag, [([("stage", "mark")], lag.changes), ([("stage", "send")], lag.lists)])
+        }
         let failing = try await pool.query(.failingWebhooks())
         bridge.replace(
             MetricCatalogue.webhooks,
@@ -185,7 +183,7 @@ final class StoreSampler: Service, CustomStringConvertible {
         }
         for (definition, value) in [
             (MetricCatalogue.deliveryChanges, \DeliveryTotals.changes), (MetricCatalogue.deliveryFetched, \.fetched),
-            (MetricCatalogue.deliveryLate, \.late),
+            (MetricCatalogue.deliveryMissed, \.missed),
         ] as [(MetricDefinition, KeyPath<DeliveryTotals, Int64>)] {
             bridge.replace(
                 definition,

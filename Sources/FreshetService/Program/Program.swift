@@ -1,7 +1,10 @@
 package import ArgumentParser
 import Foundation
 import KafkaClient
+package import Logging
+package import ServiceLifecycle
 import Synchronization
+import UnixSignals
 import WidgetModel
 
 /// The main function of `freshet` and `freshet-load`: the one place where errors become messages and exit statuses.
@@ -36,6 +39,46 @@ package enum Program {
             ProcessEnd.now(failure.status.rawValue)
         }
         ProcessEnd.now(0)
+    }
+
+    /// Runs services until they end or a signal stops them: the first SIGTERM or SIGINT gracefully, a second one at once.
+    ///
+    /// - Throws: errors of the services; ``CommandFailure`` after a second signal.
+    package static func run(_ services: [any Service], logger: Logger) async throws {
+        // A closed output pipe must not end the process.
+        signal(SIGPIPE, SIG_IGN)
+        let signals = SignalService(logger: logger)
+        var configuration = ServiceGroupConfiguration.ofFreshet(services, logger: logger)
+        // First in the group, and so the last to be stopped.
+        configuration.services.insert(.init(service: signals, failureTerminationBehavior: .cancelGroup), at: 0)
+        let group = ServiceGroup(configuration: configuration)
+        signals.group.withLock { $0 = group }
+        try await group.run()
+    }
+}
+
+private final class SignalService: Service {
+    let group = Mutex<ServiceGroup?>(nil)
+    private let logger: Logger
+
+    init(logger: Logger) {
+        self.logger = logger
+    }
+
+    func run() async throws {
+        let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
+        try await cancelWhenGracefulShutdown { [self] in
+            var isStopping = false
+            for await signal in signals {
+                guard !isStopping else {
+                    logger.warning("stopping at once", metadata: ["signal": "\(signal)"])
+                    throw CommandFailure(.failure, "stopped before everything was done")
+                }
+                isStopping = true
+                logger.notice("stopping: another signal stops at once", metadata: ["signal": "\(signal)"])
+                await group.withLock { $0 }?.triggerGracefulShutdown()
+            }
+        }
     }
 }
 

@@ -39,6 +39,15 @@ package enum Terminal {
     }
 }
 
+extension JSONValue {
+    /// The object with another member.
+    package func adding(_ name: String, _ value: JSONValue) -> JSONValue {
+        guard case .object(var object) = self else { return self }
+        object[name] = value
+        return .object(object)
+    }
+}
+
 /// Indented JSON: two spaces per level, short arrays and objects of scalars on one line.
 package enum PrettyJSON {
     private static let lineLength = 100
@@ -75,21 +84,31 @@ package enum PrettyJSON {
     }
 }
 
+/// Rows under titles, in columns as wide as they need to be.
 package struct TextTable {
     private let header: [String]
-    private var rows: [[String]] = []
+    private let rows: [[String]]
 
-    package init(_ header: String...) {
-        self.header = header
-    }
-
-    package init(header: [String], rows: [[String]]) {
+    package init(_ header: String..., rows: [[String]]) {
         self.header = header
         self.rows = rows
     }
 
-    package mutating func add(_ row: String...) {
-        rows.append(row)
+    /// - Parameter columns: titles with the names of the members that they show.
+    package init(_ rows: [JSONValue], columns: KeyValuePairs<String, String>) {
+        header = columns.map(\.key)
+        self.rows = rows.map { row in columns.map { Self.cell(row[$0.value] ?? .null) } }
+    }
+
+    private static func cell(_ value: JSONValue) -> String {
+        switch value {
+        case .null: "-"
+        case .bool(let flag): flag ? "yes" : "no"
+        case .number(let number): number.text
+        case .string(let text): Text.printable(text, maximum: 300)
+        case .array(let elements): elements.isEmpty ? "-" : elements.map(cell).joined(separator: ", ")
+        case .object: Text.printable(String(decoding: value.encoded, as: UTF8.self), maximum: 300)
+        }
     }
 
     package var lines: [String] {

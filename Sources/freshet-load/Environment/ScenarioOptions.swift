@@ -35,16 +35,14 @@ struct ScenarioOptions: ParsableArguments {
         if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.log.level = .error }
         let logger = values.log.logger()
         let outcome = RunOutcome()
-        try await SignalScope.run(logger: logger) { [self, values] scope in
-            let work = BackgroundService("load") {
-                let result = try await LoadTestEnvironment.with(
-                    plan, options: self, settings: values, logger: logger, body)
-                Terminal.endProgress()
-                try emit(result)
-                outcome.end(lost: result.lost)
-            }
-            try await scope.run([work])
+        let work = BackgroundService("load") { [values] in
+            let result = try await LoadTestEnvironment.with(
+                plan, options: self, settings: values, logger: logger, body)
+            Terminal.endProgress()
+            try emit(result)
+            outcome.end(lost: result.lost)
         }
+        try await Program.run([work], logger: logger)
         switch outcome.lost {
         case nil: throw CommandFailure(.failure, "stopped before the end")
         case 0?: return

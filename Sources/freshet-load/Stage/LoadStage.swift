@@ -194,9 +194,8 @@ struct LocalService: Sendable {
     }
 
     func run() async throws {
-        try await node.prepare(migrate: false)
         do {
-            try await ServiceGroup(configuration: .ofFreshet(node.services, logger: logger)).run()
+            try await ServiceGroup(configuration: .ofFreshet(node.services(migrate: false), logger: logger)).run()
         } catch is CancellationError {
             return
         }

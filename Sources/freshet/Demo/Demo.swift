@@ -43,14 +43,14 @@ struct Demo: Sendable {
         [
             ListeningService(
                 description: "provider", service: provider, port: providerPort, place: "the sample provider")
-        ] + node.services + [
+        ] + node.services(migrate: true) + [
             BackgroundService("output") { try await readOutput() },
             BackgroundService("demo") { try await run() },
         ]
     }
 
     func prepare() async throws {
-        try await node.prepare(migrate: true)
+        try await NodePreparation(pool: node.pool, logger: logger).prepareDatabase(migrate: true)
         try await node.store.requireEmpty()
     }
 
@@ -122,7 +122,7 @@ struct Demo: Sendable {
         }
     }
 
-    /// Waits until every device was told of what has changed until now, at most two minutes.
+    /// Waits until every device was notified of the changes until now, at most two minutes.
     ///
     /// - Returns: the number of devices that were not.
     private func settleDevices() async throws -> Int64 {
@@ -142,14 +142,14 @@ struct Demo: Sendable {
         let waiting = try await settleDevices()
         let applied = try await node.store.appliedEvents()
         let output = output.snapshot
-        let told = try await node.store.query(.deviceTotals(silentFor: .zero)).first
+        let totals = try await node.store.query(.deviceTotals(silentFor: .zero)).first
         let lost = DemoVerdict.lost(
             overview: overview, output: output, events: (traffic.counts.events, applied), failures: traffic.failures,
             expectedTimelines: plan.world.distinctTimelines, devicesWaiting: waiting)
         return DemoVerdict(
             eventsPublished: traffic.counts.events, eventsApplied: applied, overview: overview,
             provider: provider.statistics(), output: output, lost: lost, latency: latency.overall(),
-            devices: Int(told?.devices ?? 0), pushes: devices.standIn.statistics,
+            devices: Int(totals?.devices ?? 0), pushes: devices.standIn.statistics,
             seconds: start.duration(to: .now) / .seconds(1))
     }
 

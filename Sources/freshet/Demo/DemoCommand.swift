@@ -39,11 +39,9 @@ struct DemoCommand: AsyncParsableCommand {
         let devices = try await DemoDevices.start()
         defer { devices.removeFiles() }
         try devices.configure(&values)
-        try await SignalScope.run(logger: logger) { [values, plan] scope in
-            let demo = try Demo(plan: plan, settings: values, devices: devices, logger: logger, outcome: outcome)
-            try await demo.prepare()
-            try await scope.run(demo.services)
-        }
+        let demo = try Demo(plan: plan, settings: values, devices: devices, logger: logger, outcome: outcome)
+        try await demo.prepare()
+        try await Program.run(demo.services, logger: logger)
         switch outcome.lost {
         case nil: throw CommandFailure(.failure, "the demo was stopped before its end")
         case 0?: return

@@ -42,22 +42,20 @@ struct KafkaCommand: AsyncParsableCommand {
         var partitions = Dictionary(
             uniqueKeysWithValues: values.topics.embedded.map { ($0, values.kafka.embeddedPartitions) })
         for (name, count) in topics { partitions[name] = count }
-        try await SignalScope.run(logger: logger) { [partitions] scope in
-            let cluster = try EmbeddedKafka(logger: logger)
-            for (name, count) in partitions.sorted(by: { $0.key < $1.key }) {
-                try cluster.createTopic(name, partitions: count)
-            }
-            let line: JSONValue = [
-                "pid": .count(ProcessInfo.processInfo.processIdentifier),
-                "bootstrapServers": .string(cluster.bootstrapServers),
-                "properties": .object(
-                    JSONObject(
-                        EmbeddedKafka.clientProperties.sorted { $0.key < $1.key }
-                            .map { JSONObject.Member(key: $0.key, value: .string($0.value)) })),
-            ]
-            Terminal.printLine(line)
-            try await scope.run([BackgroundService("kafka") { try await gracefulShutdown() }])
-            cluster.close()
+        let cluster = try EmbeddedKafka(logger: logger)
+        defer { cluster.close() }
+        for (name, count) in partitions.sorted(by: { $0.key < $1.key }) {
+            try cluster.createTopic(name, partitions: count)
         }
+        let properties = EmbeddedKafka.clientProperties.sorted { $0.key < $1.key }
+            .map { JSONObject.Member(key: $0.key, value: .string($0.value)) }
+        let announcer = BackgroundService("announcer") {
+            Terminal.printLine([
+                "pid": .count(ProcessInfo.processInfo.processIdentifier),
+                "bootstrapServers": .string(cluster.bootstrapServers), "properties": .object(JSONObject(properties)),
+            ])
+            try await gracefulShutdown()
+        }
+        try await Program.run([announcer], logger: logger)
     }
 }

@@ -42,16 +42,14 @@ struct ProviderCommand: AsyncParsableCommand {
         let provider = SampleProvider(
             seed: seed, host: host, port: port, faults: faults, logger: logger,
             onListening: listening.listens(on:))
-        try await SignalScope.run(logger: logger) { scope in
-            let announcer = BackgroundService("announcer") {
-                let port = try await listening.wait()
-                Terminal.printLine(["pid": .count(ProcessInfo.processInfo.processIdentifier), "port": .count(port)])
-                try await gracefulShutdown()
-            }
-            let service = ListeningService(
-                description: "provider", service: provider, port: listening,
-                place: "the sample provider on \(host):\(port) (--host, --port)")
-            try await scope.run([service, announcer])
+        let announcer = BackgroundService("announcer") {
+            let port = try await listening.wait()
+            Terminal.printLine(["pid": .count(ProcessInfo.processInfo.processIdentifier), "port": .count(port)])
+            try await gracefulShutdown()
         }
+        let service = ListeningService(
+            description: "provider", service: provider, port: listening,
+            place: "the sample provider on \(host):\(port) (--host, --port)")
+        try await Program.run([service, announcer], logger: logger)
     }
 }

@@ -50,21 +50,19 @@ struct RunCommand: AsyncParsableCommand {
                 "version": "\(FreshetNode.version)", "role": "\(values.role.rawValue)",
                 "pid": "\(ProcessInfo.processInfo.processIdentifier)",
             ])
-        try await SignalScope.run(logger: logger) { [migrate, printReady] scope in
-            let node = try FreshetNode(
-                settings: values, roles: values.role, logger: logger, observer: Observation.begin(for: values))
-            let announcer = BackgroundService("announcer") {
-                do {
-                    let endpoint = try await node.ready()
-                    logger.notice("ready", metadata: ["bootstrapServers": "\(endpoint.bootstrapServers)"])
-                    if printReady { Terminal.printLine(endpoint.json(role: values.role)) }
-                } catch is ListeningPort.NeverListened {
-                    // The API has failed with an error of its own, or the node was stopped before it listened.
-                }
-                try await gracefulShutdown()
+        let node = try FreshetNode(
+            settings: values, roles: values.role, logger: logger, observer: Observation.begin(for: values))
+        let announcer = BackgroundService("announcer") { [printReady] in
+            do {
+                let endpoint = try await node.ready()
+                logger.notice("ready", metadata: ["bootstrapServers": "\(endpoint.bootstrapServers)"])
+                if printReady { Terminal.printLine(endpoint.json(role: values.role)) }
+            } catch is ListeningPort.NeverListened {
+                // The API has failed with an error of its own, or the node was stopped before it listened.
             }
-            try await scope.run(node.startingServices(migrate: migrate) + [announcer])
+            try await gracefulShutdown()
         }
+        try await Program.run(node.services(migrate: migrate) + [announcer], logger: logger)
         logger.notice("stopped")
     }
 }
@@ -73,15 +71,10 @@ extension ProcessRole: ExpressibleByArgument {}
 
 extension FreshetNode.Endpoint {
     fileprivate func json(role: ProcessRole) -> JSONValue {
-        var json: JSONValue = [
-            "pid": .count(ProcessInfo.processInfo.processIdentifier),
-            "role": .string(role.rawValue), "bootstrapServers": .string(bootstrapServers),
-            "apiPort": .count(apiPort),
+        let json: JSONValue = [
+            "pid": .count(ProcessInfo.processInfo.processIdentifier), "role": .string(role.rawValue),
+            "bootstrapServers": .string(bootstrapServers), "apiPort": .count(apiPort),
         ]
-        if let healthPort, case .object(let object) = json {
-            let port = JSONObject.Member(key: "healthPort", value: .count(healthPort))
-            json = .object(JSONObject(object.members + [port]))
-        }
-        return json
+        return if let healthPort { json.adding("healthPort", .count(healthPort)) } else { json }
     }
 }

@@ -1,14 +1,15 @@
 package import Logging
 import NIOCore
 package import ServiceLifecycle
+import Synchronization
 import WidgetAPI
+import WidgetStore
 
-/// Background work of a node as a service of its group.
+/// Background work as a service of a group. A graceful shutdown cancels it.
 package struct BackgroundService: Service, CustomStringConvertible {
     package let description: String
     private let body: @Sendable () async throws -> Void
 
-    /// - Parameter body: ends when its task is cancelled, which a graceful shutdown does as well.
     package init(_ description: String, _ body: @escaping @Sendable () async throws -> Void) {
         self.description = description
         self.body = body
@@ -35,7 +36,6 @@ struct NodeService: Service, CustomStringConvertible {
     func run() async throws {
         let outcome: Result<Void, any Error>
         do {
-            // Takes part in the graceful shutdown of the group that this service is in.
             try await ServiceGroup(configuration: .ofFreshet(parts, logger: logger)).run()
             outcome = .success(())
         } catch {
@@ -87,5 +87,44 @@ package struct ListeningService: Service, CustomStringConvertible {
         } catch let error as APIService.UnusableKeys {
             throw CommandFailure(.configuration, "api.keys: \(error)")
         }
+    }
+}
+
+/// Port that a server listens on, once it does.
+package final class ListeningPort: Sendable {
+    /// The server ended before it listened.
+    package struct NeverListened: Error, Sendable {}
+
+    private enum State {
+        /// → `listening`, or `closed` if the server never listens
+        case starting
+        /// → `closed`
+        case listening(Int)
+        case closed
+    }
+
+    private let state = Mutex(State.starting)
+    private let changes = WorkSignal()
+
+    package init() {}
+
+    package func wait() async throws -> Int {
+        while true {
+            let mark = changes.mark(.timelines)
+            switch state.withLock({ $0 }) {
+            case .starting: try await changes.wait(past: mark)
+            case .listening(let port): return port
+            case .closed: throw NeverListened()
+            }
+        }
+    }
+
+    package func listens(on port: Int) { change(to: .listening(port)) }
+
+    func closes() { change(to: .closed) }
+
+    private func change(to next: sending State) {
+        state.withLock { $0 = next }
+        changes.signal(.timelines)
     }
 }
