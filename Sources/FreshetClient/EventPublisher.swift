@@ -36,7 +36,7 @@ package struct EventPublisher: Sendable {
     private let source: String
 
     /// - Parameters:
-    ///   - topics: names of the Kafka topics; the default names of those that are left out.
+    ///   - topics: names of the Kafka topics; others have their default names.
     ///   - source: source of events without one.
     package init(producer: KafkaProducer, topics: [EventTopic: String] = [:], source: String) {
         self.producer = producer

@@ -1,5 +1,11 @@
 import WidgetModel
 
+#if canImport(FoundationEssentials)
+public import FoundationEssentials
+#else
+public import Foundation
+#endif
+
 extension WidgetCenter {
     /// Widgets of a request.
     public enum Audience: Hashable, Sendable {
@@ -54,33 +60,46 @@ extension WidgetCenter {
         public init(nilLiteral: ()) { self = .null }
     }
 
-    /// One placement on one device of one user.
-    public struct Widget: Hashable, Sendable {
-        public var id: String
-        public var user: String
-        public var device: String
+    /// A widget that is relevant to a person.
+    public struct RelevantShortcut: Hashable, Sendable {
         public var kind: String
-        public var family: Family
         public var configuration: [String: Value]
-        public var environment: Environment
+        /// Reason for the relevance, in a word of the app's; at most 64 bytes.
+        public var role: String?
+        /// Times of relevance, at most 24. Empty: when the person usually looks.
+        public var ranges: [Range<Date>]
 
         public init(
-            id: String, user: String, device: String, kind: String, family: Family,
-            configuration: [String: Value] = [:], environment: Environment
+            kind: String, configuration: [String: Value] = [:], role: String? = nil, ranges: [Range<Date>] = []
         ) {
-            self.id = id
-            self.user = user
-            self.device = device
             self.kind = kind
-            self.family = family
             self.configuration = configuration
-            self.environment = environment
+            self.role = role
+            self.ranges = ranges
         }
     }
 }
 
+// MARK: - As members of an event's data
+
+extension WidgetCenter.Audience {
+    var json: JSONValue {
+        switch self {
+        case .user(let id): ["user": .string(id)]
+        case .device(let id): ["device": .string(id)]
+        case .widget(let id): ["widget": .string(id)]
+        case .everyone: ["everyone": true]
+        }
+    }
+}
+
+extension WidgetCenter.Environment {
+    var json: JSONValue { ["locale": .string(locale), "timeZone": .string(timeZone)] }
+}
+
 extension WidgetCenter.Value {
-    func json() throws(ModelError) -> JSONValue {
+    /// - Parameter pointer: place of the value in the data.
+    fileprivate func json(_ pointer: String) throws(ModelError) -> JSONValue {
         switch self {
         case .null: return .null
         case .string(let text): return .string(text)
@@ -88,41 +107,50 @@ extension WidgetCenter.Value {
         case .integer(let value): return .number(JSONNumber(value))
         case .decimal(let value):
             guard let number = JSONNumber(value) else {
-                throw ModelError(message: "expected a finite number, found \(value)")
+                throw ModelError(message: "expected a finite number, found \(value)", pointer: pointer)
             }
             return .number(number)
         case .list(let values):
             var elements: [JSONValue] = []
-            for value in values { elements.append(try value.json()) }
+            for value in values { elements.append(try value.json(pointer)) }
             return .array(elements)
         }
     }
 }
 
 extension [String: WidgetCenter.Value] {
-    /// The configuration in its canonical form.
-    func configuration(_ argument: String) throws(WidgetCenterError) -> WidgetConfiguration {
+    /// - Parameter pointer: place of the configuration in the data.
+    func json(_ pointer: String) throws(ModelError) -> JSONValue {
         var object = JSONObject()
-        do throws(ModelError) {
-            for (name, value) in self { object[name] = try value.json() }
-            return try WidgetConfiguration(.object(object))
-        } catch {
-            throw WidgetCenterError(error, argument: argument)
-        }
+        for (name, value) in self { object[name] = try value.json("\(pointer)/\(JSONPointer.escape(name))") }
+        return .object(object)
     }
 }
 
-extension WidgetCenter.Environment {
-    func model() throws(WidgetCenterError) -> WidgetEnvironment {
-        do throws(ModelError) {
-            return try WidgetEnvironment(locale: locale, timeZone: timeZone)
-        } catch {
-            throw WidgetCenterError(error, argument: "environment")
+extension WidgetCenter.RelevantShortcut {
+    func json() throws(ModelError) -> JSONValue {
+        var times: [JSONValue] = []
+        for range in ranges {
+            times.append([
+                "from": .time(try range.lowerBound.timestamp), "until": .time(try range.upperBound.timestamp),
+            ])
         }
+        return [
+            "kind": .string(kind), "configuration": try configuration.json("/shortcuts"), "role": .text(role),
+            "ranges": .array(times),
+        ]
     }
 }
 
-extension WidgetCenter.Family {
-    /// The family with the same name.
-    var model: WidgetFamily { WidgetFamily(name: rawValue) ?? .systemSmall }
+extension Date {
+    /// Microseconds since 1970, if RFC 3339 can name the time.
+    var timestamp: Timestamp {
+        get throws(ModelError) {
+            // Not a number is in no range.
+            guard (0..<253_402_300_800).contains(timeIntervalSince1970) else {
+                throw ModelError(message: "expected a date from 1970 to 9999")
+            }
+            return Timestamp(microseconds: Int64((timeIntervalSince1970 * 1_000_000).rounded(.down)))
+        }
+    }
 }

@@ -7,8 +7,8 @@ import WidgetModel
 
 /// Publishes the events of one app to Freshet: placed widgets and stale timelines.
 ///
-/// A call returns when Kafka's brokers have acknowledged the event, so it is not lost. Concurrent calls share requests to
-/// the brokers. Events of one widget take effect in the order of their dates.
+/// A call returns when Kafka's brokers have acknowledged the event, so it is not lost. Concurrent calls share requests
+/// to the brokers. Events of one widget take effect in the order of their dates.
 ///
 /// ```swift
 /// let center = try WidgetCenter(
@@ -30,9 +30,30 @@ public final class WidgetCenter: Service {
     private let shutdownTimeout: Duration
     private let admission: Mutex<Admission>
 
+    /// Limit on the number of events under way.
+    struct Admission {
+        let limit: Int
+        private(set) var underWay = 0
+
+        init(limit: Int) { self.limit = limit }
+
+        /// Admits all events of a call if there is room. A call with more events than the limit is admitted when no
+        /// others are under way.
+        mutating func admit(_ count: Int) -> Bool {
+            guard underWay == 0 || underWay <= limit - count else { return false }
+            underWay += count
+            return true
+        }
+
+        /// Adds events regardless of the limit.
+        mutating func add(_ count: Int) { underWay += count }
+
+        mutating func finish(_ count: Int) { underWay -= count }
+    }
+
     /// Connects in the background. The first call fails if the brokers cannot be reached.
     public init(app: String, configuration: WidgetCenterConfiguration, logger: Logger) throws(WidgetCenterError) {
-        try WidgetEvent.check(app, "app")
+        if let problem = Text.identifierProblem(app) { throw WidgetCenterError(.invalidArgument, "app \(problem)") }
         try configuration.check()
         self.app = app
         backPressure = configuration.backPressure
@@ -60,20 +81,36 @@ public final class WidgetCenter: Service {
 
     // MARK: Publishing
 
+    /// Requests new timelines of one kind; see ``WidgetEvent/reloadTimelines(ofKind:for:matching:)``.
+    @discardableResult
+    public func reloadTimelines(
+        ofKind kind: String, for audience: Audience = .everyone, matching values: [String: Value] = [:]
+    ) async throws(WidgetCenterError) -> PublishedEvent {
+        try await publish(.reloadTimelines(ofKind: kind, for: audience, matching: values))
+    }
+
+    /// Requests new timelines of all kinds of the app; see ``WidgetEvent/reloadAllTimelines(for:matching:)``.
+    @discardableResult
+    public func reloadAllTimelines(
+        for audience: Audience = .everyone, matching values: [String: Value] = [:]
+    ) async throws(WidgetCenterError) -> PublishedEvent {
+        try await publish(.reloadAllTimelines(for: audience, matching: values))
+    }
+
     /// Publishes one event.
     ///
     /// Cancellation withdraws the event while it waits for room. Once it is sent, the call waits for its outcome.
     @discardableResult
     public func publish(_ event: WidgetEvent) async throws(WidgetCenterError) -> PublishedEvent {
-        // One event in, one out.
+        // The array has one element.
         try await publish([event])[0]
     }
 
     /// Publishes events together, which takes about as long as one event.
     ///
     /// - Returns: the stored events, in order.
-    /// - Throws: `invalidArgument` if an event cannot be published; then none was sent. If some were not acknowledged, the
-    ///   first one's error. Its ``WidgetCenterError/failedEvents`` are the events to publish again.
+    /// - Throws: `invalidArgument` if an event cannot be published; then none was sent. If some were not acknowledged,
+    ///   the first one's error. Its ``WidgetCenterError/failedEvents`` are the events to publish again.
     @discardableResult
     public func publish(_ events: [WidgetEvent]) async throws(WidgetCenterError) -> [PublishedEvent] {
         guard !events.isEmpty else { return [] }
@@ -132,8 +169,9 @@ public final class WidgetCenter: Service {
         await producer.flush()
     }
 
-    /// Refuses further events, waits for the events under way for at most ``WidgetCenterConfiguration/shutdownTimeout``, and
-    /// closes the connections. Calls whose events are not acknowledged by then fail.
+    /// Refuses further events, waits for the events under way for at most
+    /// ``WidgetCenterConfiguration/shutdownTimeout``, and closes the connections. Calls whose events are not
+    /// acknowledged by then fail.
     public func shutdown() async {
         await producer.shutdown(within: shutdownTimeout)
     }
@@ -143,4 +181,14 @@ public final class WidgetCenter: Service {
         try? await gracefulShutdown()
         await shutdown()
     }
+}
+
+/// An event that the brokers have stored.
+public struct PublishedEvent: Hashable, Sendable {
+    /// The event's id, as in `freshet explain` and traces.
+    public let id: String
+    public let topic: String
+    public let partition: Int
+    /// Nil in the rare case that the brokers' answer was lost and a later one shows that the event is stored.
+    public let offset: Int64?
 }

@@ -1,5 +1,4 @@
 import KafkaClient
-import WidgetModel
 
 /// Error of events that were not published.
 public struct WidgetCenterError: Error, Sendable, CustomStringConvertible {
@@ -63,10 +62,6 @@ public struct WidgetCenterError: Error, Sendable, CustomStringConvertible {
         self.init(
             code, error.description, isRetriable: error.isRetriable, isPossiblyStored: error.isPossiblyPersisted,
             failedEvents: failedEvents)
-    }
-
-    init(_ error: ModelError, argument: String) {
-        self.init(.invalidArgument, "\(argument)\(error.pointer): \(error.message)")
     }
 
     /// The same error for one of several events.

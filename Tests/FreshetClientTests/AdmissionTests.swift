@@ -5,9 +5,9 @@ import Testing
 
 @Suite(.timeLimit(.patience))
 struct AdmissionTests {
-    @Test("all events of a call are taken or none, and a call beyond the limit only alone")
+    @Test("All events of a call are admitted or none; a call beyond the limit is admitted alone")
     func admission() {
-        var admission = Admission(limit: 10)
+        var admission = WidgetCenter.Admission(limit: 10)
         let asked = [8, 3, 2, 1].map { admission.admit($0) }
         #expect(asked == [true, false, true, false])
         #expect(admission.underWay == 10)

@@ -7,7 +7,7 @@ import WidgetModel
 
 @testable import FreshetClient
 
-/// Draws arguments, mostly such as are meant, some of them at and beyond every bound.
+/// Draws mostly valid arguments, some of them at and beyond every bound.
 private struct Draw {
     var generator: SeededGenerator
 
@@ -80,17 +80,14 @@ private struct Draw {
             case 4: .requestReload(for: audience(), kinds: isTrue(50) ? kinds() : nil, matching: values())
             case 5:
                 .widgetPlaced(
-                    WidgetCenter.Widget(
-                        id: identifier(), user: identifier(), device: identifier(), kind: identifier(),
-                        family: one(WidgetCenter.Family.allCases), configuration: values(),
-                        environment: environment()))
+                    identifier(), of: identifier(), device: identifier(), kind: identifier(),
+                    family: one(WidgetCenter.Family.allCases), configuration: values(), environment: environment())
             case 6: .widgetConfigured(identifier(), of: identifier(), configuration: values())
             case 8:
                 .stackChanged(
-                    WidgetCenter.Stack(
-                        name: identifier(), user: identifier(), device: identifier(),
-                        widgets: isTrue(90) ? [identifier(), identifier()] : (0..<one([32, 33])).map { "w\($0)" },
-                        smartRotate: isTrue(50), suggestions: isTrue(50)))
+                    identifier(), of: identifier(), device: identifier(),
+                    widgets: isTrue(90) ? [identifier(), identifier()] : (0..<one([32, 33])).map { "w\($0)" },
+                    smartRotate: isTrue(50), suggestions: isTrue(50))
             case 9: .stackTurned(identifier(), of: identifier(), device: identifier(), to: identifier())
             case 10:
                 .relevantShortcuts(
@@ -127,7 +124,7 @@ extension Array {
 
 @Suite(.timeLimit(.patience))
 struct ArgumentTests {
-    @Test("an integer that a double rounds is refused before it is published, with the advice to use a string")
+    @Test("An integer that a double rounds is refused with the advice to use a string")
     func inexactInteger() {
         let event = WidgetEvent.widgetConfigured(
             "w", of: "u", configuration: ["card": .integer(9_007_199_254_740_993)])
@@ -137,7 +134,7 @@ struct ArgumentTests {
         #expect(error?.description.contains("/card") == true && error?.description.contains("use a string") == true)
     }
 
-    @Test("what the library takes, Freshet's decoder takes, and reads the same", arguments: [1, 2, 3])
+    @Test("Freshet's decoder reads every event that the library accepts, unchanged", arguments: [1, 2, 3])
     func acceptedIsDecodable(seed: UInt64) throws {
         var draw = Draw(generator: SeededGenerator(seed: seed))
         var accepted = 0
@@ -174,7 +171,7 @@ struct ArgumentTests {
         #expect(accepted > 500 && refused > 500, "\(accepted) accepted, \(refused) refused")
     }
 
-    @Test("a source that no event may have is refused when the center is made", arguments: ["", "a\nb", "long"])
+    @Test("An invalid source is refused when the center is made", arguments: ["", "a\nb", "long"])
     func source(text: String) {
         #expect {
             try WidgetCenter(

@@ -21,7 +21,7 @@ private final class Flag: Sendable {
 
 @Suite(.timeLimit(.patience))
 struct PublishingTests {
-    @Test("many events are published in one call, each where it says, in their order")
+    @Test("Many events are published in one call, in order, with their positions")
     func batch() async throws {
         try await withCluster { kafka in
             let center = try kafka.center()
@@ -42,7 +42,7 @@ struct PublishingTests {
         }
     }
 
-    @Test("calls that run side by side share requests to the brokers")
+    @Test("Concurrent calls share requests to the brokers")
     func sharedRequests() async throws {
         try await withCluster { kafka in
             let center = try kafka.center()
@@ -60,7 +60,7 @@ struct PublishingTests {
         }
     }
 
-    @Test("one event that cannot be holds back all of a call, and is named")
+    @Test("One invalid event refuses the whole call and is named")
     func invalidInBatch() async throws {
         try await withCluster { kafka in
             let center = try kafka.center()
@@ -69,23 +69,22 @@ struct PublishingTests {
                 Issue.record("accepted")
             } catch {
                 #expect(error.code == .invalidArgument && error.failedEvents == [1])
-                #expect(error.message.hasPrefix("event 1: widget "))
+                #expect(error.message.hasPrefix("event 1: /widget: "))
             }
-            try await center.widgetViewed("w", of: "u")
+            try await center.publish(.widgetViewed("w", of: "u"))
             await center.shutdown()
             #expect(try await kafka.received(count: 1).map(\.topic) == ["freshet.widgets"])
         }
     }
 
-    @Test("of a call that fails in part the error names the events to publish again")
+    @Test("The error of a partial failure names the events to publish again")
     func partialFailure() async throws {
         try await withCluster { kafka in
             let center = try kafka.center { $0.properties["message.max.bytes"] = "20000" }
             var large = WidgetEvent.widgetPlaced(
-                WidgetCenter.Widget(
-                    id: "w", user: "u", device: "d", kind: "K", family: .systemSmall,
-                    configuration: ["text": .string(String(repeating: "x", count: 16_000))],
-                    environment: WidgetCenter.Environment(locale: "en", timeZone: "Etc/UTC")))
+                "w", of: "u", device: "d", kind: "K", family: .systemSmall,
+                configuration: ["text": .string(String(repeating: "x", count: 16_000))],
+                environment: WidgetCenter.Environment(locale: "en", timeZone: "Etc/UTC"))
             large.id = "large"
             // Below the bound it goes, above it does not.
             try await center.publish(large)
@@ -104,7 +103,7 @@ struct PublishingTests {
         }
     }
 
-    @Test("without room a call waits for its turn, or fails at once, as the center was told")
+    @Test("Without room a call waits or fails at once, depending on the back-pressure")
     func backPressure() async throws {
         try await withCluster { kafka in
             try kafka.stopBroker(1)
@@ -137,15 +136,15 @@ struct PublishingTests {
         }
     }
 
-    @Test("a call that is cancelled while it waits for room sends nothing")
+    @Test("A call that is cancelled while it waits for room sends nothing")
     func cancellation() async throws {
         try await withCluster { kafka in
             try kafka.stopBroker(1)
             let center = try kafka.center { $0.maximumEventsUnderWay = 1 }
             try await withThrowingTaskGroup { group in
-                group.addTask { _ = try await center.widgetViewed("first", of: "u") }
+                group.addTask { _ = try await center.publish(.widgetViewed("first", of: "u")) }
                 try await eventually("the call is under way") { center.eventsUnderWay == 1 }
-                let waiting = Task { try await center.widgetViewed("second", of: "u") }
+                let waiting = Task { try await center.publish(.widgetViewed("second", of: "u")) }
                 try await eventually("the second call waits") { center.eventsUnderWay == 2 }
                 waiting.cancel()
                 await #expect { _ = try await waiting.value } throws: { code($0) == .cancelled }
@@ -158,14 +157,13 @@ struct PublishingTests {
         }
     }
 
-    @Test("what nobody acknowledges does not hold up the end for longer than it may")
+    @Test("Unacknowledged events delay the shutdown for no longer than its timeout")
     func boundedShutdown() async throws {
-        let center = try WidgetCenter(
-            app: "a",
-            configuration: WidgetCenterConfiguration(
-                bootstrapServers: "127.0.0.1:1", deliveryTimeout: .seconds(900), source: "/t",
-                maximumEventsUnderWay: 2, shutdownTimeout: .milliseconds(300)),
-            logger: quiet)
+        var configuration = WidgetCenterConfiguration(bootstrapServers: "127.0.0.1:1", source: "/t")
+        configuration.deliveryTimeout = .seconds(900)
+        configuration.maximumEventsUnderWay = 2
+        configuration.shutdownTimeout = .milliseconds(300)
+        let center = try WidgetCenter(app: "a", configuration: configuration, logger: quiet)
         let events = (0..<5).map { WidgetEvent.widgetViewed("w\($0)", of: "u") }
         async let outcome: [PublishedEvent] = center.publish(events)
         try await eventually("the call is under way") { center.eventsUnderWay == 5 }
@@ -180,7 +178,7 @@ struct PublishingTests {
         await center.shutdown()
     }
 
-    @Test("flush waits for what was published before it")
+    @Test("Flush waits for the events published before it")
     func flush() async throws {
         try await withCluster { kafka in
             let center = try kafka.center()
@@ -214,7 +212,7 @@ struct PublishingTests {
         }
     }
 
-    @Test("in a service group what is under way is delivered before the group ends")
+    @Test("A service group delivers the events under way before it ends")
     func serviceGroup() async throws {
         try await withCluster { kafka in
             let center = try kafka.center()
@@ -237,7 +235,7 @@ struct PublishingTests {
         }
     }
 
-    @Test("an event that is published again is the same event")
+    @Test("A repeated event has the same id and time")
     func identity() async throws {
         try await withCluster { kafka in
             let center = try kafka.center()

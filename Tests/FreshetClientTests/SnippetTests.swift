@@ -67,7 +67,7 @@ enum Snippets {
 struct SnippetTests {
     private static let article = "Sources/FreshetClient/FreshetClient.docc/GettingStarted.md"
 
-    @Test("the code of the article is code that compiles")
+    @Test("The code of the article is compiled code")
     func article() throws {
         var regions = try Snippets.regions("Tests/FreshetClientTests/Snippets/GettingStarted.swift")
         let manifest = try Snippets.regions("deploy/samples/publisher/Package.swift")
@@ -82,7 +82,7 @@ struct SnippetTests {
         #expect(Set(blocks.compactMap(\.mark)).count == regions.count)
     }
 
-    @Test("the README's code for Swift is the article's")
+    @Test("The README's Swift code is that of the article")
     func readme() throws {
         let regions = try Snippets.regions("Tests/FreshetClientTests/Snippets/GettingStarted.swift")
         let marked = try Snippets.blocks("README.md").filter { $0.mark?.hasPrefix("snippet: ") == true }
@@ -92,7 +92,7 @@ struct SnippetTests {
         }
     }
 
-    @Test("the code of the article does what it says")
+    @Test("The code of the article publishes the expected events")
     func behaviour() async throws {
         try await withCluster { kafka in
             let center = try GettingStarted.make(

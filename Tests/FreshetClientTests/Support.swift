@@ -11,11 +11,11 @@ import WidgetModel
 let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 let topics = ["freshet.pushes", "freshet.app-changes", "freshet.widgets", "freshet.donations"]
 
-/// What a consumer of Freshet's topics got.
+/// A message that a consumer of Freshet's topics received.
 struct Received: Sendable {
     let topic: String
     let key: String
-    /// All but what differs from event to event.
+    /// Headers without those that differ between events.
     let headers: [String: String]
     let event: DecodedEvent
 }
@@ -37,9 +37,9 @@ extension EmbeddedKafka {
         app: String = "com.example.bank", deliveryTimeout: Duration = Patience.delivery,
         change: (inout WidgetCenterConfiguration) -> Void = { _ in }
     ) throws -> WidgetCenter {
-        var configuration = WidgetCenterConfiguration(
-            bootstrapServers: bootstrapServers, properties: Self.clientProperties, deliveryTimeout: deliveryTimeout,
-            source: "/tests")
+        var configuration = WidgetCenterConfiguration(bootstrapServers: bootstrapServers, source: "/tests")
+        configuration.properties = Self.clientProperties
+        configuration.deliveryTimeout = deliveryTimeout
         change(&configuration)
         return try WidgetCenter(app: app, configuration: configuration, logger: quiet)
     }
@@ -83,7 +83,7 @@ extension EmbeddedKafka {
     }
 }
 
-/// Lends a center for `app` on an embedded cluster; answers what it published, decoded as Freshet does.
+/// Lends a center for `app` on an embedded cluster and returns the published events, decoded as Freshet does.
 func published(
     count: Int, app: String = "com.example.bank", _ body: @Sendable (WidgetCenter) async throws -> Void
 ) async throws -> [Received] {

@@ -28,7 +28,7 @@ private struct TestInstrument: Instrument {
 
 @Suite(.timeLimit(.patience))
 struct TraceTests {
-    @Test("an event carries the trace of the task that publishes it, in the header that W3C names")
+    @Test("An event carries the task's trace in the W3C header")
     func traceparent() async throws {
         TestInstrument.bootstrapped
         let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -9,26 +9,26 @@ import WidgetModel
 
 @Suite(.timeLimit(.patience))
 struct WidgetCenterTests {
-    @Test("every call becomes the event of its type, under a key that keeps one person's events in order")
+    @Test("Every call publishes the event of its type, with a key that keeps a person's events in order")
     func events() async throws {
         let environment = WidgetCenter.Environment(locale: "de-DE", timeZone: "Europe/Berlin")
         let received = try await published(count: 9) { center in
             try await center.reloadTimelines(ofKind: "Purchases", for: .user("u1"), matching: ["card": "acme"])
             try await center.reloadAllTimelines()
-            try await center.appChanged(.foreground, for: .device("d1"), kinds: ["B", "A", "B"])
-            try await center.requestReload(for: .everyone, kinds: ["A"], matching: ["card": "acme"])
-            try await center.widgetPlaced(
-                WidgetCenter.Widget(
-                    id: "w1", user: "u1", device: "d1", kind: "Purchases", family: .systemMedium,
-                    configuration: [
-                        "card": "acme", "limit": 3, "ratio": 0.5, "all": true, "tags": ["a", "b"], "none": nil,
-                    ],
-                    environment: environment))
-            try await center.widgetConfigured("w1", of: "u1", configuration: ["card": "soup"])
-            try await center.widgetViewed("w1", of: "u1")
-            try await center.environmentChanged(
-                ofDevice: "d1", of: "u1", to: environment, significantTimeChange: true)
-            try await center.widgetRemoved("w1", of: "u1")
+            let placed = WidgetEvent.widgetPlaced(
+                "w1", of: "u1", device: "d1", kind: "Purchases", family: .systemMedium,
+                configuration: [
+                    "card": "acme", "limit": 3, "ratio": 0.5, "all": true, "tags": ["a", "b"], "none": nil,
+                ],
+                environment: environment)
+            let events: [WidgetEvent] = [
+                .appChanged(.foreground, for: .device("d1"), kinds: ["B", "A", "B"]),
+                .requestReload(for: .everyone, kinds: ["A"], matching: ["card": "acme"]), placed,
+                .widgetConfigured("w1", of: "u1", configuration: ["card": "soup"]), .widgetViewed("w1", of: "u1"),
+                .environmentChanged(ofDevice: "d1", of: "u1", to: environment, significantTimeChange: true),
+                .widgetRemoved("w1", of: "u1"),
+            ]
+            for event in events { try await center.publish(event) }
         }
         let app = "com.example.bank"
         let pushes = received.filter { $0.topic == "freshet.pushes" }
@@ -76,54 +76,50 @@ struct WidgetCenterTests {
         #expect(received.allSatisfy { $0.event.envelope.source == "/tests" })
     }
 
-    @Test("what no event may hold is refused before anything is sent")
+    @Test("Invalid arguments are refused before anything is sent, with the place in the event")
     func invalidArguments() async throws {
         let received = try await published(count: 1) { center in
-            func expectRefusal(_ call: () async throws -> Void) async {
-                await #expect { try await call() } throws: { error in
-                    (error as? WidgetCenterError)?.code == .invalidArgument
+            let environment = WidgetCenter.Environment(locale: "en US", timeZone: "Etc/UTC")
+            let refused: [(WidgetEvent, place: String)] = [
+                (.reloadTimelines(ofKind: ""), "/kinds/0"), (.reloadTimelines(ofKinds: []), "/kinds"),
+                (.reloadAllTimelines(for: .user("a\u{0}b")), "/audience/user"),
+                (.reloadAllTimelines(matching: ["x": .decimal(.infinity)]), "/matching/x"),
+                (.reloadAllTimelines(matching: ["x": [["nested"]]]), "/matching/x/0"),
+                (.widgetViewed("w", of: String(repeating: "u", count: 257)), "/user"),
+                (.environmentChanged(ofDevice: "d", of: "u", to: environment), "/environment/locale"),
+            ]
+            for (event, place) in refused {
+                await #expect { try await center.publish(event) } throws: { error in
+                    guard let error = error as? WidgetCenterError else { return false }
+                    return error.code == .invalidArgument && error.message.hasPrefix("\(place): ")
                 }
-            }
-            await expectRefusal { try await center.reloadTimelines(ofKind: "") }
-            await expectRefusal { try await center.reloadTimelines(ofKinds: []) }
-            await expectRefusal { try await center.reloadAllTimelines(for: .user("a\u{0}b")) }
-            await expectRefusal { try await center.reloadAllTimelines(matching: ["x": .decimal(.infinity)]) }
-            await expectRefusal { try await center.reloadAllTimelines(matching: ["x": [["nested"]]]) }
-            await expectRefusal { try await center.widgetViewed("w", of: String(repeating: "u", count: 257)) }
-            await expectRefusal {
-                try await center.environmentChanged(
-                    ofDevice: "d", of: "u", to: WidgetCenter.Environment(locale: "en US", timeZone: "Etc/UTC"))
             }
             try await center.reloadAllTimelines()
         }
         #expect(received.count == 1)
     }
 
-    @Test("an app that cannot be one, and properties that librdkafka does not know, are refused at once")
+    @Test("An invalid app and unknown librdkafka properties are refused at once")
     func invalidConfiguration() {
         #expect(throws: WidgetCenterError.self) {
             try WidgetCenter(
                 app: "", configuration: WidgetCenterConfiguration(bootstrapServers: "127.0.0.1:1", source: "/t"),
                 logger: quiet)
         }
+        var configuration = WidgetCenterConfiguration(bootstrapServers: "127.0.0.1:1", source: "/t")
+        configuration.properties = ["no.such.property": "1"]
         #expect {
-            try WidgetCenter(
-                app: "a",
-                configuration: WidgetCenterConfiguration(
-                    bootstrapServers: "127.0.0.1:1", properties: ["no.such.property": "1"], source: "/t"),
-                logger: quiet)
+            try WidgetCenter(app: "a", configuration: configuration, logger: quiet)
         } throws: { error in
             (error as? WidgetCenterError)?.code == .invalidArgument
         }
     }
 
-    @Test("brokers that cannot be reached fail the call in time, and it can be tried again")
+    @Test("A call without reachable brokers fails in time with a retriable error")
     func unreachable() async throws {
-        let center = try WidgetCenter(
-            app: "a",
-            configuration: WidgetCenterConfiguration(
-                bootstrapServers: "127.0.0.1:1", deliveryTimeout: .milliseconds(300), source: "/t"),
-            logger: quiet)
+        var configuration = WidgetCenterConfiguration(bootstrapServers: "127.0.0.1:1", source: "/t")
+        configuration.deliveryTimeout = .milliseconds(300)
+        let center = try WidgetCenter(app: "a", configuration: configuration, logger: quiet)
         await #expect { try await center.reloadAllTimelines() } throws: { error in
             guard let error = error as? WidgetCenterError else { return false }
             return error.code == .notAcknowledged && error.isRetriable

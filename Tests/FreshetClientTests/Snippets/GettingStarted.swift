@@ -1,5 +1,5 @@
-// The code of the article GettingStarted: what stands between the marks is what the article shows, and SnippetTests
-// compares the two. Only the public interface is used.
+// The code of the article GettingStarted. The article shows the regions between the marks, and SnippetTests compares the
+// two. Only the public interface is used.
 
 // snippet: imports
 import Foundation
@@ -41,17 +41,17 @@ enum GettingStarted {
 
     static func widgets(_ center: WidgetCenter) async throws {
         // snippet: widgets
-        try await center.widgetPlaced(
-            WidgetCenter.Widget(
-                id: "w1", user: "u42", device: "d1", kind: "RecentPurchases", family: .systemMedium,
+        try await center.publish(
+            .widgetPlaced(
+                "w1", of: "u42", device: "d1", kind: "RecentPurchases", family: .systemMedium,
                 configuration: ["card": "acme", "categories": ["food", "fun"]],
                 environment: WidgetCenter.Environment(locale: "en-US", timeZone: "Europe/Berlin")))
-        try await center.widgetViewed("w1", of: "u42")
-        try await center.widgetConfigured("w1", of: "u42", configuration: ["card": "soup"])
-        try await center.environmentChanged(
-            ofDevice: "d1", of: "u42",
-            to: WidgetCenter.Environment(locale: "en-US", timeZone: "America/New_York"), significantTimeChange: true)
-        try await center.widgetRemoved("w1", of: "u42")
+        try await center.publish(.widgetViewed("w1", of: "u42"))
+        try await center.publish(.widgetConfigured("w1", of: "u42", configuration: ["card": "soup"]))
+        let environment = WidgetCenter.Environment(locale: "en-US", timeZone: "America/New_York")
+        try await center.publish(
+            .environmentChanged(ofDevice: "d1", of: "u42", to: environment, significantTimeChange: true))
+        try await center.publish(.widgetRemoved("w1", of: "u42"))
         // snippet end
     }
 
@@ -59,18 +59,18 @@ enum GettingStarted {
         // snippet: reloads
         try await center.reloadTimelines(ofKind: "DueDate", for: .device("d1"))
         try await center.reloadAllTimelines()
-        try await center.appChanged(.foreground, for: .user("u42"), kinds: ["RecentPurchases"])
+        try await center.publish(.appChanged(.foreground, for: .user("u42"), kinds: ["RecentPurchases"]))
         // snippet end
     }
 
     static func stacks(_ center: WidgetCenter) async throws {
         // snippet: stacks
-        try await center.publish(
-            .stackChanged(WidgetCenter.Stack(name: "home", user: "u42", device: "d1", widgets: ["w1", "w2"])))
+        try await center.publish(.stackChanged("home", of: "u42", device: "d1", widgets: ["w1", "w2"]))
         let now = Date()
-        try await center.setRelevantShortcuts(
-            [WidgetCenter.RelevantShortcut(kind: "DueDate", ranges: [now..<now.addingTimeInterval(1_800)])], of: "u42")
-        try await center.donateInteraction(with: "RecentPurchases", configuration: ["card": "acme"], of: "u42")
+        let shortcut = WidgetCenter.RelevantShortcut(kind: "DueDate", ranges: [now..<now.addingTimeInterval(1_800)])
+        try await center.publish(.relevantShortcuts([shortcut], of: "u42"))
+        try await center.publish(
+            .interaction(with: "RecentPurchases", configuration: ["card": "acme"], of: "u42"))
         // snippet end
     }
 
@@ -81,7 +81,7 @@ enum GettingStarted {
             try await center.publish(events)
         } catch {
             guard error.isRetriable else { throw error }
-            // The others are stored. An event keeps its id and its date, so that it is the same one the second time.
+            // The other events are stored. An event keeps its id and date, so it is not applied twice.
             events = error.failedEvents.map { events[$0] }
             try await center.publish(events)
         }
@@ -90,9 +90,11 @@ enum GettingStarted {
 
     static func overload(_ bootstrapServers: String) -> WidgetCenterConfiguration {
         // snippet: overload
-        let configuration = WidgetCenterConfiguration(
-            bootstrapServers: bootstrapServers, deliveryTimeout: .seconds(5), source: "/bank/payments",
-            maximumEventsUnderWay: 10_000, backPressure: .fail, shutdownTimeout: .seconds(3))
+        var configuration = WidgetCenterConfiguration(bootstrapServers: bootstrapServers, source: "/bank/payments")
+        configuration.deliveryTimeout = .seconds(5)
+        configuration.maximumEventsUnderWay = 10_000
+        configuration.backPressure = .fail
+        configuration.shutdownTimeout = .seconds(3)
         // snippet end
         return configuration
     }
@@ -104,7 +106,7 @@ enum GettingStarted {
         } catch {
             // Such as .overloaded and .notAcknowledged; not .invalidArgument or .notPermitted.
             guard error.isRetriable else { throw error }
-            logger.warning("Freshet was not told", metadata: ["error": "\(error)"])
+            logger.warning("the reload was not requested", metadata: ["error": "\(error)"])
         }
         // snippet end
     }

@@ -4,7 +4,7 @@ import Logging
 import ServiceLifecycle
 import UnixSignals
 
-/// Places a widget and asks for its reload, then ends.
+/// Places a widget, requests its reload, and ends.
 @main
 struct Publisher {
     static func main() async throws {
@@ -25,7 +25,7 @@ struct Publisher {
     }
 }
 
-/// What the program does.
+/// Service that publishes the events.
 struct Purchases: Service {
     let center: WidgetCenter
 
@@ -33,9 +33,8 @@ struct Purchases: Service {
         let environment = WidgetCenter.Environment(locale: "en-US", timeZone: "Europe/Berlin")
         let published = try await center.publish([
             .widgetPlaced(
-                WidgetCenter.Widget(
-                    id: "w1", user: "u42", device: "d1", kind: "RecentPurchases", family: .systemMedium,
-                    configuration: ["card": "acme"], environment: environment)),
+                "w1", of: "u42", device: "d1", kind: "RecentPurchases", family: .systemMedium,
+                configuration: ["card": "acme"], environment: environment),
             .widgetViewed("w1", of: "u42"),
             .reloadTimelines(ofKind: "RecentPurchases", for: .user("u42"), matching: ["card": "acme"]),
         ])
