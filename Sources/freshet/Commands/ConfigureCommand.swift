@@ -10,7 +10,7 @@ extension WidgetsCommand {
             abstract: "Gives a widget other values of its parameters (freshet.widget.configured.v1).",
             discussion: """
                 Parameters that are not named keep their values. A parameter with several values is named several times; \
-                without a value it is taken away. Values that the kind's intent does not allow are refused.
+                without a value it is removed. Values that the kind's intent does not allow are refused.
 
                 Examples:
                   freshet widgets configure --app com.example.bank w1 card=acme category=groceries
@@ -20,17 +20,18 @@ extension WidgetsCommand {
         @Argument(help: "The widget's id.", transform: OptionText.identifier)
         var widget: String
 
-        @Argument(
-            help: ArgumentHelp("Values of parameters.", valueName: "parameter=value"),
-            completion: .custom { arguments, _, _ in await Configure.parameters(arguments) })
+        @Argument(help: ArgumentHelp("Values of parameters.", valueName: "parameter=value"))
         var values: [String]
 
-        @OptionGroup var event: PublishCommand.EventOptions
+        @Option(help: "The app's bundle identifier.", transform: OptionText.identifier)
+        var app: String
+
+        @OptionGroup var options: EventOptions
 
         func run() async throws {
-            let (widget, kind) = try await event.settings.withStore { store, _ in
-                let widget = try await WidgetLookup.widget(self.widget, of: event.app, in: store)
-                return (widget, try await KindLookup.kind(widget.kind, of: event.app, in: store).definition)
+            let (widget, kind) = try await options.settings.withStore { store, _ in
+                let widget = try await WidgetLookup.widget(self.widget, of: app, in: store)
+                return (widget, try await KindLookup.kind(widget.kind, of: app, in: store).definition)
             }
             let stored = widget.configuration.map { WidgetConfiguration(storedCanonical: $0) } ?? .empty
             let configuration: WidgetConfiguration
@@ -44,33 +45,19 @@ extension WidgetsCommand {
                 throw CommandFailure(
                     .failure, problems.map { "\($0.pointer.dropFirst()): \($0.message)" }.joined(separator: "\n"))
             }
-            try await event.publish(
-                .configured(app: event.app, widget: widget.id, configuration: configuration), key: widget.user)
-        }
-
-        /// Names of the widget's parameters, each with "=". None when the widget is not known, or there is no database.
-        private static func parameters(_ arguments: [String]) async -> [String] {
-            guard
-                let command = try? Configure.parse(
-                    Array(arguments.drop { $0 != "configure" }.dropFirst().filter { $0 != "--" && !$0.isEmpty })
-                        + ["completed=1"])
-            else { return [] }
-            let kind = try? await command.event.settings.withStore { store, _ in
-                let widget = try await WidgetLookup.widget(command.widget, of: command.event.app, in: store)
-                return try await KindLookup.kind(widget.kind, of: command.event.app, in: store)
-            }
-            return kind?.definition.intent?.parameters.map { "\($0.name)=" } ?? []
+            try await options.publish(
+                .configured(app: app, widget: widget.id, configuration: configuration), key: widget.user)
         }
     }
 }
 
-/// Values of parameters as a command line has them.
+/// Reads values of parameters from a command line.
 enum ParameterValues {
     /// The configuration with the assigned values.
     ///
     /// - Parameters:
-    ///   - assignments: `name=value`; of a parameter with several values one for each; `name=` takes the value away.
-    ///   - intent: decides what a text stands for. Without one, text that is JSON is that, and other text itself.
+    ///   - assignments: `name=value`; of a parameter with several values one for each; `name=` removes the value.
+    ///   - intent: types of the parameters. Without one, text that is valid JSON is read as JSON.
     static func assign(
         _ assignments: [String], to configuration: WidgetConfiguration, of intent: IntentDefinition?
     ) throws(ModelError) -> WidgetConfiguration {
@@ -98,7 +85,7 @@ enum ParameterValues {
     private static func value(_ text: String, of parameter: IntentParameter?) -> JSONValue {
         let json = try? JSONValue.parse(text)
         switch (parameter?.type, json) {
-        // The check of the configuration tells that other values do not fit.
+        // Validation of the configuration reports values that do not fit.
         case (.string?, _), (.date?, _), (.url?, _): return .string(text)
         case (.person?, .object?), (.custom?, .object?), (.enumeration?, .object?): return json ?? .string(text)
         case (.person?, _), (.custom?, _), (.enumeration?, _): return .string(text)

@@ -12,7 +12,7 @@ struct WidgetsCommand: AsyncParsableCommand {
         abstract: "Lists, shows, configures and imports placed widgets.",
         subcommands: [List.self, Show.self, Configure.self, Import.self])
 
-    struct List: StoreCommand {
+    struct List: AppCommand {
         static let configuration = CommandConfiguration(
             abstract: "Lists an app's widgets by id.",
             discussion: """
@@ -20,9 +20,6 @@ struct WidgetsCommand: AsyncParsableCommand {
                   freshet widgets list --app com.example.bank --user u42
                   freshet widgets list --app com.example.bank --kind DueDate --limit 20 --after w100 --json
                 """)
-
-        @Option(help: "The app's bundle identifier.")
-        var app: String
 
         @Option(help: "Only this user's.")
         var user: String?
@@ -39,26 +36,24 @@ struct WidgetsCommand: AsyncParsableCommand {
         @Option(help: "List those after this id.")
         var after = ""
 
-        @OptionGroup var output: OutputOptions
+        @OptionGroup var options: AppOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let filter = WidgetFilter(app: app, user: user, device: device, kind: kind, after: after)
             let widgets = try await store.query(.listWidgets(filter, limit: limit))
             output.print(
-                widgets, \.json, columns: "WIDGET", "KIND", "FAMILY", "USER", "DEVICE", "TIMELINE", "CONFIGURATION"
-            ) { widget in
-                [
-                    widget.id, widget.kind, widget.family.name, widget.user, widget.device,
-                    widget.timelineID?.description ?? "-", widget.configuration ?? "-",
-                ]
-            }
+                widgets.map(\.json),
+                columns: [
+                    "WIDGET": "widget", "KIND": "kind", "FAMILY": "family", "USER": "user", "DEVICE": "device",
+                    "TIMELINE": "timeline", "CONFIGURATION": "configuration",
+                ])
             if widgets.count == limit, let last = widgets.last {
                 Terminal.complain("there may be more: --after \(last.id)")
             }
         }
     }
 
-    struct Show: StoreCommand {
+    struct Show: AppCommand {
         static let configuration = CommandConfiguration(
             abstract: "Shows one widget, also a removed one, as JSON.",
             discussion: """
@@ -66,13 +61,10 @@ struct WidgetsCommand: AsyncParsableCommand {
                   freshet widgets show --app com.example.bank w1
                 """)
 
-        @Option(help: "The app's bundle identifier.")
-        var app: String
-
         @Argument(help: "The widget's id.")
         var widget: String
 
-        @OptionGroup var output: OutputOptions
+        @OptionGroup var options: AppOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             Terminal.print(try await WidgetLookup.widget(widget, of: app, in: store).json)
@@ -80,7 +72,14 @@ struct WidgetsCommand: AsyncParsableCommand {
     }
 }
 
+/// Look-up of widgets, with failures for commands.
 enum WidgetLookup {
+    static func timeline(of widget: String, in app: String, _ store: WidgetStore) async throws -> TimelineDetail {
+        if let detail = try await store.query(.readWidgetTimeline(app: app, widget: widget)).first { return detail }
+        _ = try await self.widget(widget, of: app, in: store)
+        throw CommandFailure(.failure, "the widget \(Text.quoted(widget)) was removed")
+    }
+
     static func widget(_ id: String, of app: String, in store: WidgetStore) async throws -> WidgetDetail {
         let filter = WidgetFilter(app: app, widget: id)
         guard let widget = try await store.query(.listWidgets(filter, limit: 1)).first else {
@@ -97,9 +96,8 @@ extension WidgetsCommand {
             discussion: """
                 Each line is the data of a freshet.widget.placed.v1 event, or of freshet.stack.changed.v1, with an \
                 optional "time" (the time of the import if there is none). An older time never overrides a newer widget \
-                or stack. New timelines are due at once, \
-                after everything that is more urgent. What is wrong with a line is told with its number; the others \
-                are imported all the same, and the exit status is 1.
+                or stack. New timelines are due at once, after everything that is more urgent. Invalid lines are reported \
+                with their numbers; the others are imported, and the exit status is 1.
 
                 Examples:
                   freshet widgets import placements.jsonl
@@ -120,7 +118,7 @@ extension WidgetsCommand {
         @OptionGroup var settings: SettingsOptions
 
         func run() async throws {
-            let reader = try LineReader.open(file, maximumBytes: PlacementLines.maximumBytes)
+            let reader = try LineReader(file, maximumBytes: PlacementLines.maximumBytes)
             let summary = try await settings.withStore { store, _ in
                 let directory = try await DirectoryCache(pool: store.pool).refresh()
                 let lines = PlacementLines(directory: directory, now: WallClock.now())
@@ -135,10 +133,8 @@ extension WidgetsCommand {
             Terminal.endProgress()
             if json {
                 Terminal.printLine([
-                    "widgets": .count(summary.counts.widgets),
-                    "stacks": .count(summary.counts.stacks),
-                    "timelines": .count(summary.counts.timelines),
-                    "older": .count(summary.counts.older),
+                    "widgets": .count(summary.counts.widgets), "stacks": .count(summary.counts.stacks),
+                    "timelines": .count(summary.counts.timelines), "older": .count(summary.counts.older),
                     "refused": .count(summary.refused),
                 ])
             } else {

@@ -1,73 +1,77 @@
 import Foundation
+import FreshetService
 import TestSupport
 import Testing
 
-@testable import FreshetService
 @testable import freshet
 
 @Suite(.timeLimit(.patience))
 struct LineReaderTests {
-    /// The lines of a pipe that `write` fills.
-    private func lines(
-        maximumBytes: Int = 100, _ write: @escaping @Sendable (FileHandle) throws -> Void
-    ) async throws -> [LineReader.Line] {
-        let pipe = Pipe()
-        let reader = LineReader(pipe.fileHandleForReading, name: "the pipe", maximumBytes: maximumBytes)
-        let writer = pipe.fileHandleForWriting
-        // A thread of its own: a full pipe blocks it until the lines are read.
-        let thread = Thread {
-            try? write(writer)
-            try? writer.close()
-        }
-        thread.start()
-        var lines: [LineReader.Line] = []
-        for try await line in reader { lines.append(line) }
-        return lines
-    }
-
-    private func texts(_ input: String, maximumBytes: Int = 100) async throws -> [String?] {
-        let lines = try await lines(maximumBytes: maximumBytes) { try $0.write(contentsOf: Data(input.utf8)) }
-        #expect(lines.map(\.number) == Array(1...max(1, lines.count)).prefix(lines.count).map { $0 })
-        return lines.map { $0.bytes.map { String(decoding: $0, as: UTF8.self) } }
+    /// Numbers and texts of the lines of a file, and the messages for refused lines.
+    private func read(
+        _ input: String, maximumBytes: Int = 100, chunk: Int = 500
+    ) async throws -> (lines: [(line: Int, value: String)], refused: [String]) {
+        let file = FileManager.default.temporaryDirectory.appendingPathComponent("lines-\(UUID().uuidString)")
+        try Data(input.utf8).write(to: file)
+        defer { try? FileManager.default.removeItem(at: file) }
+        var lines: [(line: Int, value: String)] = []
+        var refused: [String] = []
+        let count = try await LineReader(file.path, maximumBytes: maximumBytes).chunks(
+            of: chunk, decode: { String(decoding: $0, as: UTF8.self) }, complain: { refused.append($0) },
+            handle: { chunk in
+                lines += chunk
+                return true
+            })
+        #expect(count == refused.count)
+        return (lines, refused)
     }
 
     @Test(
-        "lines are those between line ends; the last needs none",
+        "lines are those between line ends; blank ones are skipped, and the last needs no end",
         arguments: [
-            ("", []), ("\n", [""]), ("a", ["a"]), ("a\n", ["a"]), ("a\nb", ["a", "b"]), ("a\r\nb\r\n", ["a", "b"]),
-            ("\n\na", ["", "", "a"]), ("ü\n", ["ü"]),
+            ("", []), ("\n", []), ("a", ["1 a"]), ("a\n", ["1 a"]), ("a\nb", ["1 a", "2 b"]),
+            ("a\r\nb\r\n", ["1 a", "2 b"]), ("\n \na", ["3 a"]), ("ü\n", ["1 ü"]),
         ])
     func splitting(_ input: String, _ expected: [String]) async throws {
-        #expect(try await texts(input) == expected)
+        #expect(try await read(input).lines.map { "\($0.line) \($0.value)" } == expected)
+        #expect(try await read(input, chunk: 1).lines.map { "\($0.line) \($0.value)" } == expected)
     }
 
-    @Test("a line that is too long is passed over without being kept, and the next is read")
+    @Test("a line that is too long is refused, and the next is read")
     func tooLong() async throws {
         let exact = String(repeating: "x", count: 100)
-        #expect(try await texts("\(exact)\n\(exact)x\nok") == [exact, nil, "ok"])
+        let outcome = try await read("\(exact)\n\(exact)\r\n\(exact)x\nok")
+        #expect(outcome.lines.map(\.value) == [exact, exact, "ok"])
+        #expect(outcome.refused == ["line 3: longer than 100 bytes"])
         let huge = String(repeating: "y", count: 300_000)
-        #expect(try await texts("a\n\(huge)\nb\n\(huge)") == ["a", nil, "b", nil])
+        let rest = try await read("a\n\(huge)\nb\n\(huge)")
+        #expect(rest.lines.map(\.value) == ["a", "b"] && rest.refused.count == 2)
     }
 
-    @Test("lines come as they are written, in whatever pieces")
-    func pieces() async throws {
-        let input = (0..<500).map { "line \($0)" }.joined(separator: "\n")
-        let lines = try await lines { writer in
-            for byte in input.utf8 { try writer.write(contentsOf: Data([byte])) }
-        }
-        #expect(lines.count == 500)
-        #expect(lines.last == LineReader.Line(number: 500, bytes: Array("line 499".utf8)))
+    @Test("reading ends when the handler of a chunk says so")
+    func stopping() async throws {
+        let file = FileManager.default.temporaryDirectory.appendingPathComponent("lines-\(UUID().uuidString)")
+        try Data("a\nb\nc\nd".utf8).write(to: file)
+        defer { try? FileManager.default.removeItem(at: file) }
+        var chunks = 0
+        _ = try await LineReader(file.path, maximumBytes: 10).chunks(
+            of: 2, decode: { $0 }, complain: { _ in },
+            handle: { _ in
+                chunks += 1
+                return false
+            })
+        #expect(chunks == 1)
     }
 
-    @Test("a file that is not there is told with its name, and so is one that cannot be read")
+    @Test("errors name the file")
     func unreadable() async throws {
-        #expect { try LineReader.open("/no/such/file.jsonl", maximumBytes: 10) } throws: { error in
+        #expect { try LineReader("/no/such/file.jsonl", maximumBytes: 10) } throws: { error in
             guard let failure = error as? CommandFailure else { return false }
             return failure.status == .failure && failure.message.contains("/no/such/file.jsonl")
         }
-        let folder = try LineReader.open("/", maximumBytes: 10)
         await #expect(throws: CommandFailure.self) {
-            for try await _ in folder {}
+            _ = try await LineReader("/", maximumBytes: 10).chunks(
+                of: 1, decode: { $0 }, complain: { _ in }, handle: { _ in true })
         }
     }
 }

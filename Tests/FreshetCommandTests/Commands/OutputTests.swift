@@ -28,9 +28,16 @@ struct PrettyJSONTests {
 
     @Test("columns are as wide as they need to be")
     func table() {
-        var table = TextTable("A", "LONGER", "C")
-        table.add("wide one", "x", "")
+        let table = TextTable("A", "LONGER", "C", rows: [["wide one", "x", ""]])
         #expect(table.lines == ["A         LONGER  C", "wide one  x       "])
+    }
+
+    @Test("cells show members of JSON without control characters")
+    func cells() {
+        let table = TextTable(
+            [["a": "x\u{7}", "b": true, "c": [1, 2], "d": ["e": nil]]],
+            columns: ["A": "a", "B": "b", "C": "c", "D": "d", "E": "e"])
+        #expect(table.lines == ["A   B    C     D           E", "x   yes  1, 2  {\"e\":null}  -"])
     }
 }
 
@@ -133,14 +140,35 @@ struct CommandHelpTests {
     }
 
     @Test(
-        "options of a subcommand are not taken by the one above it",
+        "options after the name of an event are read",
         arguments: [
             ["publish", "push", "--app", "a", "--user", "u", "--json", "--set", "api.port=1", "--config", "x.yaml"]
         ])
     func nesting(_ arguments: [String]) throws {
-        let push = try #require(try Freshet.parseAsRoot(arguments) as? PublishCommand.Push)
-        #expect(push.event.json)
-        #expect(push.event.settings.assignments == ["api.port=1"])
-        #expect(push.event.settings.config == "x.yaml")
+        let push = try #require(try Freshet.parseAsRoot(arguments) as? PublishCommand)
+        #expect(push.options.json)
+        #expect(push.options.settings.assignments == ["api.port=1"])
+        #expect(push.options.settings.config == "x.yaml")
+    }
+
+    @Test(
+        "the name of an event decides which options are needed",
+        arguments: [
+            ("push --user u", nil), ("push", "exactly one of --user"), ("push w1 --user u", "unexpected w1"),
+            ("app-change --everyone", "expected --state"), ("app-change --everyone --state foreground", nil),
+            ("widget placed --user u --device d w", "expected --kind"),
+            ("widget placed --user u --device d --kind K w", nil), ("widget configured --user u w", "--configuration"),
+            ("widget configured --user u --configuration {} w", nil), ("widget removed w", "expected --user"),
+            ("widget viewed --user u", "expected the id"), ("widget environment --user u d", nil),
+            ("widget", "expected push"), ("--stdin", nil), ("push --stdin", "--stdin: expected without"),
+        ] as [(String, String?)])
+    func events(_ line: String, _ problem: String?) {
+        do {
+            _ = try PublishCommand.parse(line.split(separator: " ").map(String.init) + ["--app", "a"])
+            #expect(problem == nil)
+        } catch {
+            let message = PublishCommand.message(for: error)
+            #expect(problem.map { message.contains($0) } ?? false, "\(message)")
+        }
     }
 }

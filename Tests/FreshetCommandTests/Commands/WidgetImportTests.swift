@@ -29,7 +29,7 @@ struct WidgetImportTests {
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("import-\(UUID().uuidString).jsonl")
         try lines.joined(separator: "\n").write(to: file, atomically: true, encoding: .utf8)
         defer { try? FileManager.default.removeItem(at: file) }
-        let reader = try LineReader.open(file.path, maximumBytes: PlacementLines.maximumBytes)
+        let reader = try LineReader(file.path, maximumBytes: PlacementLines.maximumBytes)
         let now = try #require(Timestamp(rfc3339: "2026-06-01T00:00:00Z"))
         let job = WidgetImport(
             store: store.store, lines: PlacementLines(directory: try await store.directory(), now: now), chunk: chunk)

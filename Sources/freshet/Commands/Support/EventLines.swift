@@ -70,7 +70,7 @@ extension LineRefused {
     }
 }
 
-struct LinePublisher: Sendable {
+extension EventLines {
     struct Counts: Sendable {
         var published = 0
         var failed = 0
@@ -78,13 +78,12 @@ struct LinePublisher: Sendable {
         var unavailable: KafkaError?
     }
 
-    let lines: EventLines
-    let publisher: EventPublisher
-
     /// - Parameter complain: called with a message for each line that fails.
-    func publish(_ reader: LineReader, complain: (String) -> Void) async throws -> Counts {
+    func publish(
+        _ reader: LineReader, to publisher: EventPublisher, complain: (String) -> Void
+    ) async throws -> Counts {
         var counts = Counts()
-        let refused = try await reader.chunks(of: 500, decode: lines.event, complain: complain) { events in
+        let refused = try await reader.chunks(of: 500, decode: event, complain: complain) { events in
             let results = await publisher.publish(events.map(\.value))
             for (event, result) in zip(events, results) {
                 switch result {

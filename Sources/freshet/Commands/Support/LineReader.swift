@@ -7,36 +7,24 @@ struct LineRefused: Error, Hashable, Sendable {
     let message: String
 }
 
-/// The lines of a file or of standard input, read on demand on a thread of their own, since reading a pipe or terminal
-/// blocks.
-struct LineReader: AsyncSequence, Sendable {
-    struct Line: Sendable, Equatable {
-        /// Number, from 1.
-        let number: Int
-        /// Nil if the line is longer than allowed and was skipped.
-        let bytes: [UInt8]?
-    }
+/// Reads the lines of a file or of standard input on a thread of its own, since a pipe or terminal blocks.
+struct LineReader: Sendable {
+    private static let queue = DispatchQueue(label: "freshet.lines")
 
     private let handle: FileHandle
     private let name: String
     private let maximumBytes: Int
 
-    /// - Parameter maximumBytes: longest line; longer ones are skipped.
-    init(_ handle: FileHandle, name: String, maximumBytes: Int) {
-        self.handle = handle
-        self.name = name
+    /// - Parameters:
+    ///   - path: a file; `-` is standard input.
+    ///   - maximumBytes: longest line; longer ones are refused.
+    init(_ path: String, maximumBytes: Int) throws(CommandFailure) {
+        name = path == "-" ? "standard input" : "the file \(path)"
         self.maximumBytes = maximumBytes
-    }
-
-    /// Opens a file; `-` is standard input.
-    static func open(_ path: String, maximumBytes: Int) throws(CommandFailure) -> LineReader {
-        if path == "-" {
-            return LineReader(.standardInput, name: "standard input", maximumBytes: maximumBytes)
+        guard let handle = path == "-" ? FileHandle.standardInput : FileHandle(forReadingAtPath: path) else {
+            throw CommandFailure(.failure, "\(name) cannot be opened: \(String(cString: strerror(errno)))")
         }
-        guard let handle = FileHandle(forReadingAtPath: path) else {
-            throw CommandFailure(.failure, "the file \(path) cannot be opened: \(String(cString: strerror(errno)))")
-        }
-        return LineReader(handle, name: path, maximumBytes: maximumBytes)
+        self.handle = handle
     }
 
     /// Decodes the lines that are not blank, and hands them on in chunks until `handle` returns false.
@@ -48,109 +36,54 @@ struct LineReader: AsyncSequence, Sendable {
         handle: ([(line: Int, value: Value)]) async throws -> Bool
     ) async throws -> Int {
         var pending: [(line: Int, value: Value)] = []
-        var refused = 0
-        for try await line in self {
+        var (number, refused) = (0, 0)
+        // The rest of a line that is too long is not kept.
+        var line: [UInt8] = []
+        func append(_ bytes: ArraySlice<UInt8>) { line += bytes.prefix(maximumBytes + 2 - line.count) }
+        func take() {
+            number += 1
+            defer { line.removeAll(keepingCapacity: true) }
+            if line.last == UInt8(ascii: "\r") { line.removeLast() }
             do throws(LineRefused) {
-                guard let bytes = line.bytes else { throw LineRefused(message: "longer than \(maximumBytes) bytes") }
-                if bytes.allSatisfy({ $0 == 0x20 || $0 == 0x09 }) { continue }
-                pending.append((line.number, try decode(bytes)))
+                guard line.count <= maximumBytes else {
+                    throw LineRefused(message: "longer than \(maximumBytes) bytes")
+                }
+                if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 }) { return }
+                pending.append((number, try decode(line)))
             } catch {
                 refused += 1
-                complain("line \(line.number): \(error.message)")
+                complain("line \(number): \(error.message)")
             }
-            guard pending.count >= size else { continue }
-            guard try await handle(pending) else { return refused }
-            pending.removeAll(keepingCapacity: true)
         }
+        while true {
+            var bytes = try await read()[...]
+            if bytes.isEmpty { break }
+            while let end = bytes.firstIndex(of: UInt8(ascii: "\n")) {
+                append(bytes[..<end])
+                bytes = bytes[(end + 1)...]
+                take()
+                guard pending.count >= size else { continue }
+                guard try await handle(pending) else { return refused }
+                pending.removeAll(keepingCapacity: true)
+            }
+            append(bytes)
+        }
+        if !line.isEmpty { take() }
         if !pending.isEmpty { _ = try await handle(pending) }
         return refused
     }
 
-    func makeAsyncIterator() -> Iterator {
-        Iterator(handle: handle, name: name, maximumBytes: maximumBytes)
-    }
-
-    struct Iterator: AsyncIteratorProtocol {
-        private static let chunk = 1 << 16
-
-        private let handle: FileHandle
-        private let name: String
-        private let maximumBytes: Int
-        private let queue = DispatchQueue(label: "freshet.lines")
-        private var buffer: [UInt8] = []
-        /// Index of the next line in `buffer`.
-        private var start = 0
-        /// End of the searched part of `buffer`.
-        private var searched = 0
-        private var number = 0
-        private var isAtEnd = false
-        /// Whether a line that is too long is being skipped.
-        private var isPassingOver = false
-
-        fileprivate init(handle: FileHandle, name: String, maximumBytes: Int) {
-            self.handle = handle
-            self.name = name
-            self.maximumBytes = maximumBytes
-        }
-
-        mutating func next() async throws(CommandFailure) -> Line? {
-            while true {
-                if let end = buffer[searched...].firstIndex(of: UInt8(ascii: "\n")) {
-                    return take(upTo: end, next: end + 1)
-                }
-                searched = buffer.count
-                if isAtEnd {
-                    return start < buffer.count || isPassingOver ? take(upTo: buffer.count, next: buffer.count) : nil
-                }
-                if buffer.count - start > maximumBytes + 1 {
-                    isPassingOver = true
-                    start = buffer.count
-                }
-                buffer.removeFirst(start)
-                searched -= start
-                start = 0
-                let chunk = try await fetch()
-                isAtEnd = chunk.isEmpty
-                buffer += chunk
+    /// The next bytes; empty at the end.
+    private func read() async throws(CommandFailure) -> [UInt8] {
+        let outcome = await withCheckedContinuation { continuation in
+            Self.queue.async { [handle] in
+                continuation.resume(returning: Result { Array(try handle.read(upToCount: 1 << 16) ?? Data()) })
             }
         }
-
-        private mutating func take(upTo end: Int, next: Int) -> Line {
-            defer {
-                start = next
-                searched = next
-                isPassingOver = false
-            }
-            number += 1
-            var line = buffer[start..<end]
-            if line.last == UInt8(ascii: "\r") { line.removeLast() }
-            guard !isPassingOver, line.count <= maximumBytes else { return Line(number: number, bytes: nil) }
-            return Line(number: number, bytes: Array(line))
-        }
-
-        private func fetch() async throws(CommandFailure) -> [UInt8] {
-            let outcome: Result<[UInt8], CommandFailure> = await withCheckedContinuation { continuation in
-                queue.async { [descriptor = handle.fileDescriptor, name] in
-                    continuation.resume(returning: Self.fetch(descriptor, name))
-                }
-            }
+        do {
             return try outcome.get()
-        }
-
-        private static func fetch(_ descriptor: Int32, _ name: String) -> Result<[UInt8], CommandFailure> {
-            while true {
-                var failure: Int32 = 0
-                let bytes = [UInt8](unsafeUninitializedCapacity: chunk) { buffer, count in
-                    let result = read(descriptor, buffer.baseAddress, chunk)
-                    if result < 0 { failure = errno }
-                    count = result > 0 ? result : 0
-                }
-                if failure == 0 { return .success(bytes) }
-                if failure != EINTR {
-                    let reason = String(cString: strerror(failure))
-                    return .failure(CommandFailure(.failure, "\(name) cannot be read: \(reason)"))
-                }
-            }
+        } catch {
+            throw CommandFailure(.failure, "\(name) cannot be read: \(BoundedFile.reason(error))")
         }
     }
 }

@@ -1,17 +1,8 @@
 import ArgumentParser
 import WidgetModel
-import WidgetStore
 
 /// Conversions of options' values.
 enum OptionText {
-    @Sendable static func cause(_ text: String) throws -> DeadLetterCause {
-        guard let cause = DeadLetterCause(rawValue: text) else {
-            throw ValidationError(
-                "--cause \(text): expected one of " + DeadLetterCause.allCases.map(\.rawValue).joined(separator: ", "))
-        }
-        return cause
-    }
-
     @Sendable static func time(_ text: String) throws -> Timestamp {
         guard let time = Timestamp(rfc3339: text) else {
             throw ValidationError("\(Text.quoted(text)): expected an RFC 3339 time such as 2026-01-31T08:00:00Z")
@@ -34,6 +25,21 @@ enum OptionText {
     @Sendable static func identifier(_ text: String) throws -> String {
         if let problem = Text.identifierProblem(text) { throw ValidationError(problem) }
         return text
+    }
+
+    @Sendable static func family(_ text: String) throws -> WidgetFamily {
+        guard let family = WidgetFamily(name: text) else {
+            throw ValidationError("expected one of " + WidgetFamily.allCases.map(\.name).joined(separator: ", "))
+        }
+        return family
+    }
+
+    @Sendable static func configuration(_ text: String) throws -> WidgetConfiguration {
+        do throws(ModelError) {
+            return try WidgetConfiguration(json: Array(text.utf8))
+        } catch {
+            throw ValidationError("\(error.pointer): \(error.message); expected a flat JSON object")
+        }
     }
 
     @Sendable static func duration(_ text: String) throws -> Duration {

@@ -17,6 +17,23 @@ extension StoreCommand {
     }
 }
 
+struct AppOptions: ParsableArguments {
+    @Option(help: "The app's bundle identifier.", transform: OptionText.identifier)
+    var app: String
+
+    @OptionGroup var output: OutputOptions
+}
+
+/// A command on the data of one app.
+protocol AppCommand: StoreCommand {
+    var options: AppOptions { get }
+}
+
+extension AppCommand {
+    var app: String { options.app }
+    var output: OutputOptions { options.output }
+}
+
 /// Confirmation of a change that cannot be undone.
 struct Confirmation: ParsableArguments {
     @Flag(help: "Do not ask.")
@@ -25,20 +42,16 @@ struct Confirmation: ParsableArguments {
     /// Asks, unless `--yes` is given.
     ///
     /// - Parameters:
-    ///   - what: the action, such as "erasing".
-    ///   - question: question to answer with yes or no.
+    ///   - question: question to answer with yes or no, such as "Erase it?".
     ///   - refusal: message if the answer is no.
     /// - Throws: `CommandFailure` if the answer is no or nobody can be asked.
-    func ask(_ what: String, question: String, refusal: String) async throws {
+    func ask(_ question: String, refusal: String) throws {
         if yes { return }
         guard isatty(STDIN_FILENO) == 1 else {
-            throw CommandFailure(.usage, "\(what) cannot be undone: give --yes when nobody can be asked")
+            throw CommandFailure(.usage, "this cannot be undone: give --yes when nobody can be asked")
         }
         Terminal.complain("\(question) This cannot be undone. [y/N]")
-        let lines = LineReader(.standardInput, name: "standard input", maximumBytes: 1_024)
-        var iterator = lines.makeAsyncIterator()
-        let answer = try await iterator.next()?.bytes.map { String(decoding: $0, as: UTF8.self) } ?? ""
-        guard ["y", "yes"].contains(answer.lowercased()) else { throw CommandFailure(.failure, refusal) }
+        guard ["y", "yes"].contains(readLine()?.lowercased()) else { throw CommandFailure(.failure, refusal) }
     }
 }
 
