@@ -30,16 +30,16 @@ struct AppsCommand: AsyncParsableCommand {
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let apps = try await store.query(.readSecrets(app: app))
             if let app, apps.isEmpty { throw AppsCommand.unknown(app) }
-            output.print(apps, \.json, columns: "APP", "DEVELOPER MODE", "PREVIOUS SECRET") { app in
-                [
-                    app.name, app.isDeveloperMode ? "yes" : "no",
-                    app.previousExpiresAt.map { "valid until \($0.rfc3339)" } ?? "none",
-                ]
-            }
+            output.print(
+                apps.map(\.json),
+                columns: [
+                    "APP": "app", "DEVELOPER MODE": "developerMode",
+                    "PREVIOUS SECRET VALID UNTIL": "previousSecretExpiresAt",
+                ])
         }
     }
 
-    struct RotateSecret: StoreCommand {
+    struct RotateSecret: AppCommand {
         static let configuration = CommandConfiguration(
             abstract: "Gives an app a new signing secret. The present one stays valid for a while.",
             discussion: """
@@ -54,9 +54,6 @@ struct AppsCommand: AsyncParsableCommand {
                   freshet apps rotate-secret --app com.example.bank --secret-file bank.secret --keep-old 7d
                 """)
 
-        @Option(help: "The app's bundle identifier.", transform: OptionText.identifier)
-        var app: String
-
         @Option(help: ArgumentHelp("A file with the new secret: \(SigningSecret.form).", valueName: "file"))
         var secretFile: String?
 
@@ -68,7 +65,7 @@ struct AppsCommand: AsyncParsableCommand {
             transform: OptionText.duration)
         var keepOld = WidgetStore.secretOverlap
 
-        @OptionGroup var output: OutputOptions
+        @OptionGroup var options: AppOptions
 
         func validate() throws {
             guard (secretFile != nil) != generate else {
@@ -111,7 +108,7 @@ struct AppsCommand: AsyncParsableCommand {
         }
     }
 
-    struct EndRotation: StoreCommand {
+    struct EndRotation: AppCommand {
         static let configuration = CommandConfiguration(
             abstract: "Ends the validity of an app's previous signing secret at once.",
             discussion: """
@@ -119,10 +116,7 @@ struct AppsCommand: AsyncParsableCommand {
                   freshet apps end-rotation --app com.example.bank
                 """)
 
-        @Option(help: "The app's bundle identifier.", transform: OptionText.identifier)
-        var app: String
-
-        @OptionGroup var output: OutputOptions
+        @OptionGroup var options: AppOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             guard try await !store.query(.readSecrets(app: app)).isEmpty else { throw AppsCommand.unknown(app) }

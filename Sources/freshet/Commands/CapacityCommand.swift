@@ -21,7 +21,15 @@ struct CapacityCommand: AsyncParsableCommand {
     var json = false
 
     func run() async throws {
-        if json { Terminal.print(plan.json) } else { plan.lines.forEach(Terminal.print) }
+        if json {
+            var object = JSONObject()
+            for figure in plan.figures { object[figure.name] = .rounded(figure.value) }
+            return Terminal.print(.object(object))
+        }
+        let rows = plan.figures.map { figure in
+            [figure.title, figure.name.contains("Bytes") ? Figure.bytes(figure.value) : Figure.digits(figure.value)]
+        }
+        TextTable("RESOURCE", "AMOUNT", rows: rows).printed()
     }
 }
 
@@ -135,34 +143,24 @@ struct CapacityPlan: ParsableArguments {
         max(1, Int((providerRequests * providerLatency / 1_000 / Self.utilisation).rounded(.up)))
     }
 
-    var lines: [String] {
-        func gigabytes(_ bytes: Double) -> String { Figure.digits(bytes / 1e9) }
-        let databases = Double(databases)
-        return [
-            "\(Int(widgets)) widgets, \(Int(timelines)) timelines",
-            "reloads/s: \(Int(averageReloads)) on average, \(Int(peakReloads)) at the peak beside a reload of everything "
-                + "in \(Int(everything)) s; events/s at the peak: \(Int(peakEvents))",
-            "Kafka: \(partitions) partitions of each input topic",
-            "ingest: \(ingestReplicas) replicas of 2 cores; workers: \(workerReplicas) replicas of 2 cores",
-            "PostgreSQL: \(self.databases) of \(Int((databaseCores / databases).rounded(.up))) cores and "
-                + "\(gigabytes(databaseMemory / databases)) GB of memory; \(gigabytes(storedBytes)) GB on disk in all; "
-                + "WAL \(Figure.digits(peakWal / 1e6)) MB/s at the peak, \(gigabytes(averageWal * 86_400)) GB a day",
-            "providers: \(Int(providerRequests.rounded(.up))) requests/s of \(Int(batch)) timelines, "
-                + "\(providerConcurrency) at a time",
-        ]
-    }
-
-    var json: JSONValue {
+    /// The plan: names of members in JSON, titles, and values.
+    var figures: [(name: String, title: String, value: Double)] {
         [
-            "widgets": .rounded(widgets), "timelines": .rounded(timelines),
-            "averageReloadsPerSecond": .rounded(averageReloads), "peakReloadsPerSecond": .rounded(peakReloads),
-            "peakEventsPerSecond": .rounded(peakEvents), "partitions": .count(partitions),
-            "ingestReplicas": .count(ingestReplicas),
-            "workerReplicas": .count(workerReplicas), "databases": .count(databases),
-            "databaseCores": .rounded(databaseCores), "databaseMemoryBytes": .rounded(databaseMemory),
-            "storedBytes": .rounded(storedBytes), "peakWalBytesPerSecond": .rounded(peakWal),
-            "walBytesPerDay": .rounded(averageWal * 86_400), "providerRequestsPerSecond": .rounded(providerRequests),
-            "providerConcurrency": .count(providerConcurrency),
+            ("widgets", "widgets", widgets), ("timelines", "timelines", timelines),
+            ("averageReloadsPerSecond", "reloads/s on average", averageReloads),
+            ("peakReloadsPerSecond", "reloads/s at the peak, with a reload of everything", peakReloads),
+            ("peakEventsPerSecond", "events/s at the peak", peakEvents),
+            ("partitions", "partitions of each input topic", Double(partitions)),
+            ("ingestReplicas", "replicas of ingest, of 2 cores", Double(ingestReplicas)),
+            ("workerReplicas", "replicas of workers, of 2 cores", Double(workerReplicas)),
+            ("databases", "PostgreSQL servers", Double(databases)),
+            ("databaseCores", "PostgreSQL: cores in all", databaseCores),
+            ("databaseMemoryBytes", "PostgreSQL: memory in all", databaseMemory),
+            ("storedBytes", "PostgreSQL: disk in all", storedBytes),
+            ("peakWalBytesPerSecond", "PostgreSQL: WAL per second at the peak", peakWal),
+            ("walBytesPerDay", "PostgreSQL: WAL per day", averageWal * 86_400),
+            ("providerRequestsPerSecond", "requests/s to providers at the peak", providerRequests),
+            ("providerConcurrency", "requests to providers at a time", Double(providerConcurrency)),
         ]
     }
 }

@@ -23,9 +23,10 @@ struct ConfigCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run() async throws {
-            output.print(try output.settings.load().rows, \.json, columns: "SETTING", "VALUE", "FROM") {
-                [$0.name, $0.value ?? "(not set)", $0.place]
-            }
+            output.print(
+                try output.settings.load().rows.map { row in
+                    ["name": .string(row.name), "value": .text(row.value), "place": .string(row.place)]
+                }, columns: ["SETTING": "name", "VALUE": "value", "FROM": "place"])
         }
     }
 
@@ -43,8 +44,8 @@ struct ConfigCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run() async throws {
-            let (loaded, formProblems) = output.settings.read(requiring: ["postgres.url", "kafka.bootstrapServers"])
-            let problems = await formProblems + loaded.contentProblems()
+            let loaded = output.settings.read(requiring: ["postgres.url", "kafka.bootstrapServers"])
+            let problems = await loaded.problems + loaded.contentProblems()
             guard problems.isEmpty else { throw SettingsError(problems: problems) }
             output.print(["valid": true], or: "the settings are valid")
         }
@@ -69,12 +70,6 @@ struct ConfigCommand: AsyncParsableCommand {
                 if let file = key.fileKeyName { Terminal.print("    secret; \(file) names a file with it") }
             }
         }
-    }
-}
-
-extension LoadedSettings.Row {
-    fileprivate var json: JSONValue {
-        ["name": .string(name), "value": .text(value), "place": .string(place)]
     }
 }
 

@@ -1,51 +1,49 @@
 import ArgumentParser
 import FreshetService
+import WidgetDelivery
 import WidgetModel
 import WidgetStore
 
 struct DevicesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "devices",
-        abstract: "Shows the devices that are told of changes, and manages their webhooks.",
-        subcommands: [Show.self, Webhooks.self, Resume.self, Replay.self, Keys.self])
+        abstract: "Shows the devices that are notified of changes, and manages their webhooks.",
+        subcommands: [Show.self, Webhooks.self, Resume.self, Replay.self, Keys.self, Reseal.self])
 
-    struct Show: StoreCommand {
+    struct Show: AppCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Shows a user's registered devices, when they were told, and when they fetched.",
+            abstract: "Shows a user's registered devices, when they were notified, and when they fetched.",
             discussion: """
-                Tokens are not shown. WAITING are changes that the device is still to be told of. ANSWER is the HTTP status of the \
-                last attempt, with the channel's reason.
+                Tokens are not shown. WAITING is the number of changes that the device has not been notified of yet. ANSWER is \
+                the HTTP status of the last attempt, and 0 if the channel was not reached. PUSHES are those that the channel \
+                has accepted, FOLLOWED those that a fetch followed before the next push; P50 MS and P99 MS are the times from \
+                the last 20 of these to the fetch.
 
                 Example:
                   freshet devices show --app com.example.bank --user u42
                 """)
 
-        @Option(help: "The app's bundle identifier.")
-        var app: String
-
         @Option(help: "The user's id.", transform: OptionText.identifier)
         var user: String
 
-        @OptionGroup var output: OutputOptions
+        @OptionGroup var options: AppOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            let devices = try await store.query(.listRegistrations(app: app, user: user))
             output.print(
-                devices, \.json, columns: "DEVICE", "CHANNEL", "WAITING", "TOLD", "ANSWER", "FETCHED"
-            ) { device in
-                let answer = device.answer.map { "\($0)\(device.reason.map { " \($0)" } ?? "")" }
-                return [
-                    device.device, device.topic.map { "\(device.channel) \($0)" } ?? device.channel,
-                    "\(device.waiting)",
-                    device.sentAt?.rfc3339 ?? "-", answer ?? "-", device.fetchedAt?.rfc3339 ?? "-",
-                ]
-            }
+                try await store.query(.listRegistrations(app: app, user: user)).map(\.json),
+                columns: [
+                    "DEVICE": "device", "CHANNEL": "channel", "TOPIC": "topic", "WAITING": "waiting",
+                    "NOTIFIED": "sentAt",
+                    "ANSWER": "answer", "REASON": "reason", "FETCHED": "fetchedAt", "PUSHES": "pushes",
+                    "FOLLOWED": "answeredPushes",
+                    "P50 MS": "p50Milliseconds", "P99 MS": "p99Milliseconds",
+                ])
         }
     }
 
     struct Webhooks: StoreCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Lists the webhooks that fail, and those that were disabled for it.",
+            abstract: "Lists failing webhooks, and those that were disabled after failing for too long.",
             discussion: """
                 Example:
                   freshet devices webhooks
@@ -55,62 +53,58 @@ struct DevicesCommand: AsyncParsableCommand {
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             output.print(
-                try await store.query(.failingWebhooks()), \.json, columns: "APP", "FAILING SINCE", "DISABLED", "ERROR"
-            ) { [$0.app, $0.failingSince.rfc3339, $0.disabledAt?.rfc3339 ?? "-", $0.error] }
+                try await store.query(.failingWebhooks()).map { webhook in
+                    [
+                        "app": .string(webhook.app), "failingSince": .time(webhook.failingSince),
+                        "disabledAt": .time(webhook.disabledAt), "error": .string(webhook.error),
+                    ]
+                },
+                columns: [
+                    "APP": "app", "FAILING SINCE": "failingSince", "DISABLED": "disabledAt", "ERROR": "error",
+                ])
         }
     }
 
-    struct Resume: StoreCommand {
+    struct Resume: AppCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Enables an app's webhook again, and tells its devices what they have missed.",
+            abstract: "Enables an app's webhook again, and notifies its devices of missed changes.",
             discussion: """
                 Example:
                   freshet devices resume --app com.example.bank
                 """)
 
-        @Option(help: "The app's bundle identifier.")
-        var app: String
-
-        @OptionGroup var output: OutputOptions
+        @OptionGroup var options: AppOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let wasFailing = try await !store.query(.enableWebhook(app: app)).isEmpty
-            let devices = try await store.relistDevices(app: app, toldSince: nil)
+            let devices = try await store.relistDevices(app: app, notifiedSince: nil)
             output.print(
                 ["app": .string(app), "devices": .count(devices), "wasFailing": .bool(wasFailing)],
-                or: "\(NumberText.counted(devices, "device")) will be told")
+                or: "\(NumberText.counted(devices, "device")) will be notified")
         }
     }
 
-    struct Replay: StoreCommand {
+    struct Replay: AppCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Tells devices again that were told since a time.",
+            abstract: "Sends an app's webhook the devices again that it was sent since a time.",
             discussion: """
-                For a backend that has lost what its webhook was given. Devices that wait anyway are left alone.
+                For a backend that has lost requests. Names all widgets of these devices. Devices that wait for a notification \
+                are left alone, and so are those with an APNs token.
 
                 Example:
                   freshet devices replay --app com.example.bank --since 2026-06-22T10:00:00Z
                 """)
 
-        @Option(help: "The app's bundle identifier.")
-        var app: String
+        @Option(help: "RFC 3339 time since which the devices were notified.", transform: OptionText.time)
+        var since: Timestamp
 
-        @Option(help: "RFC 3339 time since which the devices were told.")
-        var since: String
-
-        @OptionGroup var output: OutputOptions
-
-        func validate() throws {
-            guard Timestamp(rfc3339: since) != nil else {
-                throw ValidationError("--since: expected an RFC 3339 time such as 2026-06-22T10:00:00Z")
-            }
-        }
+        @OptionGroup var options: AppOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            let devices = try await store.relistDevices(app: app, toldSince: Timestamp(rfc3339: since))
+            let devices = try await store.relistDevices(app: app, notifiedSince: since)
             output.print(
                 ["app": .string(app), "devices": .count(devices)],
-                or: "\(NumberText.counted(devices, "device")) will be told again")
+                or: "\(NumberText.counted(devices, "device")) will be notified again")
         }
     }
 
@@ -118,7 +112,7 @@ struct DevicesCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Counts the stored tokens by the key that they are sealed with.",
             discussion: """
-                A key that none uses can be taken out of delivery.tokenKeys. Reads the whole table of devices.
+                An unused key can be removed from delivery.tokenKeys. Reads the whole table of devices.
 
                 Example:
                   freshet devices keys
@@ -128,21 +122,44 @@ struct DevicesCommand: AsyncParsableCommand {
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             output.print(
-                try await store.query(.tokenKeysInUse()), \.json, columns: "KEY", "DEVICES"
-            ) { [$0.key, "\($0.devices)"] }
+                try await store.query(.tokenKeysInUse()).map {
+                    ["key": .string($0.key), "devices": .count($0.devices)]
+                },
+                columns: ["KEY": "key", "DEVICES": "devices"])
         }
     }
-}
+    struct Reseal: StoreCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Seals the stored tokens with the current key that are sealed with an earlier one.",
+            discussion: """
+                The last step of a rotation before the earlier key is removed: needs both keys in delivery.tokenKeys. Can be \
+                stopped and repeated at any time.
 
-extension FailingWebhook {
-    fileprivate var json: JSONValue {
-        [
-            "app": .string(app), "failingSince": .time(failingSince),
-            "disabledAt": disabledAt.map(JSONValue.time) ?? .null, "error": .string(error),
-        ]
+                Example:
+                  freshet devices reseal
+                """)
+
+        @OptionGroup var output: OutputOptions
+
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            guard let keys = DeviceTokenKeys(base64: settings.delivery.tokenKeys) else {
+                throw CommandFailure(.configuration, "delivery.tokenKeys is not set")
+            }
+            let result = try await store.resealTokens(with: keys)
+            output.print(
+                [
+                    "key": .string(keys.current), "resealed": .count(result.resealed),
+                    "unreadable": .object(
+                        JSONObject(
+                            result.unreadable.sorted { $0.key < $1.key }.map {
+                                JSONObject.Member(key: $0.key, value: .count($0.value))
+                            })),
+                ],
+                or: "\(NumberText.counted(result.resealed, "token")) sealed with key \(Text.quoted(keys.current))")
+            guard result.unreadable.isEmpty else {
+                let names = result.unreadable.keys.sorted().map { Text.quoted($0) }.joined(separator: ", ")
+                throw CommandFailure(.failure, "tokens of other keys cannot be opened: \(names)")
+            }
+        }
     }
-}
-
-extension TokenKeyUse {
-    fileprivate var json: JSONValue { ["key": .string(key), "devices": .count(devices)] }
 }

@@ -5,7 +5,7 @@ import WidgetModel
 import WidgetRepresentation
 import WidgetStore
 
-struct ExplainCommand: StoreCommand {
+struct ExplainCommand: AppCommand {
     static let configuration = CommandConfiguration(
         commandName: "explain",
         abstract: "Explains why a widget did or did not reload, and when it will reload next.",
@@ -40,18 +40,15 @@ struct ExplainCommand: StoreCommand {
     @Option(help: "The device of the stack; all devices otherwise.")
     var device: String?
 
-    @Option(help: "The app's bundle identifier.")
-    var app: String
-
     @Flag(help: "Show the last decisions on the widget's timeline, oldest first.")
     var history = false
 
-    @OptionGroup var output: OutputOptions
+    @OptionGroup var options: AppOptions
 
     func validate() throws {
         let names = "expected a widget's id, or --stack and --user"
         guard (widget == nil) == (stack != nil), (stack == nil) == (user == nil) else { throw ValidationError(names) }
-        guard stack == nil || !history else { throw ValidationError("--history is of a widget") }
+        guard stack == nil || !history else { throw ValidationError("--history: expected with a widget") }
     }
 
     func run(_ store: WidgetStore, _ settings: Settings) async throws {
@@ -75,28 +72,25 @@ struct ExplainCommand: StoreCommand {
         let text = ExplanationText(
             widget: explanation, events: events, refused: refused, ignored: ignored, registration: registered)
         output.print(
-            Self.adding(registered, to: explanation.json(events: events, refused: refused, ignored: ignored)),
+            explanation.json(events: events, refused: refused, ignored: ignored)
+                .adding("delivery", registered?.json ?? .null),
             or: text.lines.joined(separator: "\n"))
-    }
-
-    private static func adding(_ registration: Registration?, to json: JSONValue) -> JSONValue {
-        guard case .object(var object) = json else { return json }
-        object["delivery"] = registration?.json ?? .null
-        return .object(object)
     }
 
     private func showHistory(_ timeline: TimelineID?, _ settings: Settings) async throws {
         guard let kafka = settings.namedKafka else {
             throw CommandFailure(.configuration, "--history reads topics.decisions: set kafka.bootstrapServers")
         }
-        var entries: [DecisionHistory.Entry] = []
-        if let timeline {
-            let history = DecisionHistory(kafka: kafka, topic: settings.topics.decisions)
-            entries = try await history.entries(of: timeline)
-        }
-        output.print(entries, \.json, columns: "TIME", "DECISION", "RULE", "REASON", "CAUSE", "DUE", cells: \.cells)
+        let history = DecisionHistory(kafka: kafka, topic: settings.topics.decisions)
+        let entries = if let timeline { try await history.entries(of: timeline) } else { [JSONValue]() }
+        output.print(
+            entries,
+            columns: [
+                "TIME": "time", "DECISION": "decision", "RULE": "rule", "REASON": "reason", "CAUSE": "cause",
+                "DUE": "dueAt",
+            ])
         if entries.isEmpty {
-            Terminal.complain("no decisions are on \(settings.topics.decisions): is workers.publishDecisions on?")
+            Terminal.complain("\(settings.topics.decisions) has no decisions on it: is workers.publishDecisions on?")
         }
     }
 }
@@ -106,44 +100,17 @@ struct DecisionHistory: Sendable {
     /// Messages of each partition that are looked through, from the end.
     static let scanned: Int64 = 50_000
 
-    struct Entry: Sendable {
-        let time: String
-        let decision: JSONValue
-
-        var json: JSONValue {
-            guard case .object(let object) = decision else { return decision }
-            return .object(JSONObject([JSONObject.Member(key: "time", value: .string(time))] + object.members))
-        }
-
-        var cells: [String] {
-            func text(_ name: String) -> String {
-                switch decision[name] {
-                case .string(let text)?: text
-                case .number(let number)?: number.text
-                default: "-"
-                }
-            }
-            let cause = decision["cause"].flatMap { cause -> String? in
-                guard let topic = cause["topic"]?.stringValue, let partition = cause["partition"]?.numberValue,
-                    let offset = cause["offset"]?.numberValue
-                else { return nil }
-                return "\(topic)[\(partition)] \(offset)"
-            }
-            return [time, text("decision"), text("rule"), text("reason"), cause ?? "-", text("dueAt")]
-        }
-    }
-
     let kafka: KafkaConfiguration
     let topic: String
 
-    /// The last decisions on a timeline, oldest first.
-    func entries(of timeline: TimelineID) async throws -> [Entry] {
+    /// The last decisions on a timeline with their times, oldest first.
+    func entries(of timeline: TimelineID) async throws -> [JSONValue] {
         let admin = KafkaAdmin(configuration: kafka, timeout: .seconds(10), logger: LogSettings.ofCommands)
         let reader = KafkaReader(configuration: kafka, logger: LogSettings.ofCommands)
         guard let description = try await admin.describe(topics: [topic]).first else { return [] }
         let places = description.partitions.map { TopicPartition(topic: topic, partition: $0.id) }
         let key = Array(timeline.description.utf8)
-        var entries: [Entry] = []
+        var entries: [(time: String, decision: JSONValue)] = []
         for (place, bounds) in try await admin.bounds(of: places) where bounds.end > bounds.earliest {
             let first = max(bounds.earliest, bounds.end - Self.scanned)
             guard let batch = try await reader.messages(of: place, at: first...bounds.end - 1) else { continue }
@@ -152,10 +119,12 @@ struct DecisionHistory: Sendable {
                     let value = batch.value(index), let decision = try? JSONValue.parse(Array(batch.bytes[value]))
                 else { continue }
                 let time = batch.header(index, named: "ce_time").map { batch.bytes[$0] } ?? []
-                entries.append(Entry(time: String(decoding: time, as: UTF8.self), decision: decision))
+                entries.append((String(decoding: time, as: UTF8.self), decision))
             }
         }
         // The events of one timeline are in one partition, unless the number of partitions was changed.
-        return Array(entries.sorted { $0.time < $1.time }.suffix(Self.limit))
+        return entries.sorted { $0.time < $1.time }.suffix(Self.limit).map {
+            $0.decision.adding("time", .string($0.time))
+        }
     }
 }

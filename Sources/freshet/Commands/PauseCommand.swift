@@ -5,27 +5,29 @@ import WidgetRepresentation
 import WidgetStore
 
 struct PauseOptions: ParsableArguments {
-    @Option(help: "The app's bundle identifier.", transform: OptionText.identifier)
-    var app: String
-
     @Option(help: "Only this kind; all of the app if none is given.", transform: OptionText.identifier)
     var kind: String?
 
-    @OptionGroup var output: OutputOptions
+    @OptionGroup var options: AppOptions
 
-    fileprivate var name: String {
-        kind.map { "\(app) \($0)" } ?? app
-    }
+    var app: String { options.app }
+    fileprivate var name: String { kind.map { "\(app) \($0)" } ?? app }
 
-    /// Makes the change, and prints the outcome.
-    fileprivate func change(
-        _ body: (WidgetStore) async throws -> PauseOutcome?, text: (PauseOutcome) -> String
-    ) async throws {
-        try await output.settings.withStore { store, _ in
-            guard let outcome = try await body(store) else {
-                throw try await KindLookup.notFound(kind, of: app, in: store)
-            }
-            output.print(outcome.json(app: app, kind: kind), or: text(outcome))
+    /// Pauses or resumes, and prints the outcome.
+    fileprivate func change(pausing: Bool) async throws {
+        try await options.output.settings.withStore { store, _ in
+            guard
+                let outcome = pausing
+                    ? try await store.pause(app: app, kind: kind) : try await store.resume(app: app, kind: kind)
+            else { throw try await KindLookup.notFound(kind, of: app, in: store) }
+            let text =
+                switch (pausing, outcome.isChanged) {
+                case (true, true): "paused \(name)"
+                case (true, false): "\(name) was paused already, since \(outcome.pausedAt?.rfc3339 ?? "-")"
+                case (false, true): "resumed \(name)"
+                case (false, false): "\(name) was not paused"
+                }
+            options.output.print(outcome.json(app: app, kind: kind), or: text)
             if outcome.pausedAt == nil, kind != nil, outcome.isAppPaused {
                 Terminal.complain("the app is paused too: its reloads wait until `freshet resume --app \(app)`")
             }
@@ -49,13 +51,7 @@ struct PauseCommand: AsyncParsableCommand {
     @OptionGroup var target: PauseOptions
 
     func run() async throws {
-        try await target.change {
-            try await $0.pause(app: target.app, kind: target.kind)
-        } text: {
-            $0.isChanged
-                ? "paused \(target.name)"
-                : "\(target.name) was paused already, since \($0.pausedAt?.rfc3339 ?? "-")"
-        }
+        try await target.change(pausing: true)
     }
 }
 
@@ -74,15 +70,11 @@ struct ResumeCommand: AsyncParsableCommand {
     @OptionGroup var target: PauseOptions
 
     func run() async throws {
-        try await target.change {
-            try await $0.resume(app: target.app, kind: target.kind)
-        } text: {
-            $0.isChanged ? "resumed \(target.name)" : "\(target.name) was not paused"
-        }
+        try await target.change(pausing: false)
     }
 }
 
-struct CancelCommand: StoreCommand {
+struct CancelCommand: AppCommand {
     static let configuration = CommandConfiguration(
         commandName: "cancel",
         abstract: "Cancels the pending bulk work of a kind.",
@@ -95,22 +87,17 @@ struct CancelCommand: StoreCommand {
               freshet cancel --app com.example.bank --kind RecentPurchases
             """)
 
-    @Option(help: "The app's bundle identifier.", transform: OptionText.identifier)
-    var app: String
-
     @Option(help: "The kind's name.", transform: OptionText.identifier)
     var kind: String
 
-    @OptionGroup var output: OutputOptions
+    @OptionGroup var options: AppOptions
 
     func run(_ store: WidgetStore, _ settings: Settings) async throws {
         guard let cancellation = try await store.cancelWork(app: app, kind: kind) else {
             throw try await KindLookup.notFound(kind, of: app, in: store)
         }
         output.print(
-            [
-                "sweeps": .count(cancellation.sweeps),
-                "timelines": .count(cancellation.timelines),
-            ], or: "cancelled \(cancellation.sweeps) sweeps, \(cancellation.timelines) timelines")
+            ["sweeps": .count(cancellation.sweeps), "timelines": .count(cancellation.timelines)],
+            or: "cancelled \(cancellation.sweeps) sweeps, \(cancellation.timelines) timelines")
     }
 }

@@ -9,7 +9,7 @@ struct PlaceholdersCommand: AsyncParsableCommand {
         abstract: "Shows the placeholders of widgets without a timeline.",
         subcommands: [List.self])
 
-    struct List: StoreCommand {
+    struct List: AppCommand {
         static let configuration = CommandConfiguration(
             abstract: "Lists an app's placeholders.",
             discussion: """
@@ -21,28 +21,23 @@ struct PlaceholdersCommand: AsyncParsableCommand {
                   freshet placeholders list --app com.example.bank --kind DueDate --json
                 """)
 
-        @Option(help: "The app's bundle identifier.")
-        var app: String
-
         @Option(help: "Only of this kind.")
         var kind: String?
 
         @Option(help: "Most placeholders to list.", transform: OptionText.number(1...100_000))
         var limit = 1_000
 
-        @OptionGroup var output: OutputOptions
+        @OptionGroup var options: AppOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let placeholders = try await store.query(.listPlaceholders(app: app, kind: kind, limit: limit))
             output.print(
-                placeholders, \.json, columns: "KIND", "FAMILY", "LOCALE", "TIME ZONE", "FETCHED", "NEXT", "CONTENT"
-            ) { placeholder in
-                [
-                    placeholder.kind, placeholder.family?.name ?? "any", placeholder.locale ?? "any",
-                    placeholder.timeZone ?? "any", placeholder.fetched, placeholder.next,
-                    placeholder.content ?? "the manifest's",
-                ]
-            }
+                placeholders.map(\.json),
+                columns: [
+                    "KIND": "kind", "SOURCE": "source", "FAMILY": "family", "LOCALE": "locale",
+                    "TIME ZONE": "timeZone", "FETCHED": "fetchedAt", "NEXT": "dueAt", "FAILURES": "attempts",
+                    "CONTENT": "content",
+                ])
             if placeholders.count == limit { Terminal.complain("there may be more: --limit \(limit * 10)") }
         }
     }
@@ -56,14 +51,5 @@ extension PlaceholderDetail {
             "content": content.flatMap { try? JSONValue.parse($0) } ?? .null, "fetchedAt": .time(fetchedAt),
             "dueAt": .time(dueAt), "attempts": .count(attempts),
         ]
-    }
-
-    fileprivate var fetched: String {
-        family == nil ? "manifest" : fetchedAt?.rfc3339 ?? "never"
-    }
-
-    fileprivate var next: String {
-        guard let dueAt else { return "-" }
-        return attempts > 0 ? "\(dueAt.rfc3339), failed \(attempts) times" : dueAt.rfc3339
     }
 }

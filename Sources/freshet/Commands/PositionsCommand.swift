@@ -12,18 +12,24 @@ struct PositionsCommand: AsyncParsableCommand {
 
     struct Show: StoreCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Shows the stored positions; Kafka's own committed offsets are for lag tools only.")
+            abstract: "Shows the stored positions; Kafka's own committed offsets are for lag tools only.",
+            discussion: "A partition without a next offset is read from its earliest message.")
 
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            let rows = try await store.query(.listPositions())
-            output.print(rows, \.json, columns: "TOPIC", "PARTITION", "NEXT OFFSET", "EPOCH", "UPDATED") { row in
-                [
-                    row.topic, "\(row.partition)", row.nextOffset.map { "\($0)" } ?? "earliest", "\(row.epoch)",
-                    row.updatedAt.rfc3339,
-                ]
-            }
+            output.print(
+                try await store.query(.listPositions()).map { row in
+                    [
+                        "topic": .string(row.topic), "partition": .count(row.partition),
+                        "nextOffset": .count(row.nextOffset), "epoch": .count(row.epoch),
+                        "updatedAt": .time(row.updatedAt),
+                    ]
+                },
+                columns: [
+                    "TOPIC": "topic", "PARTITION": "partition", "NEXT OFFSET": "nextOffset", "EPOCH": "epoch",
+                    "UPDATED": "updatedAt",
+                ])
         }
     }
 
@@ -68,8 +74,7 @@ struct PositionsCommand: AsyncParsableCommand {
                 .setPosition(topic: topic, partition: partition, nextOffset: Int64(offset)))
             guard output.json else { return }
             Terminal.print([
-                "topic": .string(topic), "partition": .count(partition),
-                "nextOffset": .count(Int64(offset)),
+                "topic": .string(topic), "partition": .count(partition), "nextOffset": .count(Int64(offset)),
             ])
         }
     }
@@ -98,15 +103,5 @@ struct PositionsCommand: AsyncParsableCommand {
                 pool: store.pool, kafka: try settings.requiredKafka(), logger: LogSettings.ofCommands)
             try await check.accept(keepingPositions: keepPositions)
         }
-    }
-}
-
-extension StoredPosition {
-    fileprivate var json: JSONValue {
-        [
-            "topic": .string(topic), "partition": .count(partition),
-            "nextOffset": .count(nextOffset),
-            "epoch": .count(epoch), "updatedAt": .time(updatedAt),
-        ]
     }
 }

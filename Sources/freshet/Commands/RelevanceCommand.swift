@@ -8,7 +8,7 @@ struct RelevanceCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "relevance", abstract: "Shows how relevant widgets are when.", subcommands: [Show.self])
 
-    struct Show: StoreCommand {
+    struct Show: AppCommand {
         static let configuration = CommandConfiguration(
             abstract: "Draws a widget's relevance during a day, from its stored timeline.",
             discussion: """
@@ -19,9 +19,6 @@ struct RelevanceCommand: AsyncParsableCommand {
                   freshet relevance show --app com.example.bank --widget w1 --day 2026-06-22 --svg day.svg
                 """)
 
-        @Option(help: "The app's bundle identifier.")
-        var app: String
-
         @Option(help: "The widget's id.")
         var widget: String
 
@@ -31,7 +28,7 @@ struct RelevanceCommand: AsyncParsableCommand {
         @Option(help: "Write the chart to this file as SVG.")
         var svg: String?
 
-        @OptionGroup var output: OutputOptions
+        @OptionGroup var options: AppOptions
 
         func validate() throws {
             if let day, !LocalDay.isValid(day) {
@@ -41,9 +38,7 @@ struct RelevanceCommand: AsyncParsableCommand {
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let found = try await WidgetLookup.widget(widget, of: app, in: store)
-            guard let detail = try await store.query(.readWidgetTimeline(app: app, widget: widget)).first else {
-                throw CommandFailure(.failure, "the widget \(Text.quoted(widget)) was removed")
-            }
+            let detail = try await WidgetLookup.timeline(of: widget, in: app, store)
             guard let content = detail.content else {
                 throw CommandFailure(.failure, "the widget \(Text.quoted(widget)) has no timeline yet")
             }

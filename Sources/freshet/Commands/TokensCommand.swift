@@ -26,7 +26,7 @@ struct TokensCommand: AsyncParsableCommand {
                 throw CommandFailure(
                     .configuration, "no keys: give --keys, or set api.keys; `freshet tokens keys` makes some")
             }
-            let keys = TokenKeyStore(logger: LogSettings.ofCommands) { try await TokenKeyFile.read(path: path) }
+            let keys = TokenKeyStore(logger: LogSettings.ofCommands) { try await BoundedFile.keys(path: path) }
             do {
                 try await keys.load()
             } catch {

@@ -8,9 +8,9 @@ struct UsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "users",
         abstract: "Manages the data of one user.",
-        subcommands: [Erase.self])
+        subcommands: [Erase.self, ClearHabits.self])
 
-    struct Erase: StoreCommand {
+    struct Erase: AppCommand {
         static let configuration = CommandConfiguration(
             abstract: "Erases a user of an app: stacks and habits, widgets, stored timelines and dead letters.",
             discussion: """
@@ -22,20 +22,14 @@ struct UsersCommand: AsyncParsableCommand {
                   freshet users erase --app com.example.bank u42 --yes
                 """)
 
-        @Option(help: "The app's bundle identifier.")
-        var app: String
-
         @Argument(help: "The user's id.", transform: OptionText.identifier)
         var user: String
 
         @OptionGroup var confirmation: Confirmation
-
-        @OptionGroup var output: OutputOptions
+        @OptionGroup var options: AppOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            try await confirmation.ask(
-                "erasing", question: "Erase \(Text.quoted(user)) of \(Text.quoted(app))?",
-                refusal: "nothing was erased")
+            try confirmation.ask("Erase \(Text.quoted(user)) of \(Text.quoted(app))?", refusal: "nothing was erased")
             guard let erasure = try await store.erase(user: user, of: app) else {
                 throw CommandFailure(.failure, "no app \(Text.quoted(app)) is registered")
             }
@@ -43,6 +37,31 @@ struct UsersCommand: AsyncParsableCommand {
                 erasure.json,
                 or: "erased \(erasure.widgets) widgets, \(erasure.timelines) timelines, "
                     + "\(erasure.deadLetters) dead letters")
+        }
+    }
+
+    struct ClearHabits: AppCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Clears what was learned about when a user of an app looks.",
+            discussion: """
+                Predictions begin anew with the next donation; stacks, shortcuts and widgets stay. Donations that wait in \
+                Kafka are learned afterwards.
+
+                Example:
+                  freshet users clear-habits --app com.example.bank u42 --yes
+                """)
+
+        @Argument(help: "The user's id.", transform: OptionText.identifier)
+        var user: String
+
+        @OptionGroup var confirmation: Confirmation
+        @OptionGroup var options: AppOptions
+
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            try confirmation.ask(
+                "Clear the habits of \(Text.quoted(user)) of \(Text.quoted(app))?", refusal: "nothing was cleared")
+            let cleared = try await store.clearHabits(of: user, app: app)
+            output.print(["cleared": .bool(cleared)], or: cleared ? "cleared the habits" : "no habits were learned")
         }
     }
 }

@@ -9,9 +9,9 @@ struct WorkCommand: StoreCommand {
         commandName: "work",
         abstract: "Shows pending work: work lists and timelines by lane, kind and age.",
         discussion: """
-            Ready lists wait for a worker, leased ones have one, resting ones wait for a provider or Kafka, and later ones \
-            are not due yet. Superseded lists count until a worker has seen them. With --wait the command returns when no \
-            list is ready, leased or resting, and no sweep is pending. Paused kinds are not waited for.
+            Ready lists wait for a worker, leased ones are being worked on, resting ones wait for a provider or Kafka, and \
+            later ones are not due yet. Superseded lists count until a worker has seen them. With --wait the command \
+            returns when no list is ready, leased or resting, and no sweep is pending. Paused kinds are ignored.
 
             Examples:
               freshet work
@@ -27,7 +27,7 @@ struct WorkCommand: StoreCommand {
     var wait = false
 
     @Option(
-        help: "Longest wait, such as 30s or 10m; without it, --wait waits for ever.",
+        help: "Longest wait, such as 30s or 10m; no limit by default.",
         transform: OptionText.duration)
     var timeout: Duration?
 
@@ -42,11 +42,9 @@ struct WorkCommand: StoreCommand {
             throw try await KindLookup.notFound(nil, of: app, in: store)
         }
         let deadline = timeout.map { ContinuousClock.now + $0 }
-        var pause = Duration.milliseconds(50)
         var report = try await read(store)
         while wait, report.isDue, deadline.map({ $0 > .now }) ?? true {
-            try await Task.sleep(for: pause)
-            pause = min(pause * 2, .seconds(1))
+            try await Task.sleep(for: .milliseconds(500))
             report = try await read(store)
         }
         output.print(report.json, or: report.lines.joined(separator: "\n"))
@@ -67,12 +65,15 @@ struct WorkReport: Sendable {
     var isDue: Bool { sweeps > 0 || rows.contains { $0.isDue && !$0.isPaused } }
 
     var lines: [String] {
-        var table = TextTable("APP", "KIND", "LANE", "READY", "LEASED", "RESTING", "LATER", "OLDEST", "NEXT")
-        for row in rows {
-            table.add(
-                row.app, row.kind + (row.isPaused ? " (paused)" : ""), row.lane.name, row.ready.text, row.leased.text,
-                row.resting.text, row.later.text, row.oldest?.words ?? "-", row.next?.rfc3339 ?? "-")
-        }
+        let table = TextTable(
+            "APP", "KIND", "LANE", "READY", "LEASED", "RESTING", "LATER", "OLDEST", "NEXT",
+            rows: rows.map { row in
+                [
+                    row.app, row.kind + (row.isPaused ? " (paused)" : ""), row.lane.name, row.ready.text,
+                    row.leased.text, row.resting.text, row.later.text, row.oldest?.words ?? "-",
+                    row.next?.rfc3339 ?? "-",
+                ]
+            })
         var lines = table.lines
         if sweeps > 0 { lines.append("\(sweeps) sweeps are not done") }
         lines.append(isDue ? "timelines in lists, and the lists in parentheses" : "nothing is due")

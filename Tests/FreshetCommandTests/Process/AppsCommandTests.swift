@@ -39,14 +39,14 @@ struct AppsCommandTests {
             #expect(!rotated.err.contains("whsec_"))
 
             let shown = try await freshet(store, "list", "--app", Self.app)
-            #expect(shown.out.contains("valid until 20") && !shown.out.contains("whsec_"))
+            #expect(shown.out.contains("VALID UNTIL") && shown.out.contains("  20") && !shown.out.contains("whsec_"))
             let json = try JSONValue.parse(try await freshet(store, "list", "--app", Self.app, "--json").out)
             #expect(json.encoded.count > 0 && !String(decoding: json.encoded, as: UTF8.self).contains("whsec_"))
 
             #expect(try await freshet(store, "end-rotation", "--app", Self.app).out.contains("not valid any more"))
             #expect(try await secrets(store) == [printed.bytes])
             #expect(try await freshet(store, "end-rotation", "--app", Self.app).out.contains("no previous secret"))
-            #expect(try await freshet(store, "list").out.contains("none"))
+            #expect(!(try await freshet(store, "list").out.contains("  20")))
         }
     }
 

@@ -34,7 +34,7 @@ struct JourneyTests {
 
             let text = try await installation.freshet("timelines", "show", "--app", Self.app, "--widget", "w1")
             #expect(text.status == 0)
-            #expect(text.out.contains("state        fresh") && text.out.contains("Acme Card"))
+            #expect(try JSONValue.parse(text.out)["state"]?["stale"] == false && text.out.contains("Acme Card"))
             let early = try await installation.freshet(
                 "timelines", "show", "--app", Self.app, "--widget", "w1", "--at", "2001-01-01T00:00:00Z", "--json")
             #expect(try JSONValue.parse(early.out)["currentEntry"] == .null)
@@ -129,7 +129,7 @@ struct JourneyTests {
             #expect(try await store.integer("SELECT count(*) FROM app") == 0)
             #expect(try await freshet("kinds", "apply", good).out.contains("+ add"))
             try write(maxBatch: 60)
-            let difference = try await freshet("kinds", "diff", good, "--json")
+            let difference = try await freshet("kinds", "apply", good, "--dry-run", "--json")
             #expect(
                 try JSONValue.parse(difference.out) == [
                     ["app": "com.example.bank", "kind": "DueDate", "action": "change", "fields": ["maxBatch"]]

@@ -91,7 +91,7 @@ struct MetricsTests {
                     Issue.record("\(metric.name) is missing")
                     continue
                 }
-                #expect(family.sort == metric.sort.name, "\(metric.name)")
+                #expect(family.sort == metric.instrument.name, "\(metric.name)")
                 #expect(family.labelNames == Set(metric.labels), "\(metric.name)")
             }
             #expect(Set(page.families.keys).isSubset(of: MetricCatalogue.byName.keys))
@@ -188,7 +188,9 @@ struct MetricsTests {
         let queries = try ObservedQueries()
         let exposed = Set(
             MetricCatalogue.all.flatMap { metric in
-                if case .histogram = metric.sort { return ["_bucket", "_sum", "_count"].map { metric.name + $0 } }
+                if case .histogram = metric.instrument {
+                    return ["_bucket", "_sum", "_count"].map { metric.name + $0 }
+                }
                 return [metric.name]
             })
         let asked = Set(queries.names.keys)

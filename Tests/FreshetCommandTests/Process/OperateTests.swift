@@ -132,7 +132,7 @@ struct OperateTests {
                 let refused = try await freshet("kinds", "apply", path)
                 #expect(refused.status == 1)
                 #expect(refused.err.contains("com.example.bank/Purchases: is being retired: 1 timelines left"))
-                #expect(try await freshet("kinds", "diff", path).status == 1)
+                #expect(try await freshet("kinds", "apply", path, "--dry-run").status == 1)
             }
         }
     }
@@ -143,7 +143,7 @@ struct OperateTests {
             let freshet = Shell(store: store)
             try await store.place((0..<3).map { .test("w\($0)", user: "u\($0)") })
             try await withManifest(variesBy: "[family]") { path in
-                let difference = try await freshet("kinds", "diff", path)
+                let difference = try await freshet("kinds", "apply", path, "--dry-run")
                 #expect(difference.status == 0)
                 #expect(difference.out.contains("variesBy") && difference.out.contains("; 3 timelines will move"))
                 let applied = try await freshet.json("kinds", "apply", path)

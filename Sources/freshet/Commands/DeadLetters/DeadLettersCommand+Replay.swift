@@ -47,9 +47,9 @@ extension DeadLettersCommand {
             Terminal.endProgress()
             if outcome.isHeldBack { throw CommandFailure(.failure, DeadLetterReplayer.Outcome.heldBack) }
             if !dryRun, outcome.replayed > 0 { _ = try? await store.query(.notifyDue()) }
-            var object = outcome.json
-            object["dryRun"] = .bool(dryRun)
-            output.print(.object(object), or: ReplayReport.text(outcome, isRehearsal: dryRun))
+            output.print(
+                .object(outcome.json).adding("dryRun", .bool(dryRun)),
+                or: ReplayReport.text(outcome, isRehearsal: dryRun))
             if outcome.failed > 0 { throw ExitCode(CommandStatus.failure.rawValue) }
         }
     }
@@ -96,26 +96,19 @@ extension DeadLettersCommand {
             let replayer = DeadLetterReplayer(configuration: settings.ingestConfiguration, pool: store.pool)
             var options = DeadLetterReplayer.Options()
             options.rate = rate
-            var documents: [JSONValue] = []
-            var failed = 0
+            var (documents, lines, failed) = ([JSONValue](), [String](), 0)
             for app in apps {
-                let (outcome, wasDiverted) = try await replayer.resume(app: app, options) {
-                    ReplayReport.progress($0)
-                }
+                let (outcome, wasDiverted) = try await replayer.resume(app: app, options) { ReplayReport.progress($0) }
                 Terminal.endProgress()
                 failed += outcome.failed
                 if outcome.replayed > 0 { _ = try? await store.query(.notifyDue()) }
-                var object = outcome.json
-                object["app"] = .string(app)
-                object["wasDiverted"] = .bool(wasDiverted)
-                documents.append(.object(object))
-                if !output.json {
-                    let end = wasDiverted ? "its events flow again" : "it was not diverted"
-                    Terminal.print("\(app): \(ReplayReport.text(outcome, isRehearsal: false)); \(end)")
-                }
+                documents.append(
+                    .object(outcome.json).adding("app", .string(app)).adding("wasDiverted", .bool(wasDiverted)))
+                let end = wasDiverted ? "its events flow again" : "it was not diverted"
+                lines.append("\(app): \(ReplayReport.text(outcome, isRehearsal: false)); \(end)")
             }
-            if output.json { Terminal.print(.array(documents)) }
-            if apps.isEmpty, !output.json { Terminal.print("no app is diverted") }
+            output.print(
+                .array(documents), or: apps.isEmpty ? "no app is diverted" : lines.joined(separator: "\n"))
             if failed > 0 { throw ExitCode(CommandStatus.failure.rawValue) }
         }
     }
@@ -131,9 +124,8 @@ enum ReplayReport {
     static func text(_ outcome: DeadLetterReplayer.Outcome, isRehearsal: Bool) -> String {
         let failures = outcome.failures.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }
             .joined(separator: ", ")
+        let (replay, fail) = isRehearsal ? ("would replay", "would fail") : ("replayed", "failed")
         let why = failures.isEmpty ? "" : " (\(failures))"
-        return isRehearsal
-            ? "would replay \(outcome.replayed); \(outcome.failed) would fail again\(why)"
-            : "replayed \(outcome.replayed); \(outcome.failed) failed again\(why)"
+        return "\(replay) \(outcome.replayed); \(outcome.failed) \(fail) again\(why)"
     }
 }

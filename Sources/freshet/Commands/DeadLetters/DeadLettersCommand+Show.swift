@@ -34,15 +34,13 @@ extension DeadLettersCommand {
         private var payloadLimit: Int { raw ? .max : 4_096 }
 
         private func document(_ row: DeadLetterDetail) -> JSONValue {
-            guard case .object(var object) = row.summary.json else { return row.summary.json }
-            object["messageTime"] = .time(row.letter.time)
-            object["key"] = row.letter.key.map { Bytes($0, limit: 1_024).json } ?? .null
-            object["headers"] = .array(
-                row.letter.headers.map { header in
-                    ["name": .string(header.name), "value": .string(Self.value(of: header))]
-                })
-            object["payload"] = row.letter.payload.map { Bytes($0, limit: payloadLimit).json } ?? .null
-            return .object(object)
+            let headers = row.letter.headers.map { header -> JSONValue in
+                ["name": .string(header.name), "value": .string(Self.value(of: header))]
+            }
+            return row.summary.json.adding("messageTime", .time(row.letter.time))
+                .adding("key", row.letter.key.map { Bytes($0, limit: 1_024).json } ?? .null)
+                .adding("headers", .array(headers))
+                .adding("payload", row.letter.payload.map { Bytes($0, limit: payloadLimit).json } ?? .null)
         }
 
         private func lines(_ row: DeadLetterDetail) -> [String] {
@@ -55,7 +53,7 @@ extension DeadLettersCommand {
             if let pointer = summary.pointer { lines.append("where        \(pointer.isEmpty ? "the whole" : pointer)") }
             lines += [
                 "app          \(summary.app ?? "-")",
-                "message      \(summary.place)\(letter.time.map { ", sent \($0.rfc3339)" } ?? "")",
+                "message      \(summary.topic)/\(summary.partition)@\(summary.offset)\(letter.time.map { ", sent \($0.rfc3339)" } ?? "")",
                 "kept         \(summary.receivedAt.rfc3339)",
                 "forwarded    \(forwarded(summary))", "replays      \(replays(summary))",
             ]

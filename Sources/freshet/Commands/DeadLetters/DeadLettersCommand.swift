@@ -53,13 +53,12 @@ struct DeadLettersCommand: AsyncParsableCommand {
                 all
                 ? try await store.query(.listAllDeadLetters(filter, limit: limit))
                 : try await store.query(.listDeadLetters(filter, limit: limit))
-            output.print(letters, \.json, columns: "ID", "KEPT", "APP", "CAUSE", "STATE", "PLACE", "ERROR") {
-                letter in
-                [
-                    "\(letter.id)", letter.receivedAt.rfc3339, letter.app ?? "-", letter.cause,
-                    letter.state.rawValue, letter.place, Text.printable(letter.error, maximum: 100),
-                ]
-            }
+            output.print(
+                letters.map(\.json),
+                columns: [
+                    "ID": "id", "KEPT": "receivedAt", "APP": "app", "CAUSE": "cause", "STATE": "state",
+                    "TOPIC": "topic", "PARTITION": "partition", "OFFSET": "offset", "ERROR": "error",
+                ])
             if letters.count == limit {
                 Terminal.complain("there may be more: --limit \(min(limit * 10, 100_000))")
             }
@@ -68,21 +67,16 @@ struct DeadLettersCommand: AsyncParsableCommand {
         private func listDiversions(_ store: WidgetStore) async throws {
             let diversions = try await store.query(.listDiversions(countLimit: DeadLettersCommand.countLimit))
                 .filter { diversion in options.app.map { Text.equal($0, diversion.app) } ?? true }
-            output.print(diversions, \.json, columns: "APP", "SINCE", "FAILED", "WAITING", "DROPPED SINCE") {
-                diversion in
-                [
-                    diversion.app, diversion.divertedAt.rfc3339, "\(diversion.letters) of \(diversion.events)",
-                    DeadLettersCommand.count(Int(diversion.waiting)), diversion.fullAt?.rfc3339 ?? "-",
-                ]
-            }
+            output.print(
+                diversions.map(\.json),
+                columns: [
+                    "APP": "app", "SINCE": "divertedAt", "FAILED": "failed", "OF EVENTS": "events",
+                    "WAITING": "waiting", "DROPPED SINCE": "droppedSince",
+                ])
         }
     }
 
     static let countLimit = 1_000_000
-
-    static func count(_ letters: Int) -> String {
-        letters < countLimit ? "\(letters)" : "at least \(letters)"
-    }
 
     struct Discard: StoreCommand {
         static let configuration = CommandConfiguration(
@@ -96,9 +90,7 @@ struct DeadLettersCommand: AsyncParsableCommand {
                 """)
 
         @OptionGroup var target: DeadLetterTarget
-
         @OptionGroup var confirmation: Confirmation
-
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
@@ -107,26 +99,23 @@ struct DeadLettersCommand: AsyncParsableCommand {
             if !confirmation.yes {
                 let limit = DeadLettersCommand.countLimit
                 let count = try await store.query(Statements.countDeadLetters(filter, limit: limit)).first ?? 0
-                try await confirmation.ask(
-                    "discarding",
-                    question: "Discard \(DeadLettersCommand.count(count)) dead letters of \(target.options.owner)?",
+                try confirmation.ask(
+                    "Discard \(NumberText.upTo(limit, count)) dead letters of \(target.options.owner)?",
                     refusal: "nothing was discarded")
             }
             if filter.until == nil { filter.until = try await store.query(.databaseTime()).first }
             var discarded = 0
-            while true {
-                let ids = try await store.query(.discardDeadLetters(filter, limit: 1_000))
-                discarded += ids.count
-                if ids.count < 1_000 { break }
+            var last = 1_000
+            while last == 1_000 {
+                last = try await store.query(.discardDeadLetters(filter, limit: 1_000)).count
+                discarded += last
             }
             output.print(["discarded": .count(discarded)], or: "discarded \(discarded) dead letters")
         }
     }
 }
 
-extension DeadLetterSummary {
-    var place: String { "\(topic)/\(partition)@\(offset)" }
-}
+extension DeadLetterCause: ExpressibleByArgument {}
 
 extension Diversion {
     var json: JSONValue {
@@ -147,10 +136,7 @@ struct DeadLetterOptions: ParsableArguments {
 
     @Option(
         name: .customLong("cause"), parsing: .singleValue,
-        help: ArgumentHelp(
-            "Only of this cause: \(DeadLetterCause.allCases.map(\.rawValue).joined(separator: ", ")); "
-                + "can be given several times.", valueName: "cause"),
-        transform: OptionText.cause)
+        help: ArgumentHelp("Only of this cause; can be given several times.", valueName: "cause"))
     var causes: [DeadLetterCause] = []
 
     @Option(help: "Only from this topic.")

@@ -33,10 +33,9 @@ struct IngestCommand: AsyncParsableCommand {
             for diversion in diversions {
                 Terminal.print(
                     "diverted: \(diversion.app) since \(diversion.divertedAt.rfc3339), "
-                        + "\(DeadLettersCommand.count(Int(diversion.waiting))) events wait"
+                        + "\(NumberText.upTo(DeadLettersCommand.countLimit, Int(diversion.waiting))) events wait"
                         + (diversion.fullAt.map { ", and more are dropped since \($0.rfc3339)" } ?? "")
-                        + "; go on with "
-                        + "`freshet dead-letters resume --app \(diversion.app)`")
+                        + "; `freshet dead-letters resume --app \(diversion.app)` applies them")
             }
         }
     }

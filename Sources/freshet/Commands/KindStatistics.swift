@@ -1,0 +1,159 @@
+import ArgumentParser
+import FreshetService
+import WidgetModel
+import WidgetRepresentation
+import WidgetStore
+
+extension KindsCommand {
+    struct Stats: AppCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Shows statistics of the reloads of an app's kinds: decisions, savings, lints.",
+            discussion: """
+                Sums over all processes, by day (UTC). Approximate: each worker adds its counts every ten seconds, and \
+                loses the rest if it is killed.
+
+                REQUESTS are requests to the provider, ASKED the timelines in them. SPARED is content that was not \
+                stored and published because nothing visible had changed. LINTS are gaps under 5 min between entries, a \
+                single entry with atEnd, and reloads after a full hour.
+
+                Where devices are registered, a second table shows the changes of what they display (further changes before \
+                the fetch count as one), how many of them were fetched, how many of these later than the objective, and the \
+                share that was fetched in time: the kind's freshnessObjective or delivery.objective. P50, P95 and P99 are times \
+                from the change to the fetch, and the last two columns those from the push to the fetch.
+
+                Examples:
+                  freshet kinds stats --app com.example.bank
+                  freshet kinds stats --app com.example.bank --days 7 --json
+                """)
+
+        @Option(help: "Days to sum up, today included.", transform: OptionText.number(1...400))
+        var days = 1
+
+        @OptionGroup var options: AppOptions
+
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            let rows = try await store.query(.readKindStatistics(app: app, days: days))
+            guard !rows.isEmpty else { throw try await KindLookup.notFound(nil, of: app, in: store) }
+            let kinds = try await store.query(.listKinds(app: app))
+            let delivery = try await store.query(.deliveryTotals(hours: 24 * days)).compactMap { totals in
+                kinds.first { $0.id == totals.kindID }.map { ($0.definition.name, totals) }
+            }
+            let report = KindReport(rows, delivery: delivery)
+            output.print(report.json(app: app, days: days), or: report.text)
+        }
+    }
+}
+
+struct KindReport {
+    private struct Kind {
+        let name: String
+        let isRetired: Bool
+        var total = KindCounters()
+        var days: [(day: String, counters: KindCounters)] = []
+    }
+
+    private var kinds: [Kind] = []
+    private let delivery: [(kind: String, totals: DeliveryTotals)]
+
+    init(_ rows: [KindStatistics], delivery: [(kind: String, totals: DeliveryTotals)] = []) {
+        self.delivery = delivery
+        for row in rows {
+            if kinds.last.map({ !Text.equal($0.name, row.kind) }) ?? true {
+                kinds.append(Kind(name: row.kind, isRetired: row.isRetired))
+            }
+            let last = kinds.count - 1
+            kinds[last].total = kinds[last].total + row.counters
+            if let day = row.day { kinds[last].days.append((day, row.counters)) }
+        }
+    }
+
+    /// The reloads, and below them the delivery to devices, if there is any.
+    var text: String {
+        let tables = delivery.isEmpty ? [table] : [table, deliveryTable]
+        return tables.map { $0.lines.joined(separator: "\n") }.joined(separator: "\n\n")
+    }
+
+    private var deliveryTable: TextTable {
+        TextTable(
+            "KIND", "CHANGES", "FETCHED", "NOT FETCHED", "LATE", "IN TIME", "P50", "P95", "P99", "PUSH P50", "PUSH P99",
+            rows: delivery.map { kind, totals in
+                func words(_ latencies: LatencyClasses, _ quantile: Double) -> String {
+                    latencies.quantile(quantile)?.words ?? "-"
+                }
+                return [
+                    kind, "\(totals.changes)", "\(totals.fetched)", "\(totals.notFetched)", "\(totals.late)",
+                    totals.attained.map { "\(Figure.digits(100 * $0)) %" } ?? "-", words(totals.latencies, 0.5),
+                    words(totals.latencies, 0.95), words(totals.latencies, 0.99), words(totals.pushLatencies, 0.5),
+                    words(totals.pushLatencies, 0.99),
+                ]
+            })
+    }
+
+    private var deliveryJSON: JSONValue {
+        .array(
+            delivery.map { kind, totals in
+                func milliseconds(_ latencies: LatencyClasses, _ quantile: Double) -> JSONValue {
+                    latencies.quantile(quantile).map { .count($0.wholeMilliseconds) } ?? .null
+                }
+                return [
+                    "kind": .string(kind), "changes": .count(totals.changes), "fetched": .count(totals.fetched),
+                    "notFetched": .count(totals.notFetched), "late": .count(totals.late),
+                    "inTime": totals.attained.flatMap { JSONNumber($0) }.map(JSONValue.number) ?? .null,
+                    "p50Milliseconds": milliseconds(totals.latencies, 0.5),
+                    "p95Milliseconds": milliseconds(totals.latencies, 0.95),
+                    "p99Milliseconds": milliseconds(totals.latencies, 0.99),
+                    "pushP50Milliseconds": milliseconds(totals.pushLatencies, 0.5),
+                    "pushP99Milliseconds": milliseconds(totals.pushLatencies, 0.99),
+                ]
+            })
+    }
+
+    var table: TextTable {
+        TextTable(
+            "KIND", "REQUESTS", "ASKED", "RELOADED", "UNCHANGED", "FAILED", "DEFERRED", "SLEPT", "SPARED", "LINTS",
+            rows: kinds.map { kind in
+                let counters = kind.total
+                let counts = [
+                    counters.requests, counters.asked, counters.reloaded, counters.unchanged, counters.failed,
+                    counters.deferred, counters.slept,
+                ]
+                return [kind.isRetired ? "\(kind.name) (retired)" : kind.name] + counts.map { "\($0)" }
+                    + [spared(counters), lints(counters)]
+            })
+    }
+
+    private func spared(_ counters: KindCounters) -> String {
+        guard counters.bytesSpared + counters.messagesSpared > 0 else { return "-" }
+        return
+            "\(Figure.bytes(Double(counters.bytesSpared))), \(NumberText.counted(counters.messagesSpared, "message"))"
+    }
+
+    private func lints(_ counters: KindCounters) -> String {
+        let counts = [
+            ("shortGap", counters.shortGaps), ("singleEntryAtEnd", counters.singleEntriesAtEnd),
+            ("roundHour", counters.roundHours), ("severalLinks", counters.severalLinks),
+        ].filter { $0.1 > 0 }
+        return counts.isEmpty ? "-" : counts.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
+    }
+
+    func json(app: String, days: Int) -> JSONValue {
+        [
+            "app": .string(app), "days": .count(days), "delivery": deliveryJSON,
+            "kinds": .array(
+                kinds.map { kind in
+                    [
+                        "kind": .string(kind.name), "retired": .bool(kind.isRetired), "total": kind.total.json,
+                        "byDay": .array(kind.days.map { ["day": .string($0.day), "counts": $0.counters.json] }),
+                    ]
+                }),
+        ]
+    }
+}
+
+extension KindCounters {
+    fileprivate var json: JSONValue {
+        var object = JSONObject()
+        for (name, path) in Self.fields { object[name] = .number(JSONNumber(self[keyPath: path])) }
+        return .object(object)
+    }
+}
