@@ -33,7 +33,7 @@ extension Doctor {
     func checkCluster(_ pool: PostgresPool) async throws -> [Finding] {
         guard let kafka = settings.namedKafka else { return [] }
         guard let id = try await KafkaAdmin(configuration: kafka, timeout: timeLimit / 3, logger: logger).clusterID()
-        else { throw Finding.skipped("kafka.cluster", "the brokers tell no id of their cluster") }
+        else { throw Finding.skipped("kafka.cluster", "the brokers report no id of their cluster") }
         let recorded = try await pool.query(Statements.readCluster()).first ?? id
         guard recorded != id, !EmbeddedKafka.isID(recorded) else {
             return [.ok("kafka.cluster", "\(id) is the cluster of the positions")]
@@ -61,9 +61,9 @@ extension Doctor {
                 "kafka.topics", "\(lone.count) topics have a single replica",
                 "add replicas: the loss of a broker loses events")
         }
-        if !plan.untold.isEmpty {
+        if !plan.unknown.isEmpty {
             found.skipped(
-                "kafka.topics", "the brokers do not tell the configuration of \(plan.untold.count) topics",
+                "kafka.topics", "these credentials may not read the configuration of \(plan.unknown.count) topics",
                 "allow DESCRIBE_CONFIGS on them, so that retention and compaction can be checked")
         }
         if !found.contains(where: { $0.severity >= .warning }) {
@@ -105,7 +105,7 @@ extension Doctor {
 extension TopicDifference {
     /// True if Freshet fails or loses data because of the difference.
     fileprivate var isProblem: Bool {
-        switch sort {
+        switch kind {
         case .missing, .cleanupPolicy: true
         case .partitions, .replication, .retention: false
         }

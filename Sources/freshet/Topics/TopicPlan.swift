@@ -30,7 +30,7 @@ struct TopicState: Sendable {
 
 /// Difference of a topic from its target, with advice.
 struct TopicDifference: Hashable, Sendable {
-    enum Sort: String, Sendable {
+    enum Kind: String, Sendable {
         case missing
         /// Fewer than expected.
         case partitions
@@ -40,7 +40,7 @@ struct TopicDifference: Hashable, Sendable {
     }
 
     let topic: String
-    let sort: Sort
+    let kind: Kind
     /// Actual and expected value.
     let message: String
     let advice: String
@@ -62,7 +62,8 @@ struct TopicPlan: Sendable {
         }
     }
 
-    var untold: [String] {
+    /// Topics whose configuration these credentials may not read.
+    var unknown: [String] {
         targets.compactMap { target in
             states[target.name].flatMap { $0.configuration == nil ? target.name : nil }
         }
@@ -73,7 +74,7 @@ struct TopicPlan: Sendable {
             guard let state = states[target.name] else {
                 return [
                     TopicDifference(
-                        topic: target.name, sort: .missing, message: "is not there",
+                        topic: target.name, kind: .missing, message: "is not there",
                         advice: "run `freshet topics apply`, or let these credentials see it (DESCRIBE)")
                 ]
             }
@@ -83,8 +84,8 @@ struct TopicPlan: Sendable {
 
     private static func differences(of state: TopicState, from target: TopicTarget) -> [TopicDifference] {
         var found: [TopicDifference] = []
-        func differs(_ sort: TopicDifference.Sort, _ message: String, _ advice: String) {
-            found.append(TopicDifference(topic: target.name, sort: sort, message: message, advice: advice))
+        func differs(_ kind: TopicDifference.Kind, _ message: String, _ advice: String) {
+            found.append(TopicDifference(topic: target.name, kind: kind, message: message, advice: advice))
         }
         let partitions = state.description.partitions
         if partitions.count < target.partitions {
@@ -152,7 +153,7 @@ extension Settings {
 }
 
 extension TopicPlan {
-    /// Reads the plan from the cluster. Configuration that the cluster does not tell is left open.
+    /// Reads the plan from the cluster. Configuration that these credentials may not read stays nil.
     ///
     /// - Throws: when the cluster does not answer.
     init(asking admin: KafkaAdmin, for targets: [TopicTarget]) async throws(KafkaError) {
@@ -166,7 +167,7 @@ extension TopicPlan {
                 let configuration = try await admin.configuration(ofTopic: target.name)
                 states[target.name]?.configuration = configuration.isEmpty ? nil : configuration
             } catch {
-                // A cluster that does not tell one topic's configuration tells none: an embedded one, or without
+                // Whatever refuses one topic's configuration refuses all: an embedded cluster, or the lack of
                 // DESCRIBE_CONFIGS.
                 break
             }

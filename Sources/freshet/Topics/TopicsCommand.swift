@@ -14,7 +14,6 @@ struct TopicsCommand: AsyncParsableCommand {
 
             Examples:
               freshet topics check --config freshet.yaml
-              freshet topics apply --dry-run
               freshet topics apply --replication-factor 3 --set topics.partitions=48
             """,
         subcommands: [TopicsCheckCommand.self, TopicsApplyCommand.self])
@@ -25,8 +24,8 @@ struct TopicsCheckCommand: AsyncParsableCommand {
         commandName: "check",
         abstract: "Shows how the topics differ from the settings, without changes.",
         discussion: """
-            More partitions and a longer retention than the settings want are no difference. A topic's configuration \
-            needs the ACL DESCRIBE_CONFIGS; where the brokers do not tell it, it is not checked, and a message says so.
+            More partitions and a longer retention than the settings require are no difference. Reading a topic's \
+            configuration needs the ACL DESCRIBE_CONFIGS; without it, a message says that it was not checked.
 
             Examples:
               freshet topics check
@@ -50,25 +49,21 @@ struct TopicsApplyCommand: AsyncParsableCommand {
         commandName: "apply",
         abstract: "Creates the topics that are missing, and reports what else differs.",
         discussion: """
-            It never deletes a topic, never takes partitions away, and changes no configuration of a topic that is there: \
-            for that it prints the command of Kafka's own tools. Run it as often as you like.
+            It never deletes a topic, removes partitions or changes the configuration of an existing topic: for that it \
+            prints the command of Kafka's own tools. It may be repeated.
 
-            With --add-partitions it also gives the input topics and the dead letters the partitions that they lack. Keys \
-            move to other partitions then: events of one person that were sent before and after may be applied out of \
-            order, so do it while producers are quiet. The compacted topic never grows.
+            With --add-partitions it also adds missing partitions to the input topics and the dead letters. Keys then move \
+            to other partitions: events of one person from before and after may be applied out of order, so do it while \
+            producers are quiet. The compacted topic never grows.
 
             Examples:
-              freshet topics apply --dry-run
               freshet topics apply --replication-factor 3
               freshet topics apply --add-partitions --set topics.partitions=96
 
             Exit status: 0 all topics are as they should be; 1 some are not; 69 Kafka cannot be reached.
             """)
 
-    @Flag(help: "Only show what would be done.")
-    var dryRun = false
-
-    @Flag(help: "Give topics that have fewer partitions the ones that they lack.")
+    @Flag(help: "Add missing partitions to existing topics.")
     var addPartitions = false
 
     @OptionGroup var options: TopicOptions
@@ -77,28 +72,21 @@ struct TopicsApplyCommand: AsyncParsableCommand {
         let (admin, targets) = try options.load()
         let plan = try await TopicPlan(asking: admin, for: targets)
         var report = TopicReport(plan: plan, differences: plan.differences)
-        let growing = addPartitions ? plan.growing : []
-        if dryRun {
-            report.creating = plan.missing.map(\.name)
-            report.growing = growing.map(\.name)
-            report.isDryRun = true
-        } else {
-            try await create(plan.missing, admin, &report)
-            for target in growing {
-                do throws(KafkaError) {
-                    try await admin.createPartitions(target.name, count: target.partitions)
-                    report.growing.append(target.name)
-                } catch {
-                    report.failures[target.name] = error.description
-                }
+        try await create(plan.missing, admin, &report)
+        for target in addPartitions ? plan.growing : [] {
+            do throws(KafkaError) {
+                try await admin.createPartitions(target.name, count: target.partitions)
+                report.growing.append(target.name)
+            } catch {
+                report.failures[target.name] = error.description
             }
-            if !report.creating.isEmpty || !report.growing.isEmpty {
-                let after = try await TopicPlan(asking: admin, for: targets)
-                report.differences = after.differences.filter { difference in
-                    // A cluster takes a moment to show what it has just made.
-                    !(difference.sort == .missing && report.creating.contains(difference.topic))
-                        && !(difference.sort == .partitions && report.growing.contains(difference.topic))
-                }
+        }
+        if !report.creating.isEmpty || !report.growing.isEmpty {
+            let after = try await TopicPlan(asking: admin, for: targets)
+            report.differences = after.differences.filter { difference in
+                // A cluster takes a moment to show what it has just made.
+                !(difference.kind == .missing && report.creating.contains(difference.topic))
+                    && !(difference.kind == .partitions && report.growing.contains(difference.topic))
             }
         }
         options.report(report)
@@ -113,7 +101,7 @@ struct TopicsApplyCommand: AsyncParsableCommand {
             switch outcomes[target.name] {
             case .created?, .alreadyExists?: report.creating.append(target.name)
             case .failed(let error)?: report.failures[target.name] = error.description
-            case nil: report.failures[target.name] = "the brokers did not say what became of it"
+            case nil: report.failures[target.name] = "the brokers did not report an outcome"
             }
         }
     }
@@ -147,13 +135,12 @@ struct TopicOptions: ParsableArguments {
 struct TopicReport: Sendable {
     let plan: TopicPlan
     var differences: [TopicDifference]
-    /// Topics that were created, or would be.
+    /// Topics that were created.
     var creating: [String] = []
-    /// Topics that got partitions, or would.
+    /// Topics that got partitions.
     var growing: [String] = []
     /// Errors by topic.
     var failures: [String: String] = [:]
-    var isDryRun = false
 
     var json: JSONValue {
         let topics = plan.targets.map { target -> JSONValue in
@@ -166,14 +153,13 @@ struct TopicReport: Sendable {
             ]
         }
         return [
-            "dryRun": .bool(isDryRun), "topics": .array(topics),
-            "created": .texts(creating), "grown": .texts(growing),
+            "topics": .array(topics), "created": .texts(creating), "grown": .texts(growing),
             "failed": .array(
                 failures.sorted { $0.key < $1.key }.map { ["topic": .string($0.key), "message": .string($0.value)] }),
             "differences": .array(
                 differences.map { difference in
                     [
-                        "topic": .string(difference.topic), "what": .string(difference.sort.rawValue),
+                        "topic": .string(difference.topic), "what": .string(difference.kind.rawValue),
                         "message": .string(difference.message), "advice": .string(difference.advice),
                     ]
                 }),
@@ -181,27 +167,28 @@ struct TopicReport: Sendable {
     }
 
     func printed() {
-        var table = TextTable("TOPIC", "PARTITIONS", "EXPECTED", "CLEANUP")
-        for target in plan.targets {
-            let state = plan.states[target.name]
-            table.add(
-                target.name, state.map { "\($0.description.partitions.count)" } ?? "missing", "\(target.partitions)",
-                state?.configuration?["cleanup.policy"] ?? "?")
-        }
-        table.printed()
-        let verb = isDryRun ? "would create" : "created"
-        for name in creating { Terminal.print("\(verb) \(name)") }
-        for name in growing { Terminal.print("\(isDryRun ? "would add" : "added") partitions to \(name)") }
+        TextTable(
+            "TOPIC", "PARTITIONS", "EXPECTED", "CLEANUP",
+            rows: plan.targets.map { target in
+                let state = plan.states[target.name]
+                return [
+                    target.name, state.map { "\($0.description.partitions.count)" } ?? "missing",
+                    "\(target.partitions)", state?.configuration?["cleanup.policy"] ?? "?",
+                ]
+            }
+        ).printed()
+        for name in creating { Terminal.print("created \(name)") }
+        for name in growing { Terminal.print("added partitions to \(name)") }
         for (name, message) in failures.sorted(by: { $0.key < $1.key }) {
             Terminal.complain("\(name): not created: \(message)")
         }
         for difference in differences {
             Terminal.print("\(difference.topic) \(difference.message)\n  → \(difference.advice)")
         }
-        if !plan.untold.isEmpty {
+        if !plan.unknown.isEmpty {
             Terminal.complain(
-                "not checked, because the brokers do not tell (DESCRIBE_CONFIGS): the configuration of "
-                    + plan.untold.joined(separator: ", "))
+                "not checked, because these credentials may not read it (DESCRIBE_CONFIGS): the configuration of "
+                    + plan.unknown.joined(separator: ", "))
         }
     }
 }
