@@ -1,6 +1,6 @@
 internal import WidgetModel
 
-/// Finds the app of a broken event, so that its dead letter can be attributed to it.
+/// Finds the app of a broken event for its dead letter.
 enum AppRecovery {
     /// Longest searched prefix of a message.
     private static let searchedBytes = 65_536

@@ -13,8 +13,8 @@ package struct EncodedEvent: Sendable {
 package enum EventEncoder {
     /// Binary mode: attributes in headers, data as the value.
     ///
-    /// - Parameter key: the partition key; the event's own when nil (see `key(of:)`). Pass the user's id with events of
-    ///   a widget or device, so that they stay in order with the placement.
+    /// - Parameter key: the partition key; nil for the event's own (``key(of:)``). The user's id keeps events of a
+    ///   widget or device in order with the placement.
     package static func encode(
         _ event: FreshetEvent, id: String, source: String, time: Timestamp?, traceparent: String? = nil,
         key: String? = nil
@@ -27,7 +27,7 @@ package enum EventEncoder {
     /// Headers of the binary mode.
     ///
     /// - Parameters:
-    ///   - further: headers behind the time; without a value, one is left out.
+    ///   - further: headers after the time; those without a value are left out.
     ///   - hasData: false for a tombstone.
     static func headers(
         type: String, id: String, source: String, time: Timestamp?, _ further: [(String, String?)],
@@ -43,8 +43,7 @@ package enum EventEncoder {
         }
     }
 
-    /// Structured mode: the whole event as one JSON document. Its message has the header `content-type:
-    /// application/cloudevents+json`.
+    /// Structured mode: the whole event as one JSON document, for a message with ``structuredContentType``.
     package static func structured(
         _ event: FreshetEvent, id: String, source: String, time: Timestamp?, traceparent: String? = nil
     ) -> [UInt8] {
@@ -66,8 +65,7 @@ package enum EventEncoder {
     /// The content type of a message in structured mode.
     package static let structuredContentType = "application/cloudevents+json"
 
-    /// The event's own partition key: the user of a placement or request, else the device or widget, or the app for
-    /// everyone.
+    /// The event's own partition key: its user, else its device or widget, else its app.
     package static func key(of event: FreshetEvent) -> String {
         switch event {
         case .push(let request), .appChange(let request), .operatorReload(let request):

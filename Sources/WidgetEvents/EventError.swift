@@ -1,6 +1,6 @@
 internal import WidgetModel
 
-/// Error of a message that is not a valid event, as dead letters record it.
+/// Error of an invalid event, as recorded in dead letters.
 package struct EventError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The raw values are stored with dead letters.
     package enum Code: String, CaseIterable, Sendable {
@@ -60,7 +60,7 @@ package struct EventError: Error, Hashable, Sendable, CustomStringConvertible {
             pointer: error.pointer)
     }
 
-    /// The message with its place and without the code, which is told beside it.
+    /// The message with its place and without the code.
     package var placedMessage: String {
         pointer.map { $0.isEmpty ? message : "\($0): \(message)" } ?? message
     }

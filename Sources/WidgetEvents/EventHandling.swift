@@ -1,12 +1,12 @@
 internal import WidgetModel
 
-/// Requests of a publisher on how its event is applied. They are headers of the message, in either mode.
+/// A publisher's options for the application of its event, in headers of the message.
 package struct EventHandling: Hashable, Sendable {
-    /// Whether a lifecycle event is ordered by its arrival: it counts as not older than what has been applied before it.
+    /// Whether a lifecycle event is ordered by its arrival, so that it is never older than an applied one.
     package var isOrderedByArrival = false
-    /// The user whose widgets alone the event may change; nil for any.
+    /// Owner to whom changes are limited; nil for any.
     package var user: String?
-    /// Whether the outcome is kept for an hour, so that the publisher can ask for it and may repeat the event without effect.
+    /// Whether the outcome is kept for an hour, for the publisher to read, and to make repetitions ineffective.
     package var keepsOutcome = false
 
     package init(isOrderedByArrival: Bool = false, user: String? = nil, keepsOutcome: Bool = false) {
@@ -28,7 +28,7 @@ package struct EventHandling: Hashable, Sendable {
         return headers
     }
 
-    /// The handling that a message's headers ask for.
+    /// Reads the headers of a message.
     ///
     /// - Throws: ``EventError`` if the user is not a valid id.
     package init(_ attributes: EventAttributes, in bytes: [UInt8]) throws(EventError) {

@@ -2,11 +2,11 @@ package import WidgetModel
 
 /// A consumed event.
 package enum FreshetEvent: Hashable, Sendable {
-    /// A service asks for a reload (reason `push`).
+    /// A service requests a reload (reason `push`).
     case push(ReloadRequest)
-    /// Something relevant changed in the app (reason `foreground` or `background`).
+    /// Data has changed in the app (reason `foreground` or `background`).
     case appChange(ReloadRequest)
-    /// An operator asks for a reload (reason `operator`).
+    /// An operator requests a reload (reason `operator`).
     case operatorReload(ReloadRequest)
     case placed(WidgetPlacement)
     case configured(app: String, widget: String, configuration: WidgetConfiguration)
@@ -56,7 +56,7 @@ package enum FreshetEvent: Hashable, Sendable {
 }
 
 extension FreshetEvent {
-    /// The user whose stacks, shortcuts, habits or devices the event changes; nil for other events.
+    /// User of an event about stacks, shortcuts, interactions or devices; nil for other events.
     package var person: String? {
         switch self {
         case .stackChanged(_, let user, _), .stackTurned(_, let user, _, _, _), .shortcutsReplaced(_, let user, _, _),
@@ -68,13 +68,13 @@ extension FreshetEvent {
     }
 }
 
-/// A view of content in an app, which the app told so that Freshet learns when the person looks at it.
+/// A view of content in an app, from which Freshet learns the person's habits.
 package struct DonatedInteraction: Hashable, Sendable {
     package var kind: String
     /// Values of the kind's intent.
     package var configuration: WidgetConfiguration
     package var device: String?
-    /// IANA name of the zone in which the person was; nil: that of the person's widgets.
+    /// IANA name of the person's time zone; nil for that of the person's widgets.
     package var timeZone: String?
 
     package init(

@@ -65,8 +65,8 @@ extension JSONReader {
         }
     }
 
-    /// All errors of the data of an event that ``event(of:)`` refuses: one for each member, in the order of the data, then
-    /// those of missing members.
+    /// All errors of data that ``event(of:)`` refuses: at most one for each member in the order of the data, then those
+    /// of missing members.
     mutating func problems(of type: EventType) -> [JSONError] {
         var problems: [JSONError] = []
         do throws(JSONError) {
@@ -93,7 +93,7 @@ extension JSONReader {
         return problems
     }
 
-    /// - Parameter reason: nil if the data's `state` tells it.
+    /// - Parameter reason: nil for the one of the data's `state`.
     private func reloadRequest(
         _ reason: ReloadReason?, _ app: String, _ data: EventData
     ) throws(JSONError) -> ReloadRequest {
@@ -179,7 +179,7 @@ private struct EventData {
         while let key = try reader.nextKey(&object) { try read(key, of: members, from: &reader) }
     }
 
-    /// Reads a member, or skips one that the type does not have.
+    /// Reads a member of the type, or skips any other.
     mutating func read(
         _ key: JSONStringToken, of members: (required: [Member], optional: [Member]), from reader: inout JSONReader
     ) throws(JSONError) {

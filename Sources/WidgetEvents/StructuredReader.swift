@@ -20,7 +20,7 @@ struct StructuredReader {
     private var time: Timestamp?
     private var traceparent: String?
     private var event: FreshetEvent?
-    /// Index of the data if it came before its type.
+    /// Index of the data if it precedes the type.
     private var dataOffset: Int?
     /// The decoded `data_base64`.
     private var decoded: [UInt8]?
@@ -111,7 +111,7 @@ struct StructuredReader {
         return Array(data)
     }
 
-    /// Reads the event from decoded data. Errors point to the member that holds it, and tell the place within.
+    /// Reads the event from decoded data. Errors point to the member with the data and have the place within it.
     private func read(_ decoded: [UInt8], of type: EventType) throws(EventError) -> FreshetEvent {
         do throws(EventError) {
             return try EventDecoder.event(of: type, in: decoded, 0..<decoded.count)

@@ -22,14 +22,9 @@ package struct TimelineUpdatedEvent: Hashable, Sendable {
         self.content = content
     }
 
-    /// Binary mode; the key is the timeline's id. The event's id is made of timeline and revision, so that repeated messages
-    /// have the same id.
+    /// Binary mode; the key is the timeline's id.
     package func encode(source: String) -> EncodedEvent {
-        EncodedEvent(
-            key: Array(timeline.description.utf8),
-            headers: TimelineHeaders.make(
-                type: Self.type, timeline: timeline, revision: revision, source: source, time: storedAt),
-            value: data)
+        EncodedEvent(Self.type, of: timeline, revision: revision, source: source, time: storedAt, value: data)
     }
 
     /// The event's data: identity, revision, and the members of the content.
@@ -50,40 +45,51 @@ package struct TimelineUpdatedEvent: Hashable, Sendable {
     }
 }
 
-/// The event of a removed timeline (`freshet.timeline.removed.v1`), a tombstone.
-package struct TimelineRemovedEvent: Hashable, Sendable {
+/// The event of a removed timeline (`freshet.timeline.removed.v1`): a tombstone, so that compaction removes the
+/// timeline. The headers have the event's attributes.
+package enum TimelineRemovedEvent {
     package static let type = "freshet.timeline.removed.v1"
 
-    package var timeline: TimelineID
-    package var revision: Int64
-    package var time: Timestamp?
-
-    package init(timeline: TimelineID, revision: Int64, time: Timestamp?) {
-        self.timeline = timeline
-        self.revision = revision
-        self.time = time
-    }
-
-    /// A message without a value, so that compaction removes the timeline; the headers have the event's attributes.
-    package func encode(source: String) -> EncodedEvent {
-        EncodedEvent(
-            key: Array(timeline.description.utf8),
-            headers: TimelineHeaders.make(
-                type: Self.type, timeline: timeline, revision: revision, source: source, time: time, hasData: false),
-            value: nil)
+    package static func encode(_ timeline: TimelineID, revision: Int64, source: String) -> EncodedEvent {
+        EncodedEvent(type, of: timeline, revision: revision, source: source, value: nil)
     }
 }
 
-/// Headers of messages on the timelines topic.
+/// The event of a stack's new schedule (`freshet.stack.scheduled.v1`), or of its end: a tombstone.
+package enum StackScheduledEvent {
+    package static let type = "freshet.stack.scheduled.v1"
+
+    /// - Parameters:
+    ///   - revision: rises with each schedule of the stack.
+    ///   - schedule: ``StackPlan/json``; nil if the stack has no schedule any more.
+    package static func encode(
+        _ id: TimelineID, revision: Int64, schedule: JSONValue?, source: String
+    ) -> EncodedEvent {
+        let value = schedule.map { schedule in
+            var members = JSONObjectWriter(capacity: 1_024)
+            members.appendMembers(of: schedule.encoded)
+            members.append("revision", revision)
+            return members.finish()
+        }
+        return EncodedEvent(type, of: id, revision: revision, source: source, value: value)
+    }
+}
+
+/// Headers of messages on the topics of timelines and schedules.
 package enum TimelineHeaders {
     /// The header with the revision in decimal digits.
     package static let revision = "freshet-revision"
+}
 
-    static func make(
-        type: String, timeline: TimelineID, revision: Int64, source: String, time: Timestamp?, hasData: Bool = true
-    ) -> [(name: String, value: [UInt8])] {
-        EventEncoder.headers(
-            type: type, id: "\(timeline):\(revision)", source: source, time: time,
-            [("ce_subject", timeline.description), (Self.revision, "\(revision)")], hasData: hasData)
+extension EncodedEvent {
+    /// A message of a timeline's or a stack's id. The event's id is made of that id and the revision, so that repeated
+    /// messages have the same id.
+    fileprivate init(
+        _ type: String, of id: TimelineID, revision: Int64, source: String, time: Timestamp? = nil, value: [UInt8]?
+    ) {
+        let headers = EventEncoder.headers(
+            type: type, id: "\(id):\(revision)", source: source, time: time,
+            [("ce_subject", id.description), (TimelineHeaders.revision, "\(revision)")], hasData: value != nil)
+        self.init(key: Array(id.description.utf8), headers: headers, value: value)
     }
 }

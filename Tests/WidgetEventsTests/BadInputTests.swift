@@ -271,7 +271,7 @@ struct BadInputTests {
         #expect(Message.structured(text).decode(.widgets).error?.code == .invalidAttribute)
     }
 
-    @Test("all errors of an event's data, in the order of the data, then what is missing")
+    @Test("All errors of an event's data are reported in the order of the data, then missing members")
     func allProblems() {
         func problems(_ data: String, _ type: EventType = .widgetPlaced) -> [String] {
             EventDecoder().problems(data: bytes(data), of: type).map { "\($0.pointer ?? "-") \($0.code.rawValue)" }

@@ -69,7 +69,7 @@ struct DecidedEventTests {
         return try JSONValue.parse([UInt8](try Data(contentsOf: file)))
     }
 
-    @Test("every member arrives, and the envelope is a CloudEvent in binary mode")
+    @Test("Every member is in the event, and the envelope is a CloudEvent in binary mode")
     func message() throws {
         let now = try #require(Timestamp(rfc3339: "2026-06-22T10:00:00Z"))
         let encoded = Self.full().encode(source: "/freshet/decisions", time: now, topics: ["freshet.pushes"])
@@ -92,7 +92,7 @@ struct DecidedEventTests {
                     eligibleAt: formatter.date(from: "2026-06-22T10:04:00Z"), claim: 1 << 41, fetchMilliseconds: 38))
     }
 
-    @Test("what is not known is left out; a refused request has its app for a key")
+    @Test("Unknown values are left out, and the key of a refused request is its app")
     func sparse() throws {
         var event = TimelineDecidedEvent(decision: .refused, rule: .invalidEvent)
         event.app = "com.example.bank"
@@ -111,7 +111,7 @@ struct DecidedEventTests {
                     cause: Decided.Cause(topic: "t", partition: 1, offset: 2), error: "unknownKind"))
     }
 
-    @Test("the schema takes what is written, names every member, and has every name that can be written")
+    @Test("The schema accepts the written events and lists every member and enumeration value")
     func schemas() throws {
         let schema = try Self.schema()
         let properties = try #require(schema["properties"]?.objectValue)

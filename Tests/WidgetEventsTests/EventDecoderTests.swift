@@ -96,7 +96,7 @@ struct EventDecoderTests {
             try Message.structured(text, contentType: contentType).decode(.widgets).get().event.type == .widgetViewed)
     }
 
-    @Test("data in Base64 is read like data", arguments: [#","datacontenttype":"application/json""#, ""])
+    @Test("Base64 data is read like data", arguments: [#","datacontenttype":"application/json""#, ""])
     func base64(contentType: String) throws {
         // {"app":"a.b","widget":"w"}
         let data = #""data_base64":"eyJhcHAiOiJhLmIiLCJ3aWRnZXQiOiJ3In0=""#

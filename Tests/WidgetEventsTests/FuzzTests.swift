@@ -9,7 +9,7 @@ struct FuzzTests {
     private static let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3)
         .joined(separator: "/")
 
-    @Test("crashes nothing, and is told from what is whole", arguments: FuzzTarget.allCases)
+    @Test("Broken input is refused without a crash, and whole input is accepted", arguments: FuzzTarget.allCases)
     func short(target: FuzzTarget) throws {
         let fuzzer = Fuzzer(corpus: try Corpus(root: Self.root), seed: 2026)
         let count = target == .manifest ? 300 : 1_500
@@ -25,7 +25,7 @@ struct FuzzTests {
         #expect(accepted > count / 100 && accepted < count, "\(accepted) of \(count) were accepted")
     }
 
-    @Test("an input is the same each time") func repeatable() throws {
+    @Test("A seed gives the same input each time") func repeatable() throws {
         let corpus = try Corpus(root: Self.root)
         let (one, other) = (Fuzzer(corpus: corpus, seed: 7), Fuzzer(corpus: corpus, seed: 7))
         for number in 0..<100 {

@@ -54,7 +54,7 @@ struct FuzzToolTests {
             said: String(decoding: try Data(contentsOf: output), as: UTF8.self))
     }
 
-    @Test("without a finding it counts by target and outcome, and ends well") func clean() async throws {
+    @Test("Without a finding it counts by target and outcome and succeeds") func clean() async throws {
         let ended = try await run(["60", "--seed", "3"])
         #expect(!ended.isSignal && ended.status == 0, "\(ended.said)")
         #expect(ended.said.contains("fuzz: timelines: 6 inputs") && ended.said.contains("malformedJSON"))

@@ -20,7 +20,7 @@ struct TimelineEventTests {
             content: content)
     }
 
-    @Test func message() throws {
+    @Test("A message has the identity in its headers and data, and the content as stored") func message() throws {
         let event = try event(.all, .perUser)
         let encoded = event.encode(source: "freshet")
         let id = event.timeline.description
@@ -43,7 +43,7 @@ struct TimelineEventTests {
             ])
     }
 
-    @Test func whatAConsumerReads() throws {
+    @Test("A consumer reads the event that was published") func roundTrip() throws {
         for variation in [KindVariation.all, [], .locale] {
             var event = try event(variation, .shared)
             #expect(try TimelineUpdatedEvent(data: event.data) == event)
@@ -66,9 +66,9 @@ struct TimelineEventTests {
         #expect(throws: JSONError.self) { try TimelineUpdatedEvent(data: JSONValue.object(object).encoded) }
     }
 
-    @Test func tombstone() throws {
+    @Test("A removed timeline is a tombstone with the attributes in the headers") func tombstone() throws {
         let id = TimelineID(high: 1, low: 2)
-        let encoded = TimelineRemovedEvent(timeline: id, revision: 7, time: nil).encode(source: "s")
+        let encoded = TimelineRemovedEvent.encode(id, revision: 7, source: "s")
         #expect(encoded.value == nil)
         #expect(encoded.key == bytes(id.description))
         let headers = Dictionary(

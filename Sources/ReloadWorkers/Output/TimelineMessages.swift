@@ -3,15 +3,16 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
+/// Kafka messages of timelines.
 struct TimelineMessages: Sendable {
-    /// `ce_source` of what the workers publish.
+    /// `ce_source` of the workers' messages.
     static let source = "/freshet/workers"
 
     let topic: String
 
     typealias Message = KafkaMessage
 
-    /// A timeline's content.
+    /// Message with a timeline's content.
     func updated(
         _ timeline: ClaimedTimeline, of kind: RegisteredKind, revision: Int64, content: [UInt8],
         headers: [String: String] = [:]
@@ -27,9 +28,9 @@ struct TimelineMessages: Sendable {
         return message
     }
 
-    /// A tombstone: no widget shows the timeline any more.
+    /// Tombstone of a timeline that no widget shows.
     func removed(_ id: TimelineID, revision: Int64) -> KafkaMessage {
-        message(TimelineRemovedEvent(timeline: id, revision: revision, time: nil).encode(source: Self.source))
+        message(TimelineRemovedEvent.encode(id, revision: revision, source: Self.source))
     }
 
     private func message(_ event: EncodedEvent) -> KafkaMessage {

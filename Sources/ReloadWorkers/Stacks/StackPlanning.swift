@@ -173,7 +173,7 @@ struct StackPlanning {
 
     /// A schedule, or its tombstone.
     private func message(_ id: TimelineID, _ json: JSONValue?, revision: Int64) -> KafkaMessage {
-        let encoded = StackScheduledEvent(id: id, revision: revision, schedule: json).encode(source: Self.source)
+        let encoded = StackScheduledEvent.encode(id, revision: revision, schedule: json, source: Self.source)
         return KafkaMessage(
             topic: context.configuration.suggestionsTopic, key: encoded.key, value: encoded.value,
             headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) })

@@ -13,7 +13,7 @@ import WidgetModel
 struct ContractTests {
     private static let file = ContractFiles.folder.appending(path: "v1.lock.json")
 
-    @Test("the documents say what the lock says, or more")
+    @Test("The documents contain the locked contract")
     func lock() throws {
         let current = try Contract.current()
         let updates = ProcessInfo.processInfo.environment["FRESHET_UPDATE_CONTRACT"] == "1"
@@ -37,7 +37,7 @@ struct ContractTests {
             "the contract has grown: FRESHET_UPDATE_CONTRACT=1 deploy/local/test --filter ContractTests")
     }
 
-    @Test("everything that is read or written is in the contract")
+    @Test("Everything that is read or written is in the contract")
     func completeness() throws {
         let contract = try Contract.current()
         for type in EventType.allCases {
@@ -52,7 +52,7 @@ struct ContractTests {
         }
     }
 
-    @Test("a change that breaks version 1 is noticed, and one that adds to it is not", arguments: ContractChange.all)
+    @Test("A breaking change of version 1 is detected, and an addition is allowed", arguments: ContractChange.all)
     func change(change: ContractChange) throws {
         let contract = try Contract.current()
         var changed = contract
@@ -69,7 +69,7 @@ struct ContractTests {
         }
     }
 
-    @Test("a message, an endpoint or a header that is gone is noticed", arguments: ContractRule.Direction.allCases)
+    @Test("A removed message, endpoint or header is detected", arguments: ContractRule.Direction.allCases)
     func parts(direction: ContractRule.Direction) throws {
         let contract = try Contract.current()
         #expect(contract[direction].count > 5)

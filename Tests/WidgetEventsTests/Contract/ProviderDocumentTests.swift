@@ -22,7 +22,7 @@ struct ProviderDocumentTests {
         return (try #require(json["schema"]), values)
     }
 
-    @Test("the paths are those that Freshet asks")
+    @Test("The documented paths are those that Freshet calls")
     func paths() throws {
         let paths = try #require(document["paths"]?.objectValue).keys
         #expect(Set(paths) == Set(ProviderEndpoint.allCases.map(\.path)))
@@ -30,7 +30,7 @@ struct ProviderDocumentTests {
 
     private static let batches: [ProviderEndpoint] = [.timelines, .snapshot, .placeholder]
 
-    @Test("every request is as Freshet writes it", arguments: batches)
+    @Test("Documented requests are those that Freshet writes", arguments: batches)
     func requests(endpoint: ProviderEndpoint) throws {
         let (schema, values) = try examples(try operation(endpoint)["requestBody"])
         for value in values {
@@ -76,7 +76,7 @@ struct ProviderDocumentTests {
         return .object(object)
     }
 
-    @Test("every answer is as Freshet reads it", arguments: batches)
+    @Test("Documented answers are readable by Freshet", arguments: batches)
     func answers(endpoint: ProviderEndpoint) throws {
         let (schema, values) = try examples(try operation(endpoint)["responses"]?["200"])
         for value in values {
@@ -115,7 +115,7 @@ struct ProviderDocumentTests {
 
     private static let questions: [ProviderEndpoint] = [.options, .defaults]
 
-    @Test("questions about configurations are as Freshet writes them", arguments: questions)
+    @Test("Documented requests for options and defaults are those that Freshet writes", arguments: questions)
     func configurationRequests(endpoint: ProviderEndpoint) throws {
         let (schema, values) = try examples(try operation(endpoint)["requestBody"])
         for value in values {
@@ -139,7 +139,7 @@ struct ProviderDocumentTests {
         }
     }
 
-    @Test("answers about configurations are as Freshet reads them", arguments: questions)
+    @Test("Documented answers with options and defaults are readable by Freshet", arguments: questions)
     func configurationAnswers(endpoint: ProviderEndpoint) throws {
         let (schema, values) = try examples(try operation(endpoint)["responses"]?["200"])
         let card = IntentParameter(
@@ -156,7 +156,7 @@ struct ProviderDocumentTests {
         }
     }
 
-    @Test("the headers' examples satisfy their schemas, and are those of the signed request", .tags(.schemas))
+    @Test("Examples of headers satisfy their schemas and belong to the signed request", .tags(.schemas))
     func signatureHeaders() throws {
         let signed = try #require(SchemaCheck.schema("provider/signature.example.json")["headers"])
         for endpoint in ProviderEndpoint.allCases {

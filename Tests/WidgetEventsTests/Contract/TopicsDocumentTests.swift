@@ -54,7 +54,7 @@ struct TopicsDocumentTests {
 
     private func examples(of message: String) -> [Example] { examples.filter { $0.message == message } }
 
-    @Test("topics and their types are the program's")
+    @Test("Documented topics and types are the program's")
     func topics() throws {
         var found: [String: Set<String>] = [:]
         for channel in try #require(document["channels"]?.objectValue).members {
@@ -82,7 +82,7 @@ struct TopicsDocumentTests {
         #expect(named.count == Set(named).count && named.count == EventType.allCases.count + 5)
     }
 
-    @Test("every example satisfies the schemas of its headers, its key and its data")
+    @Test("Every example satisfies the schemas of its headers, key and data")
     func schemas() throws {
         for example in examples {
             let headers = JSONObject(example.headers.map { .init(key: $0.name, value: .string($0.value)) })
@@ -98,7 +98,7 @@ struct TopicsDocumentTests {
         }
     }
 
-    @Test("what producers may send is decoded, and what is required is", arguments: EventType.allCases)
+    @Test("Examples of producers are decoded, and required members are required", arguments: EventType.allCases)
     func inputs(type: EventType) throws {
         let examples = examples(of: type.rawValue)
         #expect(!examples.isEmpty)
@@ -140,7 +140,7 @@ struct TopicsDocumentTests {
         }
     }
 
-    @Test("what is published is as the examples say")
+    @Test("Published messages match the examples")
     func outputs() throws {
         for example in examples(of: TimelineUpdatedEvent.type) {
             let data = try #require(example.payload).encoded
@@ -149,9 +149,10 @@ struct TopicsDocumentTests {
         }
         for example in examples(of: TimelineRemovedEvent.type) {
             let revision = try #require(example.headers.first { $0.name == "freshet-revision" }?.value)
-            let event = TimelineRemovedEvent(
-                timeline: try #require(TimelineID(example.key)), revision: try #require(Int64(revision)), time: nil)
-            try expect(event.encode(source: "/freshet/workers"), example)
+            let removed = TimelineRemovedEvent.encode(
+                try #require(TimelineID(example.key)), revision: try #require(Int64(revision)),
+                source: "/freshet/workers")
+            try expect(removed, example)
         }
         let decided = try #require(examples(of: TimelineDecidedEvent.type).first)
         var event = TimelineDecidedEvent(decision: .deferred, rule: .budget)
@@ -181,7 +182,7 @@ struct TopicsDocumentTests {
         }
     }
 
-    @Test("a dead letter is what it says of itself")
+    @Test("The headers of a dead letter match its message")
     func deadLetter() throws {
         let example = try #require(examples(of: "deadLetter").first)
         let topic = try #require(example.headers.first { $0.name == "freshet-topic" }?.value)
@@ -193,7 +194,7 @@ struct TopicsDocumentTests {
         #expect(told("freshet-app") == error.app)
     }
 
-    @Test("the example in structured mode is decoded")
+    @Test("The example in structured mode is decoded")
     func structured() throws {
         let example = try #require(document["components"]?["x-structuredMode"])
         let headers = try Self.headers(example)
