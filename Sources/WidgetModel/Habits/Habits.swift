@@ -142,7 +142,7 @@ package struct Habits: Hashable, Sendable {
     }
 
     private mutating func dropWeakest() {
-        var weakest: (key: HabitKey, weight: Float)?
+        var weakest: (key: HabitKey, weight: Double)?
         var start = 0
         for combination in combinations {
             let end = start + combination.count

@@ -33,7 +33,7 @@ package struct HalfHour: Hashable, Sendable {
     }
 
     /// From 0, Monday, to 6.
-    var weekday: Int { (((day + 3) % 7) + 7) % 7 }
+    package var weekday: Int { (((day + 3) % 7) + 7) % 7 }
 
     var isWeekend: Bool { weekday > 4 }
 

@@ -3,24 +3,40 @@ import WidgetModel
 
 /// Comparison of Freshet's habits with simple predictors, on synthetic people.
 struct HabitEvaluation: Sendable {
-    /// Calibration of probabilities: by tenths, their sum, the number of views, and their own number.
+    /// Calibration of probabilities: by weekday and tenth their sum, the number of views, and their own number.
     struct Calibration: Sendable {
-        /// Least probability that counts: nearly all half hours are without a view, and would hide the others.
-        static let threshold = 0.05
-        private var bins = [(stated: Double, viewed: Int, count: Int)](repeating: (0, 0, 0), count: 10)
+        private struct Bin {
+            var stated = 0.0
+            var viewed = 0
+            var count = 0
 
-        mutating func count(_ probability: Double, viewed: Bool) {
-            guard probability >= Self.threshold else { return }
-            let bin = min(9, Int(probability * 10))
-            bins[bin].stated += probability
-            bins[bin].viewed += viewed ? 1 : 0
-            bins[bin].count += 1
+            var distance: Double { abs(stated - Double(viewed)) }
         }
 
-        /// Mean distance of the stated probability and the part that was viewed.
-        var error: Double {
-            let count = bins.reduce(0) { $0 + $1.count }
-            return bins.reduce(0) { $0 + abs($1.stated - Double($1.viewed)) } / Double(max(1, count))
+        /// Least probability that counts: nearly all half hours are without a view, and would hide the others.
+        static let threshold = 0.05
+        private var bins = [[Bin]](repeating: [Bin](repeating: Bin(), count: 10), count: 7)
+
+        mutating func count(_ probability: Double, viewed: Bool, weekday: Int) {
+            guard probability >= Self.threshold else { return }
+            let tenth = min(9, Int(probability * 10))
+            bins[weekday][tenth].stated += probability
+            bins[weekday][tenth].viewed += viewed ? 1 : 0
+            bins[weekday][tenth].count += 1
+        }
+
+        private var count: Int { bins.joined().reduce(0) { $0 + $1.count } }
+
+        /// Mean distance of the stated probability and the part that was viewed, on days of one weekday.
+        var error: Double { bins.joined().reduce(0) { $0 + $1.distance } / Double(max(1, count)) }
+
+        /// The same over all days together: errors of different weekdays may cancel out.
+        var pooledError: Double {
+            let distances = (0..<10).map { tenth in
+                let days = bins.map { $0[tenth] }
+                return abs(days.reduce(0) { $0 + $1.stated } - Double(days.reduce(0) { $0 + $1.viewed }))
+            }
+            return distances.reduce(0, +) / Double(max(1, count))
         }
     }
 
@@ -37,8 +53,6 @@ struct HabitEvaluation: Sendable {
 
     /// Days before the first prediction that counts.
     private static let warmUp = 14
-    /// Every so many days all half hours are predicted, for the calibration.
-    private static let calibrationStride = 5
 
     /// In the order of the populations; Freshet's habits are the first of each.
     private(set) var scores: [(population: HabitPopulation, scores: [Score])]
@@ -70,9 +84,7 @@ struct HabitEvaluation: Sendable {
             let views = byDay[day] ?? []
             let counts = day - first >= warmUp
             for index in predictors.indices {
-                if counts && day % calibrationStride == 0 {
-                    calibrate(&scores[index], predictors[index], day: day, views)
-                }
+                if counts { calibrate(&scores[index], &predictors[index], day: day, views) }
                 for view in views {
                     if counts { scores[index].count(view, predictors[index].weights(at: view.halfHour)) }
                     predictors[index].learn(view)
@@ -82,13 +94,14 @@ struct HabitEvaluation: Sendable {
     }
 
     private static func calibrate(
-        _ score: inout Score, _ predictor: any HabitPredictor, day: Int, _ views: [SyntheticPerson.View]
+        _ score: inout Score, _ predictor: inout any HabitPredictor, day: Int, _ views: [SyntheticPerson.View]
     ) {
         guard score.calibration != nil else { return }
         for index in 0..<HalfHour.perDay {
             let viewed = Set(views.filter { $0.halfHour.index == index }.map(\.widget))
             for (widget, probability) in predictor.weights(at: HalfHour(day: day, index: index)).enumerated() {
-                score.calibration?.count(probability, viewed: viewed.contains(widget))
+                score.calibration?.count(
+                    probability, viewed: viewed.contains(widget), weekday: HalfHour(day: day, index: 0).weekday)
             }
         }
     }

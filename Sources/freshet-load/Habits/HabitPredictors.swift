@@ -4,13 +4,15 @@ import WidgetModel
 protocol HabitPredictor {
     mutating func learn(_ view: SyntheticPerson.View)
     /// Probability, or any other weight, that each widget of the stack is viewed in a half hour.
-    func weights(at halfHour: HalfHour) -> [Double]
+    mutating func weights(at halfHour: HalfHour) -> [Double]
 }
 
 /// Freshet's model: one for each app.
 struct LearnedHabits: HabitPredictor {
     private var habits: [Habits]
     private let keys: [HabitKey]
+    /// Profiles of the widgets on the day of the last prediction, until something is learned.
+    private var profiles: (day: Int, ofWidgets: [HabitProfile])?
 
     init(_ population: HabitPopulation) {
         habits = [Habits](repeating: Habits(), count: population.apps)
@@ -18,11 +20,18 @@ struct LearnedHabits: HabitPredictor {
     }
 
     mutating func learn(_ view: SyntheticPerson.View) {
+        profiles = nil
         habits[view.widget % habits.count].learn([keys[view.widget]], kind: "\(view.widget)", at: view.halfHour)
     }
 
-    func weights(at halfHour: HalfHour) -> [Double] {
-        keys.indices.map { habits[$0 % habits.count].probability(ofAny: [keys[$0]], at: halfHour).probability }
+    mutating func weights(at halfHour: HalfHour) -> [Double] {
+        if profiles?.day != halfHour.day {
+            profiles = (
+                halfHour.day,
+                keys.indices.flatMap { habits[$0 % habits.count].profiles(of: [keys[$0]], on: halfHour.day) }
+            )
+        }
+        return profiles?.ofWidgets.map { $0.probability(at: halfHour.index) } ?? []
     }
 }
 

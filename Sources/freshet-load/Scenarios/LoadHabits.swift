@@ -8,7 +8,8 @@ struct LoadHabitsCommand: AsyncParsableCommand {
         abstract: "Compares the prediction of habits with simple ones, on synthetic people.",
         discussion: """
             Needs neither Kafka nor PostgreSQL. Precision is the part of the views whose widget was on top. The error is \
-            the mean distance of a stated probability of at least 5% and the part of the half hours with a view.
+            the mean distance of a stated probability of at least 5% and the part of the half hours with a view, on days \
+            of one weekday.
 
             Examples:
               freshet-load habits --people 500 --seed 1
@@ -43,6 +44,7 @@ extension HabitEvaluation {
                         "population": .string(population.rawValue), "predictor": .string(score.predictor),
                         "views": .integer(score.views), "precisionAt1": .rounded(score.precision),
                         "calibrationError": .rounded(score.calibration?.error),
+                        "pooledCalibrationError": .rounded(score.calibration?.pooledError),
                     ]
                 }
             })

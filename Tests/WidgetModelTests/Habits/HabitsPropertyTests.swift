@@ -37,7 +37,7 @@ struct HabitsPropertyTests {
             #expect(habits.encodedCount <= Habits.maximumBytes)
         }
         #expect(habits.encoded.count == habits.encodedCount && habits.combinations.count > 20)
-        #expect(habits.probability(ofAny: [strong], at: HalfHour(day: 20_100, index: 24)).probability > 0.5)
+        #expect(habits.probability(ofAny: [strong], at: HalfHour(day: 20_100, index: 24)).probability > 0.8)
     }
 
     @Test("the stored form reads back as it was written", arguments: UInt64(0)..<40)
