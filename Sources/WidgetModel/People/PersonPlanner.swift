@@ -80,7 +80,7 @@ package struct PersonPlanner: Sendable {
         var planner = StackPlanner(
             stack, evidence: evidence,
             candidates: candidates(in: range, timeZone: first.timeZone, family: first.family),
-            shown: Set(own.map { $0.content(of: app) }), suggested: [app: suggestions.count])
+            shown: Set(own.map { $0.content(of: app) }), suggested: suggestions.count)
         planner.policy = policy
         return planner
     }

@@ -116,9 +116,7 @@ package struct RotationPolicy: Hashable, Sendable {
     package var minimumSuggestion = 0.3
     /// Value of a widget, comparable to ranks and probabilities, while its shortcut holds.
     package var shortcutValue = 0.75
-    /// Time after which a suggestion gives way to one of an app with fewer suggestions.
-    package var suggestionTurn: Duration = .seconds(3_600)
-    /// Suggestions of an app in a day on a device.
+    /// Most suggestions of an app on a device in 24 hours.
     package var maximumSuggestionsPerDay = 6
 
     package init() {}

@@ -93,7 +93,7 @@ extension StackPlanner {
             return "not suggested: suggestions are off for this stack, or another one of the device takes them"
         }
         guard reason(for: candidate, at: time) == nil else {
-            let isSpent = suggested[content.app, default: 0] >= policy.maximumSuggestionsPerDay
+            let isSpent = suggested >= policy.maximumSuggestionsPerDay
             return isSpent
                 ? "not suggested: the app has had its \(policy.maximumSuggestionsPerDay) suggestions of 24 hours"
                 : "not suggested: another suggestion, or the person's turn, comes first"

@@ -42,12 +42,12 @@ package struct StackPlanner: Sendable {
     package var candidates: [Candidate]
     /// Contents of the device's widgets, inside and outside of stacks: they are not suggested.
     package var shown: Set<WidgetContent>
-    /// Suggestions during the last 24 h on the device, by app.
-    package var suggested: [String: Int]
+    /// Number of suggestions during the last 24 h on the device.
+    package var suggested: Int
 
     package init(
         _ stack: Stack, evidence: [String: Evidence] = [:], candidates: [Candidate] = [],
-        shown: Set<WidgetContent> = [], suggested: [String: Int] = [:]
+        shown: Set<WidgetContent> = [], suggested: Int = 0
     ) {
         self.stack = stack
         self.evidence = evidence
@@ -138,7 +138,7 @@ extension StackPlanner {
         private var rests: Timestamp
         /// End of the time for which the last turn by hand is respected.
         private let respected: Timestamp
-        private var suggested: [String: Int]
+        private var suggested: Int
 
         init(planner: StackPlanner, now: Timestamp, previous: StackSchedule) {
             let stack = planner.stack
@@ -181,51 +181,39 @@ extension StackPlanner {
         ///
         /// - Returns: when to decide again if nothing changes before.
         mutating func step(at time: Timestamp) -> Timestamp? {
-            let swaps = suggest(at: time)
+            suggest(at: time)
             let rotates = rotate(at: time)
             let respected = respected > time ? respected : nil
-            return [swaps, rotates, respected].compactMap { $0 }.min()
+            return [rotates, respected].compactMap { $0 }.min()
         }
 
         // MARK: Suggestions
 
-        private mutating func suggest(at time: Timestamp) -> Timestamp? {
+        /// Ends a suggestion that does not hold any longer, and begins the next one.
+        private mutating func suggest(at time: Timestamp) {
             let fitting = planner.candidates.compactMap { candidate in
                 planner.reason(for: candidate, at: time).map { (content: candidate.shortcut.content, reason: $0) }
             }
             let wasOnTop = isSuggestionOnTop
             if let present = insertion {
-                let ends = present.from + planner.policy.suggestionTurn
-                let holds = fitting.contains { $0.content == present.content }
-                let waits = fitting.contains { other in
-                    count(other.content.app) < count(present.content.app) && mayBegin(other.content, time)
-                }
-                if holds, time < ends || !waits { return ends > time ? ends : nil }
+                guard !fitting.contains(where: { $0.content == present.content }) else { return }
                 schedule.insertions[schedule.insertions.count - 1].until = time
             }
-            let best = fitting.filter { mayBegin($0.content, time) }
-                .min { (count($0.content.app), $0.content) < (count($1.content.app), $1.content) }
-            guard let best else {
+            let mayBegin = time >= respected && suggested < planner.policy.maximumSuggestionsPerDay
+            guard mayBegin, let best = fitting.min(by: { $0.content < $1.content }) else {
                 if wasOnTop { restore(at: time) }
-                return nil
+                return
             }
-            suggested[best.content.app, default: 0] += 1
+            suggested += 1
             schedule.insertions.append(
                 StackSchedule.Insertion(from: time, until: nil, content: best.content, reason: best.reason))
             show(.suggestion(best.content), best.reason, at: time)
-            return time + planner.policy.suggestionTurn
         }
 
         /// Turns back to the widget that was on top before the suggestion.
         private mutating func restore(at time: Timestamp) {
             show(.widget(widget), .suggestionEnded, at: time)
             rests = time + planner.policy.minimumStay
-        }
-
-        private func count(_ app: String) -> Int { suggested[app] ?? 0 }
-
-        private func mayBegin(_ content: WidgetContent, _ time: Timestamp) -> Bool {
-            time >= respected && count(content.app) < planner.policy.maximumSuggestionsPerDay
         }
 
         // MARK: Rotations
