@@ -21,7 +21,7 @@ extension RegisteredKind {
         return .object(object)
     }
 
-    /// The kind as a gallery of widgets shows it, without how its timelines are made.
+    /// The kind as a gallery of widgets shows it, without the properties of its timelines.
     package var galleryJSON: JSONValue {
         [
             "app": .string(app), "kind": .string(definition.name), "displayName": .string(definition.displayName),
@@ -57,7 +57,7 @@ extension KindChange {
 }
 
 extension PauseOutcome {
-    /// - Parameter kind: nil: the app itself.
+    /// - Parameter kind: nil for the app itself.
     package func json(app: String, kind: String?) -> JSONValue {
         var object: JSONObject = [
             "app": .string(app), "kind": .text(kind), "paused": .bool(pausedAt != nil), "pausedAt": .time(pausedAt),
@@ -79,7 +79,7 @@ extension AppSecrets {
 }
 
 extension WidgetStore.SecretRotation {
-    /// - Parameter secret: the new secret, if it is to be told.
+    /// - Parameter secret: the new secret, if it is to be disclosed.
     package func json(telling secret: SigningSecret?) -> JSONValue {
         guard case .object(var object) = secrets.json else { return secrets.json }
         object["changed"] = .bool(isChanged)
@@ -120,7 +120,8 @@ extension WidgetDetail {
             "misfits": .array(
                 misfits.map { ["pointer": .string($0.pointer), "message": .string($0.message)] }),
             "environment": ["locale": .string(environment.locale), "timeZone": .string(environment.timeZone)],
-            "timeline": .text(timelineID?.description), "removed": .bool(timelineID == nil),
+            "timeline": .text(timelineID?.description), "suggested": .bool(StackPlan.isSuggestion(widget: id)),
+            "removed": .bool(timelineID == nil),
             "placedAt": .time(placedAt), "changedAt": .time(changedAt),
             "lastViewedAt": .time(viewedAt), "views": .count(views),
         ]

@@ -37,7 +37,7 @@ struct PersonFoldTests {
         #expect(!fold.isPlain)
     }
 
-    @Test("Donations and stacks that come twice, or of which the process dies behind the commit, count once")
+    @Test("Repeated donations and stacks, also after a crash behind the commit, count once")
     func exactlyOnce() async throws {
         try await IngestHarness.lend { ingest in
             let stack = StackArrangement(device: "d1", name: "home", widgets: ["w1", "w2"])
@@ -66,6 +66,49 @@ struct PersonFoldTests {
                 #expect(person.habits == habits.encoded)
                 let record = PersonRecord(app: app, habits: nil, arrangement: person.arrangement)
                 #expect(record?.stacks.map(\.arrangement) == [stack])
+            }
+        }
+    }
+
+    @Test("Events of a person whose row is damaged become dead letters; the row stays, and others are applied")
+    func damaged() async throws {
+        try await IngestHarness.lend { ingest in
+            let appID = try #require(try await ingest.store.directory().apps[TestKinds.app]).id
+            try await ingest.store.sql("INSERT INTO person (app_id, user_id, habits) VALUES (\(appID), 'u1', '\\x09')")
+            let events = ["u1", "u2"].map { user in
+                FreshetEvent.interactionDonated(
+                    app: TestKinds.app, user: user, DonatedInteraction(kind: "Purchases", timeZone: "UTC"))
+            }
+            try await ingest.running([ingest.service()]) {
+                try await ingest.publish(events, at: WallClock.now())
+                try await ingest.waitUntilApplied(events.count)
+            }
+            #expect(
+                try await ingest.store.integer("SELECT count(*) FROM dead_letter WHERE code = 'unreadablePerson'") == 1)
+            let people = "SELECT count(*) FROM person WHERE user_id || (length(habits) = 1)::text = "
+            #expect(try await ingest.store.integer(people + "'u1true'") == 1)
+            #expect(try await ingest.store.integer(people + "'u2false'") == 1)
+        }
+    }
+
+    @Test("A placed, changed or removed widget has the schedules of its person planned again, and no other's")
+    func replanned() async throws {
+        try await IngestHarness.lend { ingest in
+            for user in ["u1", "u2"] {
+                let key = StackPlan.Key(app: TestKinds.app, user: user, device: "d1", stack: "home")
+                _ = try await ingest.store.pool.query(.wantSchedule(key))
+            }
+            let due = "SELECT count(*) FROM stack_schedule WHERE due_at <= now() AND user_id = "
+            var applied = 0
+            for event in [FreshetEvent.placed(.test("w1")), .removed(app: TestKinds.app, widget: "w1")] {
+                try await ingest.store.sql("UPDATE stack_schedule SET due_at = 'infinity'")
+                try await ingest.running([ingest.service()]) {
+                    try await ingest.publish([event], at: WallClock.now())
+                    applied += 1
+                    try await ingest.waitUntilApplied(applied)
+                }
+                #expect(try await ingest.store.integer(due + "'u1'") == 1)
+                #expect(try await ingest.store.integer(due + "'u2'") == 0)
             }
         }
     }

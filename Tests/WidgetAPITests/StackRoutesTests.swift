@@ -7,12 +7,12 @@ import WidgetStore
 
 @testable import WidgetAPI
 
-@Suite("stacks over HTTP", .tags(.api), .timeLimit(.patience))
+@Suite("Stacks over HTTP", .tags(.api), .timeLimit(.patience))
 struct StackRoutesTests {
     private static let path = "\(TestAPI.base)/users/u1/stacks/home/schedule"
     private static let key = StackPlan.Key(app: TestKinds.app, user: "u1", device: "d1", stack: "home")
 
-    @Test("a schedule has an entity tag, and is given to its own user only")
+    @Test("A schedule has an entity tag and is visible to its own user only")
     func reading() async throws {
         try await withStore { store in
             try await store.saveSchedule(of: "u1", revision: 7)
@@ -34,7 +34,7 @@ struct StackRoutesTests {
         }
     }
 
-    @Test("the device is asked for where several have a stack of the name")
+    @Test("The device parameter is required if several devices have a stack of the name")
     func devices() async throws {
         try await withStore { store in
             try await store.saveSchedule(of: "u1", revision: 7)
@@ -48,7 +48,7 @@ struct StackRoutesTests {
         }
     }
 
-    @Test("a first read has the stack planned, and waits for the plan")
+    @Test("The first read of a schedule plans the stack and waits for the plan")
     func first() async throws {
         try await withStore { store in
             try await store.saveSchedule(of: "u1", revision: 7)
@@ -64,7 +64,7 @@ struct StackRoutesTests {
         }
     }
 
-    @Test("a reader that waits gets the next schedule")
+    @Test("A waiting reader gets the next schedule")
     func waiting() async throws {
         try await withStore { store in
             try await store.saveSchedule(of: "u1", revision: 7)
@@ -81,7 +81,30 @@ struct StackRoutesTests {
         }
     }
 
-    @Test("what is published about a person is what the body says, with the path's user and stack")
+    @Test("F: a person clears what was learned; stacks stay, and their schedules are planned again")
+    func clearing() async throws {
+        try await withStore { store in
+            for user in ["u1", "u2"] { try await store.saveSchedule(of: user, revision: 7) }
+            try await store.sql("UPDATE person SET habits = '\\x01'")
+            try await withAPI(store) { api in
+                let path = "\(TestAPI.base)/users/u1/habits"
+                let own = TestAPI.Bearer.token(try await api.tokens.token(user: "u1"))
+                let other = TestAPI.Bearer.token(try await api.tokens.token(user: "u2"))
+                #expect(try await api.ask(.delete, path, as: other).status == 403)
+                let answers = [try await api.ask(.delete, path, as: own), try await api.ask(.delete, path)]
+                #expect(answers.map(\.status) == [200, 200])
+                #expect(answers.map { $0.document["cleared"] } == [true, false])
+            }
+            let kept = "SELECT count(*) FROM person WHERE arrangement IS NOT NULL AND habits IS "
+            #expect(try await store.integer(kept + "NULL AND user_id = 'u1'") == 1)
+            #expect(try await store.integer(kept + "NOT NULL AND user_id = 'u2'") == 1)
+            #expect(
+                try await store.integer("SELECT count(*) FROM stack_schedule WHERE due_at <= now() AND user_id = 'u1'")
+                    == 1)
+        }
+    }
+
+    @Test("Events about a person have the body's members with the path's user and stack")
     func publishing() async throws {
         try await withStore { store in
             try await withAPI(store) { api in

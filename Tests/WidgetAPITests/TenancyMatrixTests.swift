@@ -11,7 +11,7 @@ import WidgetStore
 @testable import WidgetAPI
 
 /// Every route × every fault that a token can have. The routes are the router's own: one without a rule here fails.
-@Suite("the tenancy matrix", .tags(.api), .timeLimit(.patience))
+@Suite("Tenancy of all routes", .tags(.api), .timeLimit(.patience))
 struct TenancyMatrixTests {
     /// What is wrong with a token.
     enum Fault: CaseIterable, Sendable {
@@ -79,6 +79,7 @@ struct TenancyMatrixTests {
         "turnStack": Rule(foreign: .forbidden, body: ["device": "d1", "widget": "w1"], status: 202),
         "replaceShortcuts": Rule(foreign: .forbidden, body: ["shortcuts": []], status: 202),
         "donateInteraction": Rule(foreign: .forbidden, body: ["kind": "Purchases"], status: 202),
+        "clearHabits": Rule(foreign: .forbidden),
         "listDevices": Rule(foreign: .notFound),
         "registerDevice": Rule(foreign: .forbidden, body: ["channel": ["webhook": true]], status: 202),
         "unregisterDevice": Rule(foreign: .forbidden, status: 202),
@@ -117,7 +118,7 @@ struct TenancyMatrixTests {
 
     static let routeIDs = unused.routes.all.map(\.id)
 
-    @Test("the router has no other routes under /v1 than those of the table, and each has a rule here")
+    @Test("The router has exactly the routes of the table under /v1, and each has a rule here")
     func complete() {
         let served = Self.unused.router().routes.filter { "\($0.path)".hasPrefix("/v1") }
             .map { "\($0.method.rawValue) \($0.path)" }
@@ -172,7 +173,9 @@ struct TenancyMatrixTests {
         }
     }
 
-    @Test("each route refuses each fault, tells nothing by it, and works without one", arguments: routeIDs)
+    @Test(
+        "Each route refuses every unauthorised request without disclosing anything",
+        arguments: routeIDs)
     func matrix(_ id: String) async throws {
         let rule = try #require(Self.rules[id])
         let log = RecordedLog(level: .warning)
@@ -236,7 +239,7 @@ struct TenancyMatrixTests {
         }
     }
 
-    @Test("who guesses ids learns nothing by placing: free, another person's, removed, or another app's are the same")
+    @Test("Placing gives the same answer for ids that are free, removed, another person's or another app's")
     func guesses() async throws {
         try await withStore { store in
             try await store.place([
@@ -288,7 +291,7 @@ struct TenancyMatrixTests {
         }
     }
 
-    @Test("what another tenant has under the same names is out of reach, and is not touched")
+    @Test("Objects of another tenant with the same names are neither read nor changed")
     func twins() async throws {
         try await withStore { store in
             try await store.place([.test("w1"), .test("w1", app: TestKinds.otherApp, user: "u9")])

@@ -11,7 +11,7 @@ import WidgetStore
 
 @Suite(.tags(.api), .timeLimit(.patience))
 struct WidgetRoutesTests {
-    @Test("a widget is told with its configuration and its timeline")
+    @Test("A widget is returned with its configuration and timeline")
     func widget() async throws {
         try await withStore { store in
             let ids = try await store.place([.test("w1", configuration: #"{"card":"acme"}"#)])
@@ -26,7 +26,26 @@ struct WidgetRoutesTests {
         }
     }
 
-    @Test("a widget of a retired kind, and its timeline, are not found")
+    @Test("F: a widget that Freshet placed for a suggestion is marked, so that it is not taken for the person's own")
+    func suggested() async throws {
+        try await withStore { store in
+            let plan = StackPlan(
+                key: StackPlan.Key(app: TestKinds.app, user: "u1", device: "d1", stack: "home"),
+                schedule: StackSchedule(), plannedAt: .distantPast)
+            let id = plan.widget(of: WidgetContent(app: TestKinds.app, kind: "Purchases"))
+            try await store.place([.test("w1"), .test(id)])
+            try await withAPI(store) { client in
+                let list = try await client.json("/v1/apps/com.example.bank/widgets?user=u1").document
+                let widgets = try #require(list["widgets"]?.arrayValue)
+                #expect(widgets.map { $0["widget"]?.stringValue } == [id, "w1"])
+                #expect(widgets.map { $0["suggested"] } == [true, false])
+                let one = try await client.json("/v1/apps/com.example.bank/widgets/\(id)").document
+                #expect(one["suggested"] == true)
+            }
+        }
+    }
+
+    @Test("A widget of a retired kind and its timeline are not found")
     func retired() async throws {
         try await withStore { store in
             try await store.place([.test("w1"), .test("w2", kind: "DueDate")])
@@ -42,7 +61,7 @@ struct WidgetRoutesTests {
         }
     }
 
-    @Test("the timeline tells that it was never rendered, then its current entry")
+    @Test("A timeline is returned before its first render, then with its current entry")
     func timeline() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -69,7 +88,7 @@ struct WidgetRoutesTests {
         }
     }
 
-    @Test("the entry before the first date is none")
+    @Test("There is no entry before the first date")
     func beforeTheFirst() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -84,7 +103,7 @@ struct WidgetRoutesTests {
         }
     }
 
-    @Test("ids in the path are percent-decoded; what cannot be is refused")
+    @Test("Ids in the path are percent-decoded, and invalid encodings are refused")
     func percentEncoding() async throws {
         try await withStore { store in
             try await store.place([.test("wü 1/2")])
@@ -101,7 +120,7 @@ struct WidgetRoutesTests {
         }
     }
 
-    @Test("nothing of another app is told, and what is unknown is a problem document")
+    @Test("Objects of another app and unknown objects are the same problem document")
     func unknown() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
@@ -120,7 +139,7 @@ struct WidgetRoutesTests {
         }
     }
 
-    @Test("without a token there is no entry, and the answer says how to ask")
+    @Test("A request without a token is refused with the expected authentication scheme")
     func unauthorized() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
@@ -138,7 +157,7 @@ struct WidgetRoutesTests {
         }
     }
 
-    @Test("when there are no keys, the routes are not there")
+    @Test("Without keys the routes are not served")
     func notMounted() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
@@ -149,7 +168,7 @@ struct WidgetRoutesTests {
         }
     }
 
-    @Test("a database that fails is an internal error whose text stays in the log")
+    @Test("A database error is an internal error whose text is only in the log")
     func databaseFails() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])

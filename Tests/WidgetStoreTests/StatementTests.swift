@@ -5,7 +5,7 @@ import WidgetModel
 
 @testable import WidgetStore
 
-@Suite("Every statement is one that PostgreSQL takes", .timeLimit(.patience))
+@Suite("PostgreSQL accepts every statement", .timeLimit(.patience))
 struct StatementTests {
     private static let kind = KindDefinition(name: "a", providerURL: "http://a", placeholder: [:])
     private static let registered = RegisteredKind(
@@ -104,19 +104,30 @@ struct StatementTests {
         Statements.deleteOutcomesOfUser(appID: 1, user: "a"), Statements.lockWidgets(WidgetScope(widgets: [])),
         Statements.readWidgets(WidgetScope(widgets: [])), Statements.insertWidgets([]), Statements.updateWidgets([]),
         Statements.deleteUnplacedWidgets(olderThan: .zero, keeping: 1, limit: 1),
+        Statements.createPeople([]), Statements.readPeople([]), Statements.writePeople([]),
+        Statements.deletePerson(appID: 1, user: "a"), Statements.clearHabits(app: "a", user: "a"),
+        Statements.peopleSize(), Statements.readArrangement(app: "a", user: "a"),
+        Statements.readSchedules(app: "a", user: "a", stack: "a", device: nil),
+        Statements.wantSchedule(StackPlan.Key(app: "a", user: "a", device: "a", stack: "a")),
+        Statements.deviceSchedules(app: "a", device: "a", users: []), Statements.replanStacks(of: []),
+        Statements.claimSchedules(limit: 1, lease: .zero, unread: .zero), Statements.readPeople(of: []),
+        Statements.readPlannedWidgets(of: []), Statements.writeRelevance([]), Statements.writeSchedules([]),
+        Statements.recordPublished([]), Statements.deleteSchedules([]), Statements.gatherRelevanceChanges(limit: 1),
         Statements.writeRegistrations([]), Statements.releaseTokens(of: []),
         Statements.deleteRegistrations(appID: 1, user: "a"), Statements.markDevices(limit: 1, window: .zero),
-        Statements.claimDeliveries(lists: 1, lease: .zero), Statements.readDeliveredWidgets(of: []),
+        Statements.markSharedDevices(limit: 1, window: .zero, backlog: 1),
+        Statements.tokensToReseal(except: "a", after: 1), Statements.resealTokens([]),
+        Statements.claimDelivery(lease: .zero), Statements.readDeliveredWidgets(of: []),
         Statements.waitingDevices(since: .distantPast), Statements.registeredRoutes(), Statements.tokenKeysInUse(),
         Statements.noteChanges(of: []),
         Statements.timelinesOfWidgets(app: "a", widgets: []),
-        Statements.recordFetches([], objective: .zero), Statements.deliveryTotals(hours: 1),
+        Statements.recordFetches([], objectives: FreshnessObjectives(general: .zero)), Statements.deliveryTotals(hours: 1),
         Statements.deviceTotals(silentFor: .zero), Statements.deleteOldDelivery(olderThan: .zero),
-        Statements.listRegistrations(app: "a", user: "a"), Statements.nextDelivery(),
-        Statements.settleDeliveries([], window: .zero), Statements.endDeliveries([]),
+        Statements.listRegistrations(app: "a", user: "a"), Statements.deliveryLag(),
+        Statements.settleDeliveries([], window: .zero), Statements.endDelivery(ListHold(id: 1, lease: 1)),
         Statements.recordWebhookFailure(appID: 1, error: "a", patience: .zero),
         Statements.recordWebhookSuccess(appID: 1), Statements.enableWebhook(app: "a"), Statements.failingWebhooks(),
-        Statements.relistDevices(app: "a", after: 1, toldSince: nil),
+        Statements.relistDevices(app: "a", after: 1, notifiedSince: nil),
     ]
 
     @Test("utility statements, which PREPARE does not take, can be run")

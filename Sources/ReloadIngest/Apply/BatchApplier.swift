@@ -4,7 +4,8 @@ import WidgetStore
 
 /// Applies a folded batch in one transaction, the consumer positions included (design, section 4).
 ///
-/// Existing timelines are written by one statement of the transaction, in id order (``PostgresStatement/markTimelines``).
+/// Existing timelines are written by one statement of the transaction, in id order
+/// (``PostgresStatement/markTimelines``).
 struct BatchApplier: Sendable {
     /// Effects of a committed batch.
     struct Outcome: Sendable {
@@ -131,7 +132,7 @@ struct BatchApplier: Sendable {
         appendReloadsOfEveryone(fold, to: &last, &outcome)
         outcome.rejected = fold.rejected
         if !fold.people.isEmpty {
-            outcome.ignored = try await writePeople(of: fold, behind: &last, on: connection)
+            try await writePeople(of: fold, behind: &last, on: connection, &outcome)
         }
         if !fold.devices.isEmpty { try await writeDevices(of: fold, behind: &last, on: connection, &outcome) }
         var (input, writes) = (input(fold), LifecycleWrites())
@@ -186,21 +187,21 @@ struct BatchApplier: Sendable {
     // MARK: People
 
     /// Locks, reads and folds the people of the batch, before any widget, and appends the statement that writes them.
-    ///
-    /// - Returns: events without effect.
     private func writePeople(
-        of fold: BatchFold, behind pipeline: inout PostgresPipeline, on connection: PostgresConnection
-    ) async throws -> [IgnoredEvent] {
+        of fold: BatchFold, behind pipeline: inout PostgresPipeline, on connection: PostgresConnection,
+        _ outcome: inout Outcome
+    ) async throws {
         let needed = PersonFold.needed(fold.people)
         _ = pipeline.append(.createPeople(needed))
         let stored = pipeline.append(.readPeople(needed))
         let results = try await connection.run(pipeline)
-        var people = try PersonFold(stored: results.rows(stored), of: fold.directory)
+        var people = PersonFold(stored: results.rows(stored), of: fold.directory)
         for step in fold.people { people.apply(step) }
+        outcome.rejected += people.rejected
+        outcome.ignored += people.ignored
         pipeline = PostgresPipeline()
         let writes = people.writes
         if !writes.isEmpty { _ = pipeline.append(.writePeople(writes)) }
-        return people.ignored
     }
 
     // MARK: Devices
@@ -259,6 +260,8 @@ struct BatchApplier: Sendable {
         let updates = writes.updates.map { $0.resolved(placed.rows) }
         if !inserts.isEmpty { _ = last.append(.insertWidgets(inserts)) }
         if !updates.isEmpty { _ = last.append(.updateWidgets(updates)) }
+        let changed = inserts + updates
+        if !changed.isEmpty { _ = last.append(.replanStacks(of: changed.map { ($0.appID, $0.user) })) }
     }
 
     // MARK: Marks

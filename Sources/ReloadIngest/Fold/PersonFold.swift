@@ -34,13 +34,20 @@ struct PersonFold {
 
     private var people: [ScopedIdentifier: State] = [:]
     private(set) var ignored: [IgnoredEvent] = []
+    /// People whose stored state cannot be read.
+    private var unreadable: Set<ScopedIdentifier> = []
+    /// Events of unreadable people.
+    private(set) var rejected: [RejectedEvent] = []
 
-    /// - Throws: `PostgresError` if a row is not what this version has stored.
-    init(stored: [StoredPerson], of directory: KindDirectory) throws(PostgresError) {
+    init(stored: [StoredPerson], of directory: KindDirectory) {
         let names = Dictionary(directory.apps.values.map { ($0.id, $0.name) }) { $1 }
         for person in stored {
-            people[ScopedIdentifier(person.appID, person.user)] = State(
-                record: try person.record(app: names[person.appID] ?? ""), timeZone: person.timeZone)
+            let key = ScopedIdentifier(person.appID, person.user)
+            if let record = try? person.record(app: names[person.appID] ?? "") {
+                people[key] = State(record: record, timeZone: person.timeZone)
+            } else {
+                unreadable.insert(key)
+            }
         }
     }
 
@@ -55,6 +62,13 @@ struct PersonFold {
     }
 
     mutating func apply(_ step: PersonStep) {
+        guard !unreadable.contains(step.key) else {
+            rejected.append(
+                RejectedEvent(
+                    record: step.record, app: step.app.name, code: "unreadablePerson",
+                    message: "the stored stacks, shortcuts or habits of this user cannot be read"))
+            return
+        }
         guard var state = people.removeValue(forKey: step.key) else { return }
         defer { people[step.key] = state }
         switch step.operation {

@@ -1,7 +1,7 @@
 import Synchronization
 package import WidgetModel
 
-/// A provider that is left alone just now.
+/// A provider with an open circuit breaker.
 package struct OpenBreaker: Hashable, Sendable {
     package let appID: Int32
     package let app: String
@@ -10,59 +10,61 @@ package struct OpenBreaker: Hashable, Sendable {
 
 package final class WorkerStatistics: Sendable {
     package struct Snapshot: Hashable, Sendable {
-        /// Claims that took at least one timeline, and how many they took.
+        /// Claims with at least one timeline, and their timelines.
         package var claims = 0
         package var claimed = 0
-        /// Requests to providers, and the timelines asked for in them.
+        /// Requests to providers, and their timelines.
         package var requests = 0
         package var requestedTimelines = 0
-        /// Timelines that a provider gave, stored anew, published, and found unchanged.
+        /// Timelines fetched, stored, published, and found unchanged.
         package var fetched = 0
         package var stored = 0
         package var published = 0
         package var unchanged = 0
         package var completed = 0
         package var failed: [ProviderFailure.Reason: Int] = [:]
-        /// Timelines in answers that nobody had asked for.
+        /// Timelines in answers without a request.
         package var foreign = 0
-        /// Results that came after their claim had moved on.
+        /// Results discarded for a later claim.
         package var fenced = 0
         package var unpublished = 0
-        /// Timelines that the rules deferred, and that sleep because nobody looks at them.
+        /// Timelines deferred by the rules, and put to sleep for want of views.
         package var deferred = 0
         package var slept = 0
-        /// Timelines given back, by a stopping worker or for want of output.
+        /// Timelines given back by a stopping worker or without output.
         package var released = 0
         package var collected = 0
         package var swept = 0
-        /// Timelines that the audit found without an appointment; more than none is a fault of Freshet.
+        /// Timelines that the audit found without an appointment; any is a fault of Freshet.
         package var auditAppointed = 0
         package var snapshotRequests = 0
         package var snapshots = 0
-        /// Snapshots that were asked for and not got; their timelines were fetched all the same.
+        /// Failed snapshots; their timelines are fetched all the same.
         package var snapshotFailures: [ProviderFailure.Reason: Int] = [:]
-        /// Requests for placeholders, the placeholders stored, and those that were not got.
+        /// Requests for placeholders, stored placeholders, and failed ones.
         package var placeholderRequests = 0
         package var placeholders = 0
         package var placeholderFailures: [ProviderFailure.Reason: Int] = [:]
-        /// Schedules of stacks that were planned, and those published for a change.
+        /// Schedules of stacks planned, and published for a change.
         package var stacksPlanned = 0
         package var stacksPublished = 0
+        /// Schedules that were not planned, since the stored state of the person cannot be read.
+        package var stacksUnreadable = 0
         package var databaseErrors = 0
-        /// Why the latest attempt to claim failed; `nil` when it did not.
+        /// Error of the latest claim; nil after a success.
         package var claimTrouble: String?
-        /// Providers that are left alone just now, and how often any was.
+        /// Providers with open breakers, and the number of openings.
         package var openBreakers: Set<OpenBreaker> = []
         package var breakersOpened = 0
-        /// How often a provider was given fewer requests at a time.
+        /// Reductions of a provider's concurrency.
         package var limitsShrunk = 0
-        /// Timelines whose retry waits because its provider fails too many.
+        /// Timelines whose retry waits for the provider's retry budget.
         package var retriesRefused = 0
-        /// Timelines given back because their provider is left alone.
+        /// Timelines given back for an open breaker.
         package var restingTimelines = 0
-        /// Batches that a provider failed for and that were asked for in parts.
+        /// Failed batches that were requested in parts.
         package var bisected = 0
-        /// Timelines that alone make their provider fail.
+        /// Timelines for which their provider fails.
         package var poisonous = 0
         package var batchesTooLarge = 0
         /// By row id of the kind.

@@ -5,8 +5,8 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Plans the schedules of stacks that are due, stores and publishes those that have changed, and has the widgets of suggestions
-/// placed and removed. Any number of processes may do it at once.
+/// Plans the schedules of stacks that are due, stores and publishes those that have changed, and has the widgets of
+/// suggestions placed and removed. Any number of processes may do it at once.
 struct StackPlanning {
     private static let batch = 64
     /// Most changes of timelines that are gathered in one statement.
@@ -42,13 +42,26 @@ struct StackPlanning {
         if !material.relevanceWrites.isEmpty {
             _ = try await context.pool.execute(.writeRelevance(material.relevanceWrites))
         }
+        let readable = due.filter { material.isReadable(($0.appID, $0.key.user)) }
+        reportUnreadable(due.filter { !material.isReadable(($0.appID, $0.key.user)) })
         var results: [Result] = []
-        for schedule in due { results.append(plan(schedule, material)) }
+        for schedule in readable { results.append(plan(schedule, material)) }
         try await store(results)
         return due.count
     }
 
-    /// What becomes of a schedule.
+    /// Counts and logs schedules of people whose stored state cannot be read. They are due again when their leases end.
+    private func reportUnreadable(_ schedules: [DueSchedule]) {
+        guard !schedules.isEmpty else { return }
+        context.statistics.count { $0.stacksUnreadable += schedules.count }
+        for schedule in schedules {
+            context.logger.error(
+                "a stack is not planned: the stored state of its person cannot be read",
+                metadata: ["app": "\(schedule.key.app)", "schedule": "\(schedule.id)"])
+        }
+    }
+
+    /// New plan of a schedule, with its effects.
     private struct Result {
         let due: DueSchedule
         /// Nil: the schedule ends.

@@ -32,6 +32,7 @@ struct StackRoutes: Sendable {
             APIRoute(
                 "donateInteraction", .post, "users/{user}/donations", .own(.widgetsWrite), query: ["wait"],
                 handle: donate),
+            APIRoute("clearHabits", .delete, "users/{user}/habits", .own(.widgetsWrite), handle: clearHabits),
         ]
     }
 
@@ -53,6 +54,16 @@ struct StackRoutes: Sendable {
     private func donate(_ call: APICall) async throws -> Response {
         try await publish(
             .interactionDonated, call, besides: ["kind", "configuration", "device", "timeZone"])
+    }
+
+    /// Clears habits in the database at once; donations that wait in Kafka are learned afterwards.
+    private func clearHabits(_ call: APICall) async throws -> Response {
+        let user = try call.path("user")
+        if let own = call.user, !Text.equal(own, user) {
+            throw Problem.forbidden("a token of one user changes stacks, habits and devices of this user only")
+        }
+        let cleared = try await parts.store.clearHabits(of: user, app: call.app)
+        return Response(["cleared": .bool(cleared)])
     }
 
     /// - Parameter parameter: name of a further parameter of the path that is a member of the event.

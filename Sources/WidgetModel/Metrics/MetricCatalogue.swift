@@ -121,6 +121,8 @@ package struct MetricDefinitions: Sendable {
     package let stacksPublished = counter(
         "freshet_stacks_published_total",
         "Schedules that Kafka acknowledged, or whose suggestions were placed or removed.")
+    package let stacksUnreadable = counter(
+        "freshet_stacks_unreadable_total", "Attempts to plan a stack of a person whose stored state cannot be read.")
 
     // MARK: Delivery
 

@@ -1,3 +1,4 @@
+import PostgresClient
 package import WidgetModel
 
 /// A stack with its plan, and why its widgets are where they are.
@@ -16,6 +17,9 @@ extension WidgetStore {
         guard let registered = directory.apps[app] else { return [] }
         let person = (appID: registered.id, user: user)
         let material = try await StackMaterial.read([person], from: pool, directory)
+        guard material.isReadable(person) else {
+            throw PostgresError(.decoding, "stored state of a person of app \(app)")
+        }
         let stored = try await query(.readSchedules(app: app, user: user, stack: name, device: nil))
         return material.stacks(of: person).filter { Text.equal($0.name, name) }.compactMap { stack in
             let key = StackPlan.Key(app: app, user: user, device: stack.device, stack: name)

@@ -1,7 +1,7 @@
 package import PostgresClient
 package import WidgetModel
 
-/// What the schedules of some people's stacks are planned from.
+/// Input of the planning of some people's stacks.
 package struct StackMaterial: Sendable {
     package typealias Person = (appID: Int32, user: String)
 
@@ -16,6 +16,8 @@ package struct StackMaterial: Sendable {
     }
 
     private var records: [Name: PersonRecord] = [:]
+    /// People whose stored state cannot be read: nothing is planned for them.
+    private var unreadable: Set<Name> = []
     private var widgets: [Name: [PlannedWidget]] = [:]
     /// By timeline, with what the relevance in the database does not know yet.
     private var relevance: [Int64: RelevanceRecord] = [:]
@@ -33,15 +35,19 @@ package struct StackMaterial: Sendable {
         let stored = pipeline.append(.readPeople(of: people))
         let widgets = pipeline.append(.readPlannedWidgets(of: people))
         let results = try await pool.run(pipeline)
-        return try StackMaterial(people: results.rows(stored), widgets: results.rows(widgets), directory)
+        return StackMaterial(people: results.rows(stored), widgets: results.rows(widgets), directory)
     }
 
-    /// - Throws: `PostgresError` if a row is not what this version has stored.
-    init(people: [StoredPerson], widgets: [PlannedWidget], _ directory: KindDirectory) throws(PostgresError) {
+    init(people: [StoredPerson], widgets: [PlannedWidget], _ directory: KindDirectory) {
         self.directory = directory
         let apps = Dictionary(directory.apps.values.map { ($0.id, $0.name) }) { $1 }
         for person in people {
-            records[Name((person.appID, person.user))] = try person.record(app: apps[person.appID] ?? "")
+            let name = Name((person.appID, person.user))
+            if let record = try? person.record(app: apps[person.appID] ?? "") {
+                records[name] = record
+            } else {
+                unreadable.insert(name)
+            }
         }
         for widget in widgets {
             self.widgets[Name((widget.appID, widget.user)), default: []].append(widget)
@@ -73,6 +79,9 @@ package struct StackMaterial: Sendable {
                     relevance: relevance[widget.timeline] ?? RelevanceRecord())
             }, kinds: kinds.mapValues(\.definition), policy: policy)
     }
+
+    /// Whether the stored state of a person can be read; also true for a person without any.
+    package func isReadable(_ person: Person) -> Bool { !unreadable.contains(Name(person)) }
 
     /// Widgets on a device.
     package func placed(on device: String, of person: Person) -> [PlannedWidget] {

@@ -155,7 +155,25 @@ private let gatherSQL = """
     SELECT count(*) AS taken FROM taken
     """
 
+/// Without duplicates: users of many widgets in a batch are looked up once.
+private let replanSQL = """
+    WITH locked AS (
+        SELECT s.id FROM stack_schedule s
+        JOIN (SELECT DISTINCT i.app_id, i.user_id FROM \(names.rows("i"))) i
+            ON s.app_id = i.app_id AND s.user_id = i.user_id
+        WHERE s.due_at > now()
+        ORDER BY s.id
+        FOR NO KEY UPDATE OF s
+    )
+    UPDATE stack_schedule s SET due_at = now() FROM locked l WHERE s.id = l.id
+    """
+
 extension PostgresStatement where Self == Statements {
+    /// Makes the schedules due of people whose widgets were placed, changed or removed.
+    package static func replanStacks(of people: [(appID: Int32, user: String)]) -> PostgresQuery<Void> {
+        PostgresQuery(replanSQL, binding: names.parameters(people))
+    }
+
     /// Leases schedules that are due. Those that somebody else has locked are left out.
     ///
     /// - Parameter unread: time without a reader after which a schedule is given up.
@@ -184,9 +202,10 @@ extension PostgresStatement where Self == Statements {
             var relevance: RelevanceRecord?
             if let history = try row.optional("history", as: [UInt8].self) {
                 let points: [UInt8] = try row.value("points")
-                guard let history = RelevanceHistory(encoded: history), let curve = RelevanceCurve(encoded: points)
-                else { throw PostgresError(.decoding, "stored relevance of a timeline") }
-                relevance = RelevanceRecord(curve: curve, history: history)
+                // Unreadable relevance counts as none until the timeline's content changes.
+                if let history = RelevanceHistory(encoded: history), let curve = RelevanceCurve(encoded: points) {
+                    relevance = RelevanceRecord(curve: curve, history: history)
+                }
             }
             return PlannedWidget(
                 appID: try row.value("app_id"), user: try row.value("user_id"), device: try row.value("device_id"),

@@ -14,7 +14,7 @@ struct StackPlanningTests {
     private static let key = StackPlan.Key(app: TestKinds.app, user: "u1", device: "d1", stack: "home")
     private static let hour = Duration.seconds(3_600)
 
-    /// What is sent, by topic.
+    /// Sent messages by topic.
     private final class Sent: Sendable {
         private let messages = Mutex<[KafkaMessage]>([])
 
@@ -82,7 +82,7 @@ struct StackPlanningTests {
         StackArrangement(device: "d1", name: "home", widgets: widgets)
     }
 
-    @Test("A stack is planned once it is read, published, and then left alone")
+    @Test("A stack is planned once it is read, published, and then unchanged")
     func once() async throws {
         try await withStack { worker, planning, sent in
             #expect(try await planning.pass() == 1)
@@ -179,7 +179,7 @@ struct StackPlanningTests {
         }
     }
 
-    @Test("The widget of a suggestion is placed before its time, and removed after it; the stack is what it was")
+    @Test("The widget of a suggestion is placed before its time and removed after it; the stack is unchanged")
     func suggestion() async throws {
         try await withStack { worker, planning, sent in
             let now = WallClock.now()
@@ -231,6 +231,75 @@ struct StackPlanningTests {
         }
     }
 
+    @Test("F: an app's many shortcuts and its cap do not touch the stack of another app on the same device")
+    func otherApp() async throws {
+        try await withStack { worker, planning, sent in
+            try await worker.store.place([.test("w1", app: TestKinds.otherApp)])
+            let other = StackPlan.Key(app: TestKinds.otherApp, user: "u1", device: "d1", stack: "home")
+            let now = WallClock.now()
+            let spam = (0..<50).map { number in
+                let from = now + .seconds(60 * number)
+                return RelevantShortcut(
+                    content: WidgetContent(app: TestKinds.app, kind: "Weather"), ranges: [from..<(from + .seconds(30))])
+            }
+            try await worker.store.change(.shortcuts(device: nil, spam, at: now))
+            let parcel = RelevantShortcut(
+                content: WidgetContent(app: TestKinds.otherApp, kind: "Purchases"),
+                ranges: [(now + Self.hour)..<(now + Self.hour * 2)])
+            for change in [
+                PersonChange.stack(Self.arrangement(["w1"]), at: now), .shortcuts(device: nil, [parcel], at: now),
+            ] {
+                try await worker.store.change(change, app: TestKinds.otherApp)
+            }
+            try await worker.store.want(other)
+            #expect(try await planning.pass() == 2)
+            let schedules = try sent.schedules().compactMap { $0 }
+            let own = try #require(schedules.first { $0["app"]?.stringValue == TestKinds.app })
+            #expect(own["suggestions"]?.arrayValue?.count == 6)
+            let untouched = try #require(schedules.first { $0["app"]?.stringValue == TestKinds.otherApp })
+            #expect(untouched["rotations"]?.arrayValue?.count == 1)
+            #expect(untouched["suggestions"] == [], "the device shows its Purchases")
+        }
+    }
+
+    @Test("A person whose row is damaged stops no one else's plan; it is counted, and planned once it is repaired")
+    func damaged() async throws {
+        try await withStack { worker, planning, sent in
+            let other = StackPlan.Key(app: TestKinds.app, user: "u2", device: "d2", stack: "home")
+            try await worker.store.place([.test("w3", user: "u2", device: "d2")])
+            let stack = StackArrangement(device: "d2", name: "home", widgets: ["w3"])
+            try await worker.store.change(.stack(stack, at: Timestamp(microseconds: 1)), user: "u2")
+            try await worker.store.want(other)
+            try await worker.store.sql(
+                "UPDATE person SET habits = '\\x09', arrangement = '[' || arrangement WHERE user_id = 'u1'")
+            #expect(try await planning.pass() == 2)
+            let schedules = try sent.schedules().compactMap { $0 }
+            #expect(schedules.map { $0["user"] } == ["u2"])
+            #expect(worker.context.statistics.snapshot.stacksUnreadable == 1)
+            let isLeased = "SELECT count(*) FROM stack_schedule WHERE user_id = 'u1' AND due_at > now()"
+            #expect(try await worker.store.integer(isLeased) == 1)
+            try await worker.store.sql(
+                "UPDATE person SET habits = NULL, arrangement = substr(arrangement, 2) WHERE user_id = 'u1'")
+            try await worker.store.sql("UPDATE stack_schedule SET due_at = now() WHERE user_id = 'u1'")
+            #expect(try await planning.pass() == 1)
+            #expect(try sent.schedules().compactMap { $0?["user"] } == ["u1"])
+        }
+    }
+
+    @Test("Damaged relevance of a timeline counts as none, and stops no plan")
+    func damagedRelevance() async throws {
+        try await withStack { worker, planning, sent in
+            try await worker.drain()
+            _ = try await planning.pass()
+            _ = try sent.schedules()
+            try await worker.store.sql("UPDATE relevance SET history = '\\x09', points = '\\x01'")
+            try await worker.store.change(
+                .turned(device: "d1", stack: "home", widget: "w2", at: WallClock.now()))
+            #expect(try await planning.pass() == 1)
+            #expect(try sent.schedules().count == 1)
+        }
+    }
+
     @Test(
         "A stack that is removed, whose person is erased, or that nobody reads ends with a tombstone",
         arguments: ["removed", "erased", "unread"])
@@ -260,9 +329,11 @@ struct StackPlanningTests {
 
 extension TestStore {
     /// Applies a change as ingest does.
-    fileprivate func change(_ change: PersonChange) async throws {
-        let app = try #require(try await directory().apps[TestKinds.app])
-        let key = PersonKey(appID: app.id, user: "u1")
+    fileprivate func change(
+        _ change: PersonChange, user: String = "u1", app name: String = TestKinds.app
+    ) async throws {
+        let app = try #require(try await directory().apps[name])
+        let key = PersonKey(appID: app.id, user: user)
         try await pool.withTransaction { connection in
             _ = try await connection.query(.createPeople([key]))
             let stored = try #require(try await connection.query(.readPeople([key])).first)
@@ -270,7 +341,7 @@ extension TestStore {
                 PersonRecord(app: app.name, habits: stored.habits, arrangement: stored.arrangement))
             let hasEffect = record.apply(change)
             #expect(hasEffect)
-            let write = PersonWrite(appID: app.id, user: "u1", arrangement: record.storedArrangement)
+            let write = PersonWrite(appID: app.id, user: user, arrangement: record.storedArrangement)
             _ = try await connection.query(.writePeople([write]))
         }
     }
