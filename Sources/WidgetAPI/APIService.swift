@@ -34,7 +34,7 @@ package final class APIService: Service {
         self.logger = logger
         self.onListening = onListening
         quotas = Quotas(
-            requests: configuration.rate.map { RateLimiter(rate: Double($0.limit), burst: $0.burst) },
+            requests: configuration.rateLimit.map { RateLimiter(rate: Double($0), burst: configuration.rateBurst) },
             configuration.quotas, changes: resources.changes, pool: store.pool)
     }
 
@@ -83,7 +83,7 @@ package final class APIService: Service {
         HealthRoutes(readiness: readiness, liveness: liveness).add(to: router)
         if let keys = resources.keys {
             let verifier = TokenVerifier(keys: keys, rules: configuration.rules)
-            let failures = configuration.failuresPerMinute.map { FailureLimiter(perMinute: $0) }
+            let failures = configuration.failuresPerMinute.map { RateLimiter<Peer>(rate: Double($0) / 60, burst: $0) }
             // The audit log is written at every level.
             var audit = logger
             if audit.logLevel > .notice { audit.logLevel = .notice }

@@ -4,6 +4,13 @@ import ServiceLifecycle
 
 /// A server of `/health/live`, `/health/ready` and `/metrics` on a port of its own, for processes of any role.
 package final class HealthService: Service {
+    /// Limits for probes, which send no bodies.
+    package static var shortTimes: ConnectionTimes {
+        var times = ConnectionTimes()
+        times.receive = .seconds(5)
+        return times
+    }
+
     private let host: String
     private let port: Int
     private let routes: HealthRoutes
@@ -14,12 +21,11 @@ package final class HealthService: Service {
 
     /// - Parameters:
     ///   - port: 0 lets the system choose.
-    ///   - metrics: the page at `/metrics`; called at each request, must be quick and do no I/O.
+    ///   - metrics: returns the page at `/metrics`, quickly and without I/O.
     ///   - onListening: called with the port once the service listens.
     package init(
         host: String, port: Int, readiness: Readiness, liveness: Liveness,
-        metrics: @escaping @Sendable () -> String = { "" },
-        times: ConnectionTimes = ConnectionTimes(receive: .seconds(5)), logger: Logger,
+        metrics: @escaping @Sendable () -> String = { "" }, times: ConnectionTimes = shortTimes, logger: Logger,
         onListening: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
         self.host = host

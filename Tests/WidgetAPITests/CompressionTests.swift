@@ -4,7 +4,7 @@ import WidgetModel
 
 @testable import WidgetAPI
 
-@Suite("compression of responses", .tags(.api), .timeLimit(.patience))
+@Suite("Compression of responses", .tags(.api), .timeLimit(.patience))
 struct CompressionTests {
     /// Runs the API with a long timeline of the widget `w1`.
     private static func withLongTimeline(_ body: @Sendable (_ port: Int, _ token: String) async throws -> Void)
@@ -13,7 +13,7 @@ struct CompressionTests {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
             try await store.saveContent(id, hash: 1, content: "\"\(String(repeating: "x", count: 5_000))\"")
-            try await withServedAPI(store, configuration: APIConfiguration(port: 0)) { port, tokens in
+            try await withServedAPI(store, configuration: APIConfiguration.test()) { port, tokens in
                 try await body(port, try await tokens.token())
             }
         }
@@ -33,7 +33,7 @@ struct CompressionTests {
         return (String(decoding: bytes[..<end], as: UTF8.self).lowercased(), bytes.count - end - 4)
     }
 
-    @Test("a long answer is compressed for clients that accept it, and says its length")
+    @Test("A long response is compressed for clients that accept it and has a content length")
     func long() async throws {
         try await Self.withLongTimeline { port, token in
             let path = "\(TestAPI.base)/widgets/w1/timeline"
@@ -52,7 +52,7 @@ struct CompressionTests {
         }
     }
 
-    @Test("short answers, answers without a body, those to HEAD requests and streams are sent as they are")
+    @Test("Short, empty and HEAD responses and streams are not compressed")
     func others() async throws {
         try await Self.withLongTimeline { port, token in
             let accepts = "Accept-Encoding: gzip\r\nConnection: close\r\n"
@@ -73,7 +73,7 @@ struct CompressionTests {
         }
     }
 
-    @Test("a request that cannot be parsed is answered 501 or 400, also behind others, and the server lives on")
+    @Test("A request that cannot be parsed is answered with 501 or 400, also after others, and the server continues")
     func unparsable() async throws {
         try await Self.withLongTimeline { port, token in
             let path = "\(TestAPI.base)/widgets/w1/timeline"

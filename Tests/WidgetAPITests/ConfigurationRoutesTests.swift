@@ -99,7 +99,7 @@ struct ConfigurationRoutesTests {
         }
     }
 
-    @Test("The intent is the one of the manifest; a kind without one has none")
+    @Test("The intent is that of the manifest, and a kind without one is 404")
     func intent() async throws {
         try await Self.withForms { api in
             let answer = try await api.json("\(Self.kind)/intent")
@@ -148,7 +148,7 @@ struct ConfigurationRoutesTests {
         }
     }
 
-    @Test("D: search by the provider: first asked with no term, then with each term")
+    @Test("D: the provider searches: first without a term, then with each term")
     func search() async throws {
         let provider = StubConfigurations()
         try await Self.withForms(provider) { api in
@@ -181,7 +181,7 @@ struct ConfigurationRoutesTests {
         }
     }
 
-    @Test("What a question for options must have, and parameters without options")
+    @Test("A request for options needs a family and a user, and a parameter with options")
     func badQuestions() async throws {
         try await Self.withForms { api in
             for (path, status) in [
@@ -199,7 +199,7 @@ struct ConfigurationRoutesTests {
         }
     }
 
-    @Test("D: the form of a widget has its values, that of a kind its dynamic defaults")
+    @Test("D: the form of a widget has its values, the form of a kind the dynamic defaults")
     func forms() async throws {
         let defaults = try WidgetConfiguration(["card": ["identifier": "soup", "display": "SoupPay"]])
         try await Self.withForms(StubConfigurations(defaults: .success(defaults))) { api in
@@ -222,7 +222,7 @@ struct ConfigurationRoutesTests {
         }
     }
 
-    @Test("D: a configuration is checked against the definition; all problems are told with their places")
+    @Test("D: a configuration is checked against the definition, and all errors are reported with their places")
     func configure() async throws {
         try await Self.withForms { api in
             let path = "\(Self.widget)/configuration"
@@ -251,7 +251,7 @@ struct ConfigurationRoutesTests {
         }
     }
 
-    @Test("A: a timeline has its widget's link: that of its entry, else that of the kind for the configuration")
+    @Test("A: a timeline has the link of its entry, else the link of the kind for the configuration")
     func links() async throws {
         try await withStore { store in
             try await store.defineIntent { $0.widgetURL = "bank://{card}/{category}" }
@@ -273,7 +273,7 @@ struct ConfigurationRoutesTests {
 
     // MARK: Page
 
-    @Test("The form is a page for those who accept one: escaped, with a strict policy and in no cache")
+    @Test("The form is an HTML page on request: escaped, with a strict policy and without caching")
     func page() async throws {
         try await withStore { store in
             try await store.defineIntent {

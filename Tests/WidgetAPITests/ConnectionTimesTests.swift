@@ -8,23 +8,26 @@ import WidgetModel
 
 @testable import WidgetAPI
 
-@Suite("how long connections may take", .tags(.api), .timeLimit(.patience))
+@Suite("Time limits of connections", .tags(.api), .timeLimit(.patience))
 struct ConnectionTimesTests {
     private static let head = HTTPRequestPart.head(
         HTTPRequest(method: .put, scheme: "http", authority: "a", path: "/"))
 
     /// The idle limit is long, so that it is not what ends anything here.
-    private static let times = ConnectionTimes(idle: .seconds(600), receive: .seconds(1))
+    private static let configuration = APIConfiguration.test {
+        $0.times.idle = .seconds(600)
+        $0.times.receive = .seconds(1)
+    }
 
     private static func put(_ token: String, length: Int) -> String {
         "PUT \(TestAPI.base)/kinds/K HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(token)\r\n"
             + "Content-Type: application/json\r\nContent-Length: \(length)\r\n\r\n{"
     }
 
-    @Test("a body that drips in is answered 408 in time, and the connection closed, however steadily it drips")
+    @Test("A body that arrives too slowly is answered with 408 in time, and the connection closes")
     func slowBody() async throws {
         try await withStore { store in
-            try await withServedAPI(store, configuration: APIConfiguration(port: 0, times: Self.times)) {
+            try await withServedAPI(store, configuration: Self.configuration) {
                 port, tokens in
                 let connection = try await RawConnection.open(port)
                 try await connection.send(Self.put(try await tokens.token(), length: 100_000))
@@ -43,10 +46,10 @@ struct ConnectionTimesTests {
         }
     }
 
-    @Test("a body that nobody reads, since the request was refused, does not hold the connection either")
+    @Test("The unread body of a refused request does not hold the connection")
     func unreadBody() async throws {
         try await withStore { store in
-            try await withServedAPI(store, configuration: APIConfiguration(port: 0, times: Self.times)) { port, _ in
+            try await withServedAPI(store, configuration: Self.configuration) { port, _ in
                 let connection = try await RawConnection.open(port)
                 try await connection.send(Self.put("nobody", length: 100_000))
                 try await eventually("the connection is closed") {
@@ -58,10 +61,10 @@ struct ConnectionTimesTests {
         }
     }
 
-    @Test("a body that comes in parts is taken, and the connection serves the next request")
+    @Test("A body in parts is accepted, and the connection serves the next request")
     func slowEnough() async throws {
         try await withStore { store in
-            try await withServedAPI(store, configuration: APIConfiguration(port: 0)) { port, tokens in
+            try await withServedAPI(store, configuration: APIConfiguration.test()) { port, tokens in
                 let connection = try await RawConnection.open(port)
                 let token = try await tokens.token()
                 for count in 1...2 {
@@ -79,7 +82,7 @@ struct ConnectionTimesTests {
         }
     }
 
-    @Test("the timer is for a request of which something is missing, and for no other")
+    @Test("Only an incomplete request has a timer")
     func timer() throws {
         func channel() throws -> EmbeddedChannel {
             let channel = EmbeddedChannel(handler: ReceiveDeadline(after: .seconds(10)))
@@ -108,12 +111,14 @@ struct ConnectionTimesTests {
         #expect(!dripping.isActive)
     }
 
-    @Test("the health port closes a connection on which nothing is asked for, and one whose head drips in")
+    @Test("The health port closes idle connections and those with a slow request head")
     func healthPort() async throws {
-        try await withPort { onListening in
+        var times = ConnectionTimes()
+        times.idle = .milliseconds(300)
+        try await withPort { [times] onListening in
             try await HealthService(
-                host: "127.0.0.1", port: 0, readiness: Readiness(checks: []), liveness: Liveness(),
-                times: ConnectionTimes(idle: .milliseconds(300)), logger: quiet, onListening: onListening
+                host: "127.0.0.1", port: 0, readiness: Readiness(checks: []), liveness: Liveness(), times: times,
+                logger: quiet, onListening: onListening
             ).run()
         } _: { port in
             let silent = try await RawConnection.open(port)

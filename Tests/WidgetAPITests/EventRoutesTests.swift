@@ -74,7 +74,7 @@ struct EventRoutesTests {
         _ = try await store.pool.query(.insertEventOutcomes([outcome]))
     }
 
-    @Test("A write waits until it has been applied, and tells what became of it; later it can be asked for")
+    @Test("A write waits until it is applied and returns its outcome, which can be read later")
     func waits() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
@@ -95,9 +95,9 @@ struct EventRoutesTests {
         }
     }
 
-    @Test("A wait is bounded: an event that has not been applied in time is answered with its position alone")
+    @Test("An event that is not applied within the longest wait is answered with its position only")
     func bounded() async throws {
-        var configuration = APIConfiguration(port: 0)
+        var configuration = APIConfiguration.test()
         configuration.outcomeWait = .milliseconds(100)
         try await withStore { [configuration] store in
             try await withAPI(store, configuration: configuration) { api in
@@ -109,7 +109,7 @@ struct EventRoutesTests {
         }
     }
 
-    @Test("Outcomes are told to their own app, and to the user whose token published the event")
+    @Test("Outcomes are visible to their own app, and to the user whose token published the event")
     func tenancy() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
@@ -189,10 +189,10 @@ struct EventRoutesTests {
         }
     }
 
-    @Test("A batch counts as many requests as it has events, of which there is a limit")
+    @Test("A batch counts as one request per event, and has a limit")
     func batchLimits() async throws {
         try await withStore { store in
-            let configuration = APIConfiguration(port: 0, rate: APIConfiguration.Rate(limit: 1, burst: 3))
+            let configuration = APIConfiguration.test { ($0.rateLimit, $0.rateBurst) = (1, 3) }
             try await withAPI(store, configuration: configuration) { api in
                 let headers = try Self.headers("application/cloudevents-batch+json")
                 let tooMany = JSONValue.array(Array(repeating: 7, count: 501))
@@ -220,7 +220,7 @@ struct EventRoutesTests {
         return "\(answer.status) \(told?.stringValue ?? "")"
     }
 
-    @Test("The events of a request with an Idempotency-Key have the same ids each time; another request is refused")
+    @Test("An Idempotency-Key gives the same event ids each time, and is refused for another request")
     func idempotency() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
@@ -300,7 +300,7 @@ struct EventRoutesTests {
         }
     }
 
-    @Test("Publishers of one id get the outcomes of their own events: of their user, and of their source")
+    @Test("Publishers that use the same id get the outcomes of their own user and source")
     func oneID() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
@@ -343,7 +343,7 @@ struct EventRoutesTests {
         }
     }
 
-    @Test("An event is found by the longest id that it may have")
+    @Test("An event is found by an id of the maximum length")
     func longID() async throws {
         try await withStore { store in
             try await withAPI(store) { api in

@@ -7,9 +7,9 @@ import WidgetStore
 
 @testable import WidgetAPI
 
-@Suite("what a widget shows while there is no timeline", .tags(.api), .timeLimit(.patience))
+@Suite("Fallback content without a timeline", .tags(.api), .timeLimit(.patience))
 struct FallbackContentTests {
-    @Test("placeholder, snapshot, timeline: each is marked as what it is")
+    @Test("Placeholder, snapshot and timeline are marked as such")
     func shown() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]

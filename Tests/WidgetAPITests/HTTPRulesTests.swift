@@ -5,7 +5,7 @@ import WidgetModel
 
 @testable import WidgetAPI
 
-@Suite("rules of HTTP/1.1 on a connection", .tags(.api), .timeLimit(.patience))
+@Suite("Rules of HTTP/1.1 on a connection", .tags(.api), .timeLimit(.patience))
 struct HTTPRulesTests {
     /// A response as it stands on a connection.
     private struct Answer {
@@ -45,7 +45,7 @@ struct HTTPRulesTests {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
             try await store.saveContent(id, hash: 1, content: "\"\(String(repeating: "x", count: 3_000))\"")
-            try await withServedAPI(store, configuration: APIConfiguration(port: 0)) { api, tokens in
+            try await withServedAPI(store, configuration: APIConfiguration.test()) { api, tokens in
                 try await withPort { onListening in
                     try await HealthService(
                         host: "127.0.0.1", port: 0, readiness: Readiness(checks: []), liveness: Liveness(),
@@ -100,7 +100,7 @@ struct HTTPRulesTests {
         }
     }
 
-    @Test("HEAD tells the length that GET has")
+    @Test("HEAD returns the content length of GET")
     func length() async throws {
         try await Self.withAPIAndHealth { api, _, token in
             let headers = "Authorization: Bearer \(token)\r\nConnection: close\r\n"
@@ -146,7 +146,7 @@ struct HTTPRulesTests {
         }
     }
 
-    @Test("methods that are not there: 405 with Allow at a known path, else 404")
+    @Test("An unsupported method is 405 with Allow at a known path, else 404")
     func methods() async throws {
         try await Self.withAPIAndHealth { api, health, _ in
             let cases: [(port: Int, method: String, path: String, status: Int, allow: String?)] = [
@@ -170,7 +170,7 @@ struct HTTPRulesTests {
         }
     }
 
-    @Test("a client that waits for 100 Continue sends the body only if it is read")
+    @Test("A client that waits for 100 Continue sends the body only if it is read")
     func expectation() async throws {
         try await Self.withAPIAndHealth { api, _, token in
             func put(_ headers: String) -> String {
@@ -198,7 +198,7 @@ struct HTTPRulesTests {
         }
     }
 
-    @Test("the connection closes after HTTP/1.0, and whenever the client says so among other options")
+    @Test("The connection closes after HTTP/1.0 and after Connection: close among other options")
     func closing() async throws {
         try await Self.withAPIAndHealth { api, _, token in
             let old = try await Self.exchange(
@@ -222,7 +222,7 @@ struct HTTPRulesTests {
         }
     }
 
-    @Test("a body that is not framed well is answered 400, and ends the connection")
+    @Test("A badly framed body is answered with 400 and ends the connection")
     func framing() async throws {
         try await Self.withAPIAndHealth { api, _, token in
             let text = try await Self.exchange(
@@ -237,7 +237,7 @@ struct HTTPRulesTests {
         }
     }
 
-    @Test("a token with many groups is accepted; one that is too long is told apart, and refused by its length")
+    @Test("A token with many groups is accepted, and a longer one is refused for its length")
     func longToken() async throws {
         try await Self.withAPIAndHealth { api, _, _ in
             for (length, status) in [(32_769, 431), (32_768, 401)] {

@@ -7,7 +7,7 @@ import WidgetModel
 
 @Suite(.tags(.api), .timeLimit(.patience))
 struct HealthTests {
-    @Test("the process is live whatever is missing, and ready only when nothing is")
+    @Test("The process is live without its dependencies, but ready only with all of them")
     func health() async throws {
         try await withStore { store in
             let checks = [
@@ -28,7 +28,7 @@ struct HealthTests {
         }
     }
 
-    @Test("checks run once for many probes, and their answer is kept for a while")
+    @Test("Readiness checks run once for many probes, and their result is reused for a while")
     func coalescing() async {
         let runs = Mutex(0)
         let readiness = Readiness(
@@ -46,7 +46,7 @@ struct HealthTests {
         #expect(runs.withLock { $0 } == 1)
     }
 
-    @Test("an answer that is too old is asked for again")
+    @Test("An old readiness report is renewed")
     func freshness() async {
         let runs = Mutex(0)
         let readiness = Readiness(
@@ -61,7 +61,7 @@ struct HealthTests {
         #expect(runs.withLock { $0 } == 2)
     }
 
-    @Test("a check that does not answer counts as missing, and holds nobody up")
+    @Test("A readiness check without an answer counts as missing after its time limit")
     func timeLimit() async {
         let readiness = Readiness(
             checks: [

@@ -17,7 +17,7 @@ struct LivenessTests {
         func advance(_ duration: Duration) { time.withLock { $0 += duration } }
     }
 
-    @Test("a loop that hangs is told; one that waits for something to do, or beats, is not")
+    @Test("A loop without progress is reported, an idle or a running one is not")
     func heartbeat() {
         let time = ManualTime()
         let heartbeat = Heartbeat { time.now }
@@ -38,7 +38,7 @@ struct LivenessTests {
         #expect(liveness.wedged().isEmpty, "it waits")
     }
 
-    @Test("live and ready are told apart, with what is missing and what hangs")
+    @Test("Liveness and readiness report wedged loops and missing dependencies")
     func routes() async throws {
         let time = ManualTime()
         let heartbeat = Heartbeat { time.now }

@@ -9,7 +9,7 @@ import WidgetStore
 
 @testable import WidgetAPI
 
-@Suite("routes that operate an app", .tags(.api), .timeLimit(.patience))
+@Suite("Operator routes", .tags(.api), .timeLimit(.patience))
 struct OperatorRoutesTests {
     private static let base = TestAPI.base
 
@@ -34,7 +34,7 @@ struct OperatorRoutesTests {
             "SELECT count(*) FROM dead_letter WHERE replayed_at IS NULL AND discarded_at IS NULL AND app = '\(app)'")
     }
 
-    @Test("where there is no widget, the explanation tells the events without effect")
+    @Test("The explanation of an unknown widget names the events without effect")
     func ignoredOnly() async throws {
         try await withStore { store in
             let app = try #require(try await store.directory().apps[TestKinds.app])
@@ -53,7 +53,7 @@ struct OperatorRoutesTests {
         }
     }
 
-    @Test("dead letters are counted by cause and replayed, one or many, after a rehearsal, and only the app's own")
+    @Test("Only the app's own dead letters are counted by cause and replayed, one or many, after a dry run")
     func deadLetters() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
@@ -102,7 +102,7 @@ struct OperatorRoutesTests {
         }
     }
 
-    @Test("a person is erased from this app, and from no other")
+    @Test("A person is erased from one app only")
     func erase() async throws {
         try await withStore { store in
             try await store.place([.test("w1"), .test("w2", user: "u2"), .test("w1", app: TestKinds.otherApp)])
@@ -120,7 +120,7 @@ struct OperatorRoutesTests {
         }
     }
 
-    @Test("a signing secret is replaced: told once, beside the old one, whose validity can be ended")
+    @Test("A new signing secret is returned once; the old one stays valid until its rotation ends")
     func secrets() async throws {
         try await withStore { store in
             @Sendable func secrets() async throws -> [[UInt8]] {
@@ -153,7 +153,7 @@ struct OperatorRoutesTests {
         }
     }
 
-    @Test("a provider is asked with the app's secrets, and what it answers is told")
+    @Test("A provider test is signed with the app's secrets and reports the answer")
     func provider() async throws {
         let asked = Mutex<[(String, [[UInt8]])]>([])
         try await withStore { store in

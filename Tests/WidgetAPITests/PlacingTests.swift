@@ -6,7 +6,7 @@ import WidgetModel
 
 @testable import WidgetAPI
 
-@Suite("what is looked at when a widget is placed, and in which order", .tags(.api), .timeLimit(.patience))
+@Suite("Order of the checks of a placement", .tags(.api), .timeLimit(.patience))
 struct PlacingTests {
     /// Of a device of u2, at an id that a widget of u1 has: each is wrong in more than one way, and the first in the order
     /// (the body, the person, the kind, the family) is what is told.
@@ -41,7 +41,7 @@ struct PlacingTests {
         }
     }
 
-    @Test("writes are in the audit log, done or refused, whatever the log's level; reads are not")
+    @Test("Successful and refused writes are in the audit log at every log level, reads are not")
     func audit() async throws {
         let log = RecordedLog(level: .warning)
         var logger = log.logger

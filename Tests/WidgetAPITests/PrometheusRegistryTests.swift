@@ -11,7 +11,7 @@ import WidgetModel
         MetricDefinition("freshet_apply_seconds", .histogram([0.1, 1]), labels: ["reason"], "Time."),
     ]
 
-    @Test("counters, gauges and histograms as Prometheus reads them")
+    @Test("Counters, gauges and histograms have Prometheus' text format")
     func page() throws {
         let registry = PrometheusRegistry(Self.catalogue)
         let pushes = registry.makeCounter(label: "freshet_events_total", dimensions: [("type", "push \"x\"\\\n")])
@@ -42,7 +42,7 @@ import WidgetModel
         #expect(page.families["freshet_apply_seconds"]?.labelNames == ["reason"])
     }
 
-    @Test("the same labels are the same series, in whatever order they are given")
+    @Test("The order of labels does not matter")
     func sameSeries() throws {
         let registry = PrometheusRegistry([])
         registry.makeCounter(label: "a_total", dimensions: [("x", "1"), ("y", "2")]).increment(by: 1)
@@ -50,14 +50,14 @@ import WidgetModel
         #expect(try PrometheusPage(registry.text).value("a_total", ["x": "1", "y": "2"]) == 3)
     }
 
-    @Test("what nobody has catalogued gets a name that Prometheus allows")
+    @Test("A metric outside the catalogue gets a name that Prometheus allows")
     func names() throws {
         let registry = PrometheusRegistry([])
         registry.makeMeter(label: "9 http.server-requests", dimensions: [("a:b", "c")]).set(Int64(1))
         #expect(try PrometheusPage(registry.text).value("_9_http_server_requests", ["a_b": "c"]) == 1)
     }
 
-    @Test("a metric has a bounded number of series, and one sort; the rest is counted")
+    @Test("A metric has one type and a bounded number of series; the others are counted")
     func bounds() throws {
         let registry = PrometheusRegistry(Self.catalogue + [MetricCatalogue.droppedSeries], maximumSeries: 3)
         for user in 0..<10 {
@@ -69,7 +69,7 @@ import WidgetModel
         #expect(page.value(MetricCatalogue.droppedSeries.name) == 8)
     }
 
-    @Test("what is destroyed is not shown any more")
+    @Test("A destroyed series is not shown")
     func destroyed() {
         let registry = PrometheusRegistry([])
         let meter = registry.makeMeter(label: "a", dimensions: [])
@@ -79,7 +79,7 @@ import WidgetModel
         #expect(registry.text.isEmpty)
     }
 
-    @Test("numbers that are none are written as Prometheus has them")
+    @Test("NaN and infinities have Prometheus' spelling")
     func numbers() throws {
         let registry = PrometheusRegistry([])
         for (name, value) in [("nan", Double.nan), ("more", .infinity), ("less", -.infinity), ("tiny", 1e-7)] {
@@ -92,14 +92,14 @@ import WidgetModel
         #expect(page.value("tiny") == 1e-7)
     }
 
-    @Test("the catalogue is one that promtool would not complain of")
+    @Test("The catalogue follows promtool's rules")
     func catalogue() {
         #expect(Set(MetricCatalogue.all.map(\.name)).count == MetricCatalogue.all.count)
         for metric in MetricCatalogue.all {
             #expect(metric.name.hasPrefix("freshet_"))
-            #expect((metric.sort == .counter) == metric.name.hasSuffix("_total"), "\(metric.name)")
+            #expect((metric.instrument == .counter) == metric.name.hasSuffix("_total"), "\(metric.name)")
             #expect(metric.help.hasSuffix("."), "\(metric.name)")
-            if case .histogram(let bounds) = metric.sort { #expect(bounds == bounds.sorted()) }
+            if case .histogram(let bounds) = metric.instrument { #expect(bounds == bounds.sorted()) }
         }
     }
 }

@@ -15,12 +15,14 @@ struct QuotaTests {
     private static func configuration(
         events: Int? = nil, reloads: Int? = nil, deadLetters: Int? = nil
     ) -> APIConfiguration {
-        var configuration = APIConfiguration(port: 0)
-        configuration.quotas = AppQuotas(events: events, reloads: reloads, deadLetters: deadLetters)
+        var configuration = APIConfiguration.test()
+        configuration.quotas.events = events
+        configuration.quotas.reloads = reloads
+        configuration.quotas.deadLetters = deadLetters
         return configuration
     }
 
-    @Test("An app publishes so many events, and reloads among them, whatever its tokens; both are stated")
+    @Test("An app has quotas of events and reloads over all its tokens, which responses state")
     func events() async throws {
         try await withStore { store in
             try await withAPI(store, configuration: Self.configuration(events: 6, reloads: 2)) { api in
@@ -54,7 +56,7 @@ struct QuotaTests {
         }
     }
 
-    @Test("An app of which too many dead letters wait publishes nothing until they are settled")
+    @Test("An app with too many waiting dead letters publishes nothing until they are settled")
     func deadLetters() async throws {
         try await withStore { store in
             try await store.sql(
@@ -79,7 +81,7 @@ struct QuotaTests {
         }
     }
 
-    @Test("An app has so many open polls and streams together")
+    @Test("An app has a quota of open polls and streams together")
     func connections() async throws {
         try await withStore { store in
             let changes = TimelineChanges(limits: TimelineChanges.Limits(polls: 10, streams: 10, ofApp: 2))

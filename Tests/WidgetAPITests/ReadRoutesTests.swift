@@ -7,9 +7,9 @@ import WidgetStore
 
 @testable import WidgetAPI
 
-@Suite("reading over HTTP", .tags(.api), .timeLimit(.patience))
+@Suite("Reading over HTTP", .tags(.api), .timeLimit(.patience))
 struct ReadRoutesTests {
-    @Test("widgets by user, device and kind, in pages that miss and repeat nothing")
+    @Test("Widgets are listed by user, device and kind, in pages without gaps and duplicates")
     func pages() async throws {
         try await withStore { store in
             try await store.place(
@@ -60,7 +60,7 @@ struct ReadRoutesTests {
         results.compactMap { $0[name] }
     }
 
-    @Test("timelines of many widgets in one request, with a result for each in the order of the request")
+    @Test("One request returns the timelines of many widgets, in its order")
     func many() async throws {
         try await withStore { store in
             let ids = try await store.place([.test("w1"), .test("w2", user: "u2"), .test("w3")])
@@ -98,7 +98,7 @@ struct ReadRoutesTests {
         }
     }
 
-    @Test("a timeline's entity tag, its age, whether it is stale, and the entry of a time")
+    @Test("A timeline has an entity tag, age, staleness and the entry of a time")
     func entityTags() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -143,7 +143,7 @@ struct ReadRoutesTests {
         }
     }
 
-    @Test("who waits is answered when the content changes, and not before; waiting is bounded")
+    @Test("A waiting reader is answered when the content changes or the wait ends")
     func waiting() async throws {
         let changes = TimelineChanges(limits: TimelineChanges.Limits(polls: 1, streams: 0))
         try await withStore { store in
@@ -179,7 +179,7 @@ struct ReadRoutesTests {
         }
     }
 
-    @Test("who waits for the timeline of a widget that is just being placed gets it; of none, the same as ever")
+    @Test("A waiting reader gets the timeline of a widget that is being placed, and 404 for an unknown widget")
     func placedMeanwhile() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
@@ -192,7 +192,7 @@ struct ReadRoutesTests {
         }
     }
 
-    @Test("the gallery: placeholder and snapshot, of a user's own and of shared kinds")
+    @Test("The gallery shows placeholders and snapshots of per-user and shared kinds")
     func gallery() async throws {
         try await withStore { store in
             let ids = try await store.place([.test("w1"), .test("w2", kind: "Weather")])
@@ -220,7 +220,7 @@ struct ReadRoutesTests {
         }
     }
 
-    @Test("dead letters of the app: listed, read and discarded")
+    @Test("Dead letters of the app are listed, read and discarded")
     func deadLetters() async throws {
         try await withStore { store in
             try await store.sql(

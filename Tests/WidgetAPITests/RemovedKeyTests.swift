@@ -6,7 +6,7 @@ import WidgetModel
 
 @testable import WidgetAPI
 
-@Suite("a key that is taken away", .tags(.api), .timeLimit(.patience))
+@Suite("Removed keys", .tags(.api), .timeLimit(.patience))
 struct RemovedKeyTests {
     /// A file of keys that can be replaced.
     private final class KeyFile: Sendable {
@@ -19,7 +19,7 @@ struct RemovedKeyTests {
         }
     }
 
-    @Test("ends the streams and the waiting of its tokens, at the next look; those of other keys go on")
+    @Test("A removed key ends the streams and polls of its tokens at the next check, others continue")
     func ends() async throws {
         let tokens = try await TestTokens.make()
         let kept = try #require(tokens.jwks["keys"]?.arrayValue?.first { $0["kid"] == "es" })

@@ -5,9 +5,9 @@ import WidgetModel
 
 @testable import WidgetAPI
 
-@Suite("what holds for every request", .tags(.api), .timeLimit(.patience))
+@Suite("Rules for every request", .tags(.api), .timeLimit(.patience))
 struct ServingTests {
-    @Test("request ids are taken when they can stand in a log, else made")
+    @Test("A request id that is safe to log is kept, any other is replaced")
     func requestIDs() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
@@ -26,7 +26,7 @@ struct ServingTests {
         }
     }
 
-    @Test("limits of bodies, their type, and methods that are not there")
+    @Test("Bodies have a limit and a type, and unsupported methods are refused")
     func bodies() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
@@ -48,10 +48,10 @@ struct ServingTests {
         }
     }
 
-    @Test("a token over its rate is told when to come again; others are not held up")
+    @Test("A token over its rate gets Retry-After, other tokens are served")
     func rates() async throws {
         try await withStore { store in
-            let configuration = APIConfiguration(port: 0, rate: APIConfiguration.Rate(limit: 1, burst: 3))
+            let configuration = APIConfiguration.test { ($0.rateLimit, $0.rateBurst) = (1, 3) }
             try await withAPI(store, configuration: configuration) { api in
                 // Side by side, since the bucket fills while they are answered.
                 let answers = try await withThrowingTaskGroup(of: TestAPI.Answer.self) { group in
@@ -67,7 +67,7 @@ struct ServingTests {
         }
     }
 
-    @Test("pages of other origins are let in only where they are listed")
+    @Test("Only pages of the listed origins may call the API")
     func origins() async throws {
         try await withStore { store in
             var headers = HTTPFields()
@@ -77,7 +77,7 @@ struct ServingTests {
                 let answer = try await api.ask(.get, "\(TestAPI.base)/kinds", headers: asking)
                 #expect(answer.status == 200 && answer.headers[.accessControlAllowOrigin] == nil)
             }
-            let configuration = APIConfiguration(port: 0, corsOrigins: ["https://app.example.com"])
+            let configuration = APIConfiguration.test { $0.corsOrigins = ["https://app.example.com"] }
             try await withAPI(store, configuration: configuration) { api in
                 let answer = try await api.ask(.get, "\(TestAPI.base)/kinds", headers: asking)
                 #expect(answer.headers[.accessControlAllowOrigin] == "https://app.example.com")

@@ -5,9 +5,9 @@ import WidgetModel
 
 @testable import WidgetAPI
 
-@Suite("what readers that wait are told", .tags(.api), .timeLimit(.patience))
+@Suite("Results of waiting reads and streams", .tags(.api), .timeLimit(.patience))
 struct StreamTests {
-    @Test("who waits for a reload is told of its content and that it is not stale, in one answer")
+    @Test("A reader that waits for a reload gets its content and freshness in one answer")
     func reloaded() async throws {
         let changes = TimelineChanges()
         try await withStore { store in
@@ -32,14 +32,14 @@ struct StreamTests {
         }
     }
 
-    @Test("a stream has the stacks of its device planned, and tells their schedules and the changes of these")
+    @Test("A stream plans the stacks of its device and sends their schedules and changes")
     func schedules() async throws {
         let changes = TimelineChanges()
         try await withStore { store in
             try await store.place([.test("w1")])
             try await store.saveSchedule(of: "u1", revision: 7)
             try await store.sql("DELETE FROM stack_schedule")
-            try await withServedAPI(store, configuration: APIConfiguration(port: 0), changes: changes) { port, tokens in
+            try await withServedAPI(store, configuration: APIConfiguration.test(), changes: changes) { port, tokens in
                 let connection = try await RawConnection.open(port)
                 try await connection.send(
                     "GET \(TestAPI.base)/devices/d1/events HTTP/1.1\r\nHost: a\r\n"
@@ -59,13 +59,13 @@ struct StreamTests {
         }
     }
 
-    @Test("a stream corrects what it has said of staleness, and is resumed by the id of its last event")
+    @Test("A stream reports changes of staleness and resumes after the id of its last event")
     func stream() async throws {
         let changes = TimelineChanges()
         try await withStore { store in
             let id = try await store.place([.test("w1"), .test("w2", kind: "DueDate")])[0]
             try await store.saveContent(id, hash: 1)
-            try await withServedAPI(store, configuration: APIConfiguration(port: 0), changes: changes) { port, tokens in
+            try await withServedAPI(store, configuration: APIConfiguration.test(), changes: changes) { port, tokens in
                 let token = try await tokens.token()
                 func open(_ headers: String = "") async throws -> RawConnection {
                     let connection = try await RawConnection.open(port)
@@ -112,7 +112,7 @@ struct StreamTests {
         }
     }
 
-    @Test("open polls and streams are counted")
+    @Test("Open polls and streams are counted")
     func metric() throws {
         let registry = PrometheusRegistry()
         let changes = TimelineChanges(metrics: registry)

@@ -159,14 +159,33 @@ struct TestAPI: Sendable {
     }
 }
 
+extension APIConfiguration {
+    /// A configuration whose port the system chooses.
+    static func test(_ change: (inout APIConfiguration) -> Void = { _ in }) -> APIConfiguration {
+        var configuration = APIConfiguration()
+        configuration.port = 0
+        change(&configuration)
+        return configuration
+    }
+}
+
+extension APIResources {
+    init(keys: TokenKeyStore?, events: EventOutlet? = nil, changes: TimelineChanges = TimelineChanges()) {
+        self.init()
+        self.keys = keys
+        self.events = events
+        self.changes = changes
+    }
+}
+
 /// Lends the API's router, on a store with the test kinds.
 func withAPI(
     _ store: TestStore, hasKeys: Bool = true, checks: [ReadinessCheck] = [],
-    configuration: APIConfiguration = APIConfiguration(port: 0), changes: TimelineChanges = TimelineChanges(),
+    configuration: APIConfiguration = APIConfiguration.test(), changes: TimelineChanges = TimelineChanges(),
     tokens given: TestTokens? = nil, keys file: TokenKeyStore? = nil, logger: Logger = quiet,
     providerProblem: @escaping @Sendable (ProviderURL) async -> String? = { _ in nil },
     askProvider: @escaping @Sendable (String, [[UInt8]]) async -> ProviderTrial = { _, _ in ProviderTrial() },
-    configurations: (any ConfigurationProvider)? = nil, isLive: Bool = false,
+    configurations: (any ConfigurationProvider)? = nil, fetches: FetchRecorder? = nil, isLive: Bool = false,
     _ body: @Sendable (TestAPI) async throws -> Void
 ) async throws {
     let tokens: TestTokens
@@ -174,10 +193,11 @@ func withAPI(
     let keys = file ?? tokens.store()
     try await keys.load()
     let published = PublishedMessages()
-    var resources = APIResources(
-        keys: hasKeys ? keys : nil, events: published.outlet(), changes: changes, providerProblem: providerProblem)
+    var resources = APIResources(keys: hasKeys ? keys : nil, events: published.outlet(), changes: changes)
+    resources.providerProblem = providerProblem
     resources.askProvider = askProvider
     resources.configurations = configurations
+    resources.fetches = fetches
     let service = APIService(
         configuration: configuration, store: store.store, resources: resources,
         readiness: Readiness(checks: checks), logger: logger)

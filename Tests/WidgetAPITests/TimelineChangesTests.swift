@@ -4,14 +4,14 @@ import WidgetModel
 
 @testable import WidgetAPI
 
-@Suite("waiting for changes", .tags(.api), .timeLimit(.patience))
+@Suite("Waiting for changes", .tags(.api), .timeLimit(.patience))
 struct TimelineChangesTests {
     private static let holder = TimelineChanges.Holder(app: "a")
 
     private static let id = TimelineID(high: 1, low: 1)
     private static let other = TimelineID(high: 1, low: 2)
 
-    @Test("a hint wakes who waits for it, however often he has waited in vain before")
+    @Test("A hint wakes its waiter, also after earlier timeouts")
     func hints() async throws {
         let changes = TimelineChanges()
         let watch = try changes.watch(.poll, [.timeline(Self.id)], for: Self.holder)
@@ -35,7 +35,7 @@ struct TimelineChangesTests {
         #expect(await watch.wait(atMost: .seconds(60)) == .changed)
     }
 
-    @Test("many who wait for the same are woken over a while, few at once, and none of them is forgotten")
+    @Test("Many waiters of one timeline are woken over a period, few at once, and none is left out")
     func crowd() async throws {
         #expect(TimelineChanges.window(for: 1) == .zero && TimelineChanges.window(for: 64) == .zero)
         #expect(TimelineChanges.window(for: 500) == .milliseconds(500))
@@ -64,7 +64,7 @@ struct TimelineChangesTests {
         #expect(await bystander.wait(atMost: .milliseconds(1)) == .timedOut)
     }
 
-    @Test("places are bounded by sort, and free again when they are given up")
+    @Test("The number of polls and of streams is bounded, and ended ones make room")
     func bounded() throws {
         let changes = TimelineChanges(limits: TimelineChanges.Limits(polls: 4, streams: 2))
         func polls(_ app: String) -> TimelineChanges.Watch? {
@@ -86,7 +86,7 @@ struct TimelineChangesTests {
         withExtendedLifetime((taken, stream)) {}
     }
 
-    @Test("one person's tokens take few places, whatever is free")
+    @Test("One user can take only a few places")
     func person() {
         let changes = TimelineChanges()
         func stream(_ user: String?) -> TimelineChanges.Watch? {
@@ -99,7 +99,7 @@ struct TimelineChangesTests {
         withExtendedLifetime(taken) {}
     }
 
-    @Test("the end of the process and a cancelled task end the waiting at once")
+    @Test("Shutdown and cancellation end a wait at once")
     func ends() async throws {
         let changes = TimelineChanges()
         let watch = try changes.watch(.poll, [.timeline(Self.id)], for: Self.holder)
@@ -112,7 +112,7 @@ struct TimelineChangesTests {
         #expect(throws: TimelineChanges.Refusal.full) { try changes.watch(.poll, [], for: Self.holder) }
     }
 
-    @Test("whose timeline a message has is read from its data")
+    @Test("The owner of a timeline is read from the data of its message")
     func owner() {
         func owner(_ text: String) -> String? {
             let bytes = Array(("xx" + text).utf8)

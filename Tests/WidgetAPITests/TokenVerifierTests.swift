@@ -17,7 +17,7 @@ private final class SetClock: Sendable {
     func advance(_ duration: Duration) { time.withLock { $0 = $0 + duration } }
 }
 
-@Suite("tokens", .tags(.api), .timeLimit(.patience))
+@Suite("Tokens", .tags(.api), .timeLimit(.patience))
 struct TokenVerifierTests {
     private struct Gone: Error, CustomStringConvertible {
         let description = "gone"
@@ -61,7 +61,7 @@ struct TokenVerifierTests {
         "\(Base64URL.encode(header.encoded)).\(Base64URL.encode(claims.encoded)).\(signature)"
     }
 
-    @Test("every algorithm verifies, and says who it is", arguments: ["hs", "es", "ed"])
+    @Test("Tokens of every algorithm are verified", arguments: ["hs", "es", "ed"])
     func algorithms(_ key: String) async throws {
         let bench = try await Bench()
         let token = try await bench.issue({ $0.user = "u" }, key: key)
@@ -82,7 +82,7 @@ struct TokenVerifierTests {
         #expect(await bench.refusal(parts.joined(separator: ".")) == .notTrusted)
     }
 
-    @Test("times count, with a leeway of 30 seconds, also for a token that is remembered")
+    @Test("Times are checked with a leeway of 30 seconds, also for a remembered token")
     func times() async throws {
         let bench = try await Bench()
         let token = try await bench.issue { $0.notBefore = Self.start + .seconds(40) }
@@ -95,7 +95,7 @@ struct TokenVerifierTests {
         #expect(await bench.refusal(token) == .expired)
     }
 
-    @Test("no signature, and no algorithm but the key's own")
+    @Test("A token needs a signature with the algorithm of its key")
     func confusion() async throws {
         let bench = try await Bench()
         let claims: JSONValue = ["app": "a", "exp": 99_999_999_999, "scope": "operate"]
@@ -136,7 +136,7 @@ struct TokenVerifierTests {
         }
     }
 
-    @Test("what is no token, or says what it may not, is refused before any key is used")
+    @Test("A malformed token or header is refused before any key is used")
     func malformed() async throws {
         let bench = try await Bench()
         let claims: JSONValue = ["app": "a", "exp": 99_999_999_999]
@@ -154,7 +154,7 @@ struct TokenVerifierTests {
         }
     }
 
-    @Test("claims are as they should be: no null, no member twice, no other types; scopes also as an array")
+    @Test("Claims must have the right types, without nulls and duplicates; scopes may be an array")
     func claims() async throws {
         let bench = try await Bench()
         let key = SymmetricKey(
@@ -184,7 +184,7 @@ struct TokenVerifierTests {
         #expect(await bench.refusal("\(header).e30.AAAA") == .notTrusted)
     }
 
-    @Test("issuer and audience are as configured; a token for somebody else is not for us")
+    @Test("Issuer and audience must be the configured ones")
     func parties() async throws {
         let open = try await Bench()
         #expect(await open.refusal(try await open.issue { $0.issuer = "anybody" }) == nil)
@@ -200,7 +200,7 @@ struct TokenVerifierTests {
                 }) == nil)
     }
 
-    @Test("keys are replaced when the file changes; a broken file keeps the old ones and says so once")
+    @Test("Keys are replaced when the file changes; a broken file keeps the old ones and is logged once")
     func reload() async throws {
         let first = try await TestTokens.make()
         let second = try await TestTokens.make()
@@ -254,7 +254,7 @@ struct TokenVerifierTests {
         }
     }
 
-    @Test("a PEM file is no secret, the same id is not given twice, other keys are passed over")
+    @Test("A PEM file as a secret and a duplicate key id are refused, and keys for other uses are ignored")
     func oddSets() async throws {
         let pem = "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE\n-----END PUBLIC KEY-----\n"
         let pasted: JSONValue = ["keys": [["kty": "oct", "kid": "a", "k": .string(Base64URL.encode(pem.utf8))]]]
@@ -270,7 +270,7 @@ struct TokenVerifierTests {
         #expect(publicKeys["keys"]?.arrayValue?.first?["d"] == nil)
     }
 
-    @Test("base64url has one spelling")
+    @Test("Base64url has one spelling")
     func base64() {
         for count in 0..<70 {
             let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ 11) }
@@ -282,48 +282,68 @@ struct TokenVerifierTests {
     }
 }
 
-@Suite("rate limits", .tags(.api))
+@Suite("Rate limits", .tags(.api))
 struct RateLimiterTests {
-    private static func bearer(_ number: UInt64) -> ContentHash { ContentHash(high: number, low: 0) }
+    /// A clock that the test advances.
+    private final class TestClock: Sendable {
+        private let time = Mutex(ContinuousClock.now)
 
-    @Test("a burst, then the rate; each bearer by itself")
+        var now: ContinuousClock.Instant { time.withLock { $0 } }
+        func advance(_ duration: Duration) { time.withLock { $0 += duration } }
+    }
+
+    private let clock = TestClock()
+
+    private func limiter(rate: Double, burst: Int, capacity: Int = 10_000) -> RateLimiter<Int> {
+        RateLimiter(rate: rate, burst: burst, capacity: capacity) { [clock] in clock.now }
+    }
+
+    @Test("Each subject has a burst, then the rate")
     func rate() throws {
-        let time = Mutex(Duration.zero)
-        let limiter = RateLimiter(rate: 10, burst: 3) { time.withLock { $0 } }
-        for _ in 0..<3 { #expect(limiter.take(Self.bearer(1)) == nil) }
-        let wait = try #require(limiter.take(Self.bearer(1)))
+        let limiter = limiter(rate: 10, burst: 3)
+        for _ in 0..<3 { #expect(limiter.take(1) == nil) }
+        let wait = try #require(limiter.take(1))
         #expect(abs((wait - .milliseconds(100)) / .milliseconds(1)) < 1)
-        #expect(limiter.take(Self.bearer(2)) == nil)
-        time.withLock { $0 += .milliseconds(100) }
-        #expect(limiter.take(Self.bearer(1)) == nil)
-        #expect(limiter.take(Self.bearer(1)) != nil)
-        time.withLock { $0 += .seconds(3_600) }
-        for _ in 0..<3 { #expect(limiter.take(Self.bearer(1)) == nil) }
-        #expect(limiter.take(Self.bearer(1)) != nil)
+        #expect(limiter.take(2) == nil)
+        clock.advance(.milliseconds(100))
+        #expect(limiter.take(1) == nil)
+        #expect(limiter.take(1) != nil)
+        clock.advance(.seconds(3_600))
+        for _ in 0..<3 { #expect(limiter.take(1) == nil) }
+        #expect(limiter.take(1) != nil)
     }
 
-    @Test("more may be taken for a request than a bucket holds, but not while it is owed for")
+    @Test("Refused attempts do not prolong the wait")
+    func refusedAttempts() throws {
+        let limiter = limiter(rate: 0.05, burst: 3)
+        for _ in 0..<3 { #expect(limiter.state(1).wait == nil && limiter.take(1) == nil) }
+        for _ in 0..<10 { #expect(limiter.take(1) != nil) }
+        #expect(limiter.state(1).wait == .seconds(20) && limiter.state(2).wait == nil)
+        clock.advance(.seconds(20))
+        #expect(limiter.state(1).wait == nil)
+    }
+
+    @Test("A request may take more than a bucket holds, which later requests wait for")
     func more() throws {
-        let time = Mutex(Duration.zero)
-        let limiter = RateLimiter(rate: 10, burst: 3) { time.withLock { $0 } }
-        #expect(limiter.take(Self.bearer(1)) == nil && limiter.take(Self.bearer(1)) == nil)
-        #expect(limiter.take(Self.bearer(1), 11, least: 0) == nil)
-        let owed = try #require(limiter.take(Self.bearer(1), 1, least: 0))
+        let limiter = limiter(rate: 10, burst: 3)
+        #expect(limiter.take(1) == nil && limiter.take(1) == nil)
+        #expect(limiter.take(1, 11, least: 0) == nil)
+        let owed = try #require(limiter.take(1, 1, least: 0))
         #expect(abs((owed - .seconds(1)) / .milliseconds(1)) < 1)
-        let wait = try #require(limiter.take(Self.bearer(1)))
+        let wait = try #require(limiter.take(1))
         #expect(abs((wait - .milliseconds(1_100)) / .milliseconds(1)) < 1)
-        time.withLock { $0 += .milliseconds(1_200) }
-        #expect(limiter.take(Self.bearer(1)) == nil)
+        clock.advance(.milliseconds(1_200))
+        #expect(limiter.take(1) == nil)
     }
 
-    @Test("the table is bounded")
+    @Test("The number of buckets is bounded, and the most recent ones are kept")
     func bounded() {
-        let time = Mutex(Duration.zero)
-        let limiter = RateLimiter(rate: 1, burst: 1, capacity: 100) { time.withLock { $0 } }
+        let limiter = limiter(rate: 1, burst: 1, capacity: 100)
         for number in 0..<1_000 {
-            time.withLock { $0 += .milliseconds(1) }
-            _ = limiter.take(Self.bearer(UInt64(number)))
-            #expect(limiter.count <= 100)
+            clock.advance(.milliseconds(1))
+            #expect(limiter.take(number) == nil)
+            #expect(limiter.count <= 200)
+            if number >= 49 { #expect(limiter.take(number - 49) != nil) }
         }
     }
 }

@@ -9,9 +9,9 @@ import WidgetStore
 
 @testable import WidgetAPI
 
-@Suite("what is changed over HTTP is published as events", .tags(.api), .timeLimit(.patience))
+@Suite("Changes over HTTP are published as events", .tags(.api), .timeLimit(.patience))
 struct WriteRoutesTests {
-    @Test("placing, configuring, viewing, removing, environment: the events that producers publish")
+    @Test("Placing, configuring, viewing, removing and the environment become the events of producers")
     func lifecycle() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
@@ -58,7 +58,7 @@ struct WriteRoutesTests {
         }
     }
 
-    @Test("reload requests by their reason")
+    @Test("Reload requests become the event of their reason")
     func reloads() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
@@ -181,7 +181,7 @@ struct WriteRoutesTests {
         }
     }
 
-    @Test("a kind whose provider must not be called is not registered")
+    @Test("A kind whose provider must not be called is not registered")
     func egress() async throws {
         try await withStore { store in
             try await withAPI(
@@ -199,7 +199,7 @@ struct WriteRoutesTests {
         }
     }
 
-    @Test("a device token places its own user's widgets, and takes nobody's away")
+    @Test("A device token places widgets of its own user only and cannot take over others")
     func deviceTokens() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
@@ -229,7 +229,7 @@ struct WriteRoutesTests {
         }
     }
 
-    @Test("kinds are registered, changed, kept and retired; an app has to be there first")
+    @Test("Kinds of an existing app are registered, changed, left unchanged and retired")
     func kinds() async throws {
         try await withStore { store in
             try await withAPI(store) { api in

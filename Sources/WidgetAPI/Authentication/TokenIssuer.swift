@@ -2,7 +2,7 @@ import Crypto
 import JWTKit
 package import WidgetModel
 
-/// Makes tokens and keys for development and tests; in production an identity provider does.
+/// Issues tokens and keys for development and tests, in place of an identity provider.
 package struct TokenIssuer: Sendable {
     /// The claims of a new token.
     package struct Grant: Sendable {

@@ -2,8 +2,7 @@ package import Logging
 import Synchronization
 import WidgetModel
 
-/// The keys in force, read again when their file changes. A file that cannot be used leaves the old keys in force and is
-/// logged once.
+/// The current keys, read again when their file changes. An unusable file leaves the keys unchanged and is logged once.
 package final class TokenKeyStore: Sendable {
     private struct State {
         var keys = TokenKeys.none

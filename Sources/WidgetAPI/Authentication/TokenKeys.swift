@@ -88,8 +88,8 @@ package struct TokenKeys: Sendable {
         self.init(keys: keys, ignored: ignored)
     }
 
-    /// The key that a token names, or the only one for its algorithm. A key of another algorithm is never returned, so a
-    /// public key cannot be taken for a secret.
+    /// The key that a token names, or the only one for its algorithm. A key of another algorithm is never returned, so
+    /// a public key cannot be taken for a secret.
     func key(id: String?, algorithm: TokenAlgorithm) -> Key? {
         if let id {
             guard let key = keys[id], Text.equal(key.id, id), key.algorithm == algorithm else { return nil }
@@ -191,7 +191,7 @@ private struct KeyReader {
         guard secret.count >= TokenKeys.minimumSecretBytes else {
             throw problem("k", "expected \(TokenKeys.minimumSecretBytes) bytes or more, found \(secret.count)")
         }
-        // A public key pasted in as a secret would let everybody who has it sign.
+        // With a public key as the secret, every holder of the public key could sign.
         guard !secret.starts(with: "-----BEGIN".utf8) else { throw problem("k", "is a PEM file, and no secret") }
         return secret
     }

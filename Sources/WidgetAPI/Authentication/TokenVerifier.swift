@@ -17,7 +17,7 @@ package enum TokenRefusal: String, Error, CaseIterable, Sendable {
 package struct TokenRules: Hashable, Sendable {
     /// Required `iss`; nil accepts any.
     package var issuer: String?
-    /// Required member of `aud`; nil accepts only tokens without `aud`, since any other is meant for somebody else.
+    /// Required member of `aud`; nil accepts only tokens without `aud`.
     package var audience: String?
     /// Tolerated difference between the issuer's clock and this machine's.
     package var leeway: Duration
@@ -36,19 +36,14 @@ package struct TokenRules: Hashable, Sendable {
 package final class TokenVerifier: Sendable {
     /// Longest token, in bytes: room for several hundred groups. ``TokenRefusal/tooLong`` names it.
     package static let maximumBytes = 32_768
-    /// Number of recent tokens that are always remembered; at most twice as many are.
+    /// Number of recent tokens that are remembered.
     private static let remembered = 5_000
-
-    fileprivate struct Memory {
-        var revision: UInt64 = 0
-        var young: [ContentHash: Principal] = [:]
-        var old: [ContentHash: Principal] = [:]
-    }
 
     private let keys: TokenKeyStore
     private let rules: TokenRules
     private let now: @Sendable () -> Timestamp
-    private let memory = Mutex(Memory())
+    /// Verified tokens by fingerprint, and the revision of the keys that verified them.
+    private let memory = Mutex((revision: UInt64(0), known: RecentlyUsed<ContentHash, Principal>(limit: remembered)))
 
     /// - Parameter now: this machine's time of day, which is compared with issuers' clocks.
     package init(keys: TokenKeyStore, rules: TokenRules, now: @escaping @Sendable () -> Timestamp = WallClock.now) {
@@ -62,8 +57,8 @@ package final class TokenVerifier: Sendable {
         try await principal(token: try Self.token(header))
     }
 
-    /// The bearer of an `Authorization` header if the token is remembered and valid now; nil if it must be verified. Costs
-    /// one hash.
+    /// The bearer of an `Authorization` header if the token is remembered and valid now; nil if it must be verified.
+    /// Costs one hash.
     package func known(authorization header: String?) throws(TokenRefusal) -> Principal? {
         let token = try Self.token(header)
         guard token.count <= Self.maximumBytes else { return nil }
@@ -171,31 +166,14 @@ package final class TokenVerifier: Sendable {
 
     private func recall(_ fingerprint: ContentHash, _ revision: UInt64) -> Principal? {
         memory.withLock { memory in
-            guard memory.revision == revision else {
-                memory = Memory(revision: revision)
-                return nil
-            }
-            if let known = memory.young[fingerprint] { return known }
-            guard let known = memory.old.removeValue(forKey: fingerprint) else { return nil }
-            memory.note(known, limit: Self.remembered)
-            return known
+            if memory.revision != revision { memory = (revision, RecentlyUsed(limit: Self.remembered)) }
+            return memory.known[fingerprint]
         }
     }
 
     private func remember(_ principal: Principal, _ revision: UInt64) {
         memory.withLock { memory in
-            guard memory.revision == revision else { return }
-            memory.note(principal, limit: Self.remembered)
+            if memory.revision == revision { memory.known[principal.fingerprint] = principal }
         }
-    }
-}
-
-extension TokenVerifier.Memory {
-    fileprivate mutating func note(_ principal: Principal, limit: Int) {
-        if young.count >= limit {
-            old = young
-            young = [:]
-        }
-        young[principal.fingerprint] = principal
     }
 }

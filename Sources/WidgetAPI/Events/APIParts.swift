@@ -9,34 +9,24 @@ import WidgetStore
 package struct APIResources: Sendable {
     /// Keys of tokens; without them `/v1` is not served.
     package var keys: TokenKeyStore?
-    /// Publisher of events; without it nothing can be changed.
+    /// Publisher of events; without it, the API is read-only.
     package var events: EventOutlet?
-    package var lookup: EventLookup
-    package var changes: TimelineChanges
-    /// Reason why a provider must not be called, by the rules of egress; nil if it may be.
-    package var providerProblem: @Sendable (ProviderURL) async -> String?
+    package var lookup = EventLookup(reader: nil, topics: [])
+    package var changes = TimelineChanges()
+    /// Violation of the rules of egress by a provider's URL; nil for none.
+    package var providerProblem: @Sendable (ProviderURL) async -> String? = { _ in nil }
     /// Sends a provider a test request, signed with the secrets.
     package var askProvider: @Sendable (_ url: String, _ secrets: [[UInt8]]) async -> ProviderTrial = { _, _ in
         ProviderTrial()
     }
-    /// Answers options and defaults; nil: there are none.
+    /// Source of dynamic options and defaults.
     package var configurations: (any ConfigurationProvider)?
-    /// Rules by which dead letters are replayed.
+    /// Configuration for replays of dead letters.
     package var ingest = IngestConfiguration()
-    /// Records what devices have been served; nil: nobody asks.
+    /// Recorder of fetches by registered devices.
     package var fetches: FetchRecorder?
 
-    package init(
-        keys: TokenKeyStore? = nil, events: EventOutlet? = nil,
-        lookup: EventLookup = EventLookup(reader: nil, topics: []), changes: TimelineChanges = TimelineChanges(),
-        providerProblem: @escaping @Sendable (ProviderURL) async -> String? = { _ in nil }
-    ) {
-        self.providerProblem = providerProblem
-        self.keys = keys
-        self.events = events
-        self.lookup = lookup
-        self.changes = changes
-    }
+    package init() {}
 }
 
 /// Dependencies of the routes.
@@ -48,6 +38,16 @@ struct APIParts: Sendable {
     let outcomeWait: Duration
 
     var changes: TimelineChanges { resources.changes }
+
+    /// The kind of the path, unless it is retired.
+    func kind(of call: APICall) async throws -> RegisteredKind {
+        let name = try call.path("kind")
+        let kinds = try await store.query(.listKinds(app: call.app))
+        guard let kind = kinds.first(where: { Text.equal($0.definition.name, name) }), !kind.isRetired else {
+            throw Problem.notFound
+        }
+        return kind
+    }
 
     func outlet() throws(Problem) -> EventOutlet {
         guard let events = resources.events else { throw .eventsUnavailable }

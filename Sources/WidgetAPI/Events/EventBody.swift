@@ -1,7 +1,7 @@
 import WidgetEvents
 import WidgetModel
 
-/// The body of a request as the data of an event. Its errors are reported together.
+/// The body of a request as the data of an event, with its errors.
 struct EventBody {
     private var object: JSONObject
     private var errors: [Problem.Item]
@@ -26,10 +26,10 @@ struct EventBody {
         errors.append(Problem.Item(detail: detail, pointer: "/\(member)"))
     }
 
-    /// Sets a member from the path; the body may have it with the same value.
+    /// Sets a member from the path. The body may repeat the value.
     mutating func bind(_ member: String, to value: String) {
         if let said = object[member], said != .string(value) {
-            fail(member, "must equal the path's, or be left out")
+            fail(member, "must equal the value in the path, or be left out")
         }
         object[member] = .string(value)
     }
@@ -42,7 +42,7 @@ struct EventBody {
         return texts.compactMap { $0 }
     }
 
-    /// A list of different ids, one at the least.
+    /// A list of unique ids, at least one.
     mutating func identifiers(_ member: String, atMost limit: Int) -> [String] {
         let texts = texts(member)
         if !(1...limit).contains(texts.count) { fail(member, "expected 1 to \(limit) ids, found \(texts.count)") }
@@ -58,7 +58,7 @@ struct EventBody {
         guard errors.isEmpty else { throw .unprocessable(errors) }
     }
 
-    /// The event, by the same rules as that of a message.
+    /// The event, by the rules for messages.
     func event(of type: EventType) throws(Problem) -> FreshetEvent {
         let bytes = JSONValue.object(object).encoded
         let event: FreshetEvent

@@ -8,28 +8,34 @@ import WidgetRepresentation
 import WidgetStore
 
 extension APIParts {
-    /// Publishes an event of a bearer, and answers with its position: `202`, or `200` with the outcome for a caller that waits
-    /// for it (`wait=applied`).
+    /// Publishes an event and responds with its position: `202`, or `200` with the outcome for a caller that waits for
+    /// it (`wait=applied`).
     func publish(_ outgoing: EventOutlet.Outgoing, for call: APICall) async throws -> Response {
-        // Before the event is published, so that a caller without a place does not have to guess.
+        // Registered before the event is published, so that a full waiting list refuses the request as a whole.
         let name = EventName(app: call.app, id: outgoing.id, source: outgoing.source, user: outgoing.user)
         let watch = try call.waitsForOutcome ? watch(name, for: call) : nil
         guard let published = try await send([outgoing], for: call).first?.get() else { throw Problem.internal }
         var outcome: EventOutcome?
         if let watch {
-            // The event is published, whether the database answers or not.
+            // The event is published even if the database does not answer.
             outcome = try? await self.outcome(of: name, watch, publishedAs: published)
         }
         // A repeated event reports the position of the first one.
-        let told = outcome.map { PublishedEvent($0) } ?? published
-        var response = Response(.object(told.document(outcome)), outcome == nil ? .accepted : .ok)
-        response.headers[.freshetPosition] = told.position
+        let shown = outcome.map { PublishedEvent($0) } ?? published
+        var response = Response(.object(shown.document(outcome)), outcome == nil ? .accepted : .ok)
+        response.headers[.freshetPosition] = shown.position
         response.headers[.location] = call.location(of: outgoing)
         return response
     }
 
-    /// Publishes an event of the API itself.
-    func publish(_ event: FreshetEvent, for call: APICall) async throws -> Response {
+    /// Publishes an event of the API itself, if the bearer may publish it.
+    ///
+    /// - Parameter pointer: place of a kind in the body; nil for its place in the event.
+    func publish(
+        _ event: FreshetEvent, for call: APICall, kindAt pointer: ((String) -> String)? = nil
+    ) async throws -> Response {
+        var rules = EventRules(directory: directory)
+        try await rules.check(event, call, kindAt: pointer)
         var outgoing = EventOutlet.Outgoing(event: event, traceparent: call.traceparent, user: call.user)
         if let key = try call.idempotencyKey {
             outgoing.id = ContentHash(of: Array("\(key)".utf8) + outgoing.content).description
@@ -37,10 +43,10 @@ extension APIParts {
         return try await publish(outgoing, for: call)
     }
 
-    /// Publishes events within the app's quotas. Ingest ignores events that it has had, so repeating a request does no harm:
-    /// the same `Idempotency-Key` gives an event of the API the same id.
+    /// Publishes events within the app's quotas. A repeated request has no effect: its `Idempotency-Key` gives its
+    /// events the same ids, and ingest ignores repeated events.
     ///
-    /// - Parameter body: the request that its key stands for; that of the events if nil.
+    /// - Parameter body: content that the key identifies; that of the events if nil.
     func send(
         _ events: [EventOutlet.Outgoing], for call: APICall, body: [UInt8]? = nil
     ) async throws -> [Result<PublishedEvent, KafkaError>] {
@@ -66,18 +72,19 @@ extension APIParts {
 
     /// Registers a waiter within the app's quota.
     func watch(
-        _ sort: TimelineChanges.Sort, _ keys: Set<TimelineChanges.Key>, for call: APICall
+        _ mode: TimelineChanges.Mode, _ keys: Set<TimelineChanges.Key>, for call: APICall
     ) throws(Problem) -> TimelineChanges.Watch {
         do throws(TimelineChanges.Refusal) {
-            return try changes.watch(sort, keys, for: TimelineChanges.Holder(app: call.app, user: call.user))
+            return try changes.watch(mode, keys, for: TimelineChanges.Holder(app: call.app, user: call.user))
         } catch {
             throw error == .quota ? call.quotas.refusal(.connections, .seconds(5)) : .tooManyWaiting
         }
     }
 
-    /// The outcome of an event once there is one; nil if there is none in time.
+    /// The outcome of an event as soon as it exists; nil after the longest wait.
     ///
-    /// - Parameter published: the event that has just been published. If its first message was dropped, it takes effect.
+    /// - Parameter published: the event that has just been published. If its first message was dropped, it takes
+    ///   effect.
     func outcome(
         of event: EventName, _ watch: TimelineChanges.Watch?, publishedAs published: PublishedEvent? = nil
     ) async throws -> EventOutcome? {
@@ -94,7 +101,7 @@ extension APIParts {
     }
 }
 
-/// Looks for the outcomes that requests wait for: one statement for all of them, while there are any.
+/// Polls for the outcomes that requests wait for, with one statement for all.
 struct OutcomePoll: Sendable {
     let pool: PostgresPool
     let changes: TimelineChanges
@@ -156,7 +163,8 @@ extension APICall {
         }
     }
 
-    /// Hash of the `Idempotency-Key` of a POST request, and of the party that it is of. Other methods may be repeated anyhow.
+    /// Hash of the `Idempotency-Key` of a POST request with its app and user. Other methods are idempotent without a
+    /// key.
     fileprivate var idempotencyKey: ContentHash? {
         get throws(Problem) {
             guard request.method == .post, let key = request.headers[.idempotencyKey] else { return nil }
@@ -167,7 +175,7 @@ extension APICall {
         }
     }
 
-    /// Path of the app.
+    /// Base path of the app.
     var base: String { "/v1/apps/\(Text.percentEncoded(app))" }
 
     fileprivate func location(of event: EventOutlet.Outgoing) -> String {

@@ -25,7 +25,7 @@ struct PublishedEvent: Hashable, Sendable {
     var position: String { "\(topic)/\(partition)" + (offset.map { "@\($0)" } ?? "") }
 }
 
-/// Publishes the changes that the API is asked for as events, like any other producer.
+/// Publishes requested changes as events, like any other producer.
 package struct EventOutlet: Sendable {
     package typealias Send = @Sendable ([KafkaMessage]) async -> [Result<KafkaDelivery, KafkaError>]
 
@@ -34,13 +34,13 @@ package struct EventOutlet: Sendable {
         let event: FreshetEvent
         var id = RandomID.make()
         var source = EventOutlet.source
-        /// Time of the event; nil for now. Without a time, lifecycle events are ordered by their arrival.
+        /// Time of the event; nil for now, which orders lifecycle events by their arrival.
         var time: Timestamp?
         var traceparent: String?
-        /// The user whose widgets alone it may change; nil for any.
+        /// Owner to whom changes are limited; nil for any.
         var user: String?
 
-        /// The event but for its id and source.
+        /// The event without its id and source.
         var content: [UInt8] {
             JSONValue.array([.string(event.type.rawValue), .text(time?.rfc3339), .text(user)]).encoded
                 + EventEncoder.data(of: event)
@@ -61,7 +61,7 @@ package struct EventOutlet: Sendable {
         self.send = send
     }
 
-    /// Publishes events in order. The outcome of each is kept, so that callers can ask for it.
+    /// Publishes events in order. Their outcomes are kept for callers.
     func publish(_ events: [Outgoing]) async -> [Result<PublishedEvent, KafkaError>] {
         let results = await send(events.map(message))
         return zip(events, results).map { outgoing, result in
@@ -77,7 +77,8 @@ package struct EventOutlet: Sendable {
         topics[event.type.topic] ?? event.type.topic.defaultName
     }
 
-    /// The partition key, which keeps the API's events of one widget in order. Only a placement names the widget's user.
+    /// The partition key, which keeps the API's events of one widget in order. Only a placement names the widget's
+    /// user.
     private static func key(of event: FreshetEvent) -> String {
         guard case .placed(let placement) = event else { return EventEncoder.key(of: event) }
         return placement.widget

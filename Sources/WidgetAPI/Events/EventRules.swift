@@ -2,11 +2,11 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Checks events before they are published: what their bearer may do, and that kinds exist, so that an event that ingest would
-/// refuse is refused at once. One value checks the events of one request.
+/// Checks the events of one request before they are published: permissions of the bearer, and existence of kinds, so
+/// that the caller gets the errors that ingest would find.
 struct EventRules: Sendable {
     private let cache: DirectoryCache
-    /// The directory, once it was read again for this request.
+    /// The directory, if it was read for this request.
     private var latest: KindDirectory?
 
     init(directory: DirectoryCache) {
@@ -45,7 +45,7 @@ struct EventRules: Sendable {
             for (kind, pointer) in event.kindsOfPerson where try await find(kind, of: call.app) == nil {
                 throw Problem.unprocessable([Self.unknown(kind, at: pointer)])
             }
-        // Of another user's widgets, ingest ignores them.
+        // Ingest ignores those of another user's widgets.
         case .configured, .removed, .viewed: break
         }
     }

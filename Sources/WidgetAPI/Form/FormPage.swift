@@ -3,11 +3,11 @@ import Hummingbird
 import NIOCore
 import WidgetModel
 
-/// A configuration form as a page of HTML. It holds its bearer's token, since its script asks for options and saves.
+/// A configuration form as an HTML page. It contains the bearer's token for the requests of its script.
 struct FormPage: Sendable {
     let form: ConfigurationForm
     let optionsPath: @Sendable (String) -> String
-    /// Path at which the configuration is saved; nil for a widget that is not placed: the page hands it to its host.
+    /// Path for saving the configuration; nil for a widget that is not placed, whose page passes it to the host.
     let savePath: String?
     let token: String
 
@@ -62,7 +62,7 @@ struct FormPage: Sendable {
             """
     }
 
-    /// Rules of the kind's colours. A browser drops those whose colour it does not know, such as a name of an app's asset.
+    /// Rules of the kind's colours. Browsers ignore unknown colours, such as the name of an app's asset.
     private var colors: String {
         var rules = ""
         if let accent = Self.color(form.accentColor) {
@@ -83,7 +83,7 @@ struct FormPage: Sendable {
         return rules
     }
 
-    /// A colour as CSS may have it: `#` with digits, or a name.
+    /// A colour in CSS: `#` with digits, or a name.
     private static func color(_ text: String?) -> String? {
         guard let text, (1...32).contains(text.utf8.count) else { return nil }
         let digits = text.utf8.dropFirst()

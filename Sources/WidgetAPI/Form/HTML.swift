@@ -1,4 +1,4 @@
-/// Text of HTML in which interpolated strings are escaped.
+/// HTML text that escapes interpolated strings.
 struct HTML: ExpressibleByStringInterpolation, Sendable {
     private(set) var text: String
 

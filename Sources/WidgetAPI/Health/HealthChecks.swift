@@ -4,7 +4,7 @@ import Synchronization
 package struct ReadinessCheck: Sendable {
     /// `postgres`, `migrations`, `kafka`, `ingest`
     package let name: String
-    /// Returns what is missing; nil for nothing.
+    /// Returns the reason why the dependency is not ready; nil if it is ready.
     package let missing: @Sendable () async -> String?
 
     package init(name: String, missing: @escaping @Sendable () async -> String?) {
@@ -17,7 +17,7 @@ package struct ReadinessCheck: Sendable {
 package struct ReadinessReport: Hashable, Sendable {
     package struct Item: Hashable, Sendable {
         package let name: String
-        /// Nil if nothing is missing.
+        /// Reason why the dependency is not ready; nil if it is ready.
         package let missing: String?
     }
 
@@ -99,9 +99,9 @@ package final class Readiness: Sendable {
 package struct LivenessProbe: Sendable {
     /// `ingest`, `consumer`, `workers`
     package let name: String
-    /// Longest silence; generous, since the orchestrator restarts the process after it.
+    /// Longest time without progress; generous, since the orchestrator restarts the process after it.
     package let limit: Duration
-    /// Time since the loop last made progress; nil while it is idle or does not run.
+    /// Time since the last progress of the loop; nil while it is idle or does not run.
     package let silence: @Sendable () -> Duration?
 
     package init(name: String, limit: Duration, silence: @escaping @Sendable () -> Duration?) {

@@ -10,7 +10,7 @@ protocol MetricSeries: AnyObject, Sendable {
 }
 
 final class CounterSeries: MetricSeries, CounterHandler, FloatingPointCounterHandler {
-    /// Whole and fractional increments, kept apart so that a large count stays exact.
+    /// Whole and fractional increments, separated so that large counts are exact.
     private let value = Mutex<(whole: Int64, part: Double)>((0, 0))
 
     func increment(by amount: Int64) {

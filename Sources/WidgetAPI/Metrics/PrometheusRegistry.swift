@@ -4,8 +4,8 @@ package import WidgetModel
 
 /// A swift-metrics backend that writes a page in Prometheus' text format.
 ///
-/// Metrics of the catalogue get their sort, help and bounds from there; others are accepted under a name that Prometheus
-/// allows. Series beyond the limit of a metric are counted and dropped, so that memory stays bounded.
+/// Metrics of the catalogue have its types, help texts and bounds; others get a name that Prometheus allows. Series
+/// beyond the limit of a metric are counted and dropped, so that memory is bounded.
 package final class PrometheusRegistry: MetricsFactory {
     private struct Family {
         let definition: MetricDefinition
@@ -36,7 +36,7 @@ package final class PrometheusRegistry: MetricsFactory {
         }
         for (name, family) in shown.sorted(by: { $0.key < $1.key }) where !family.series.isEmpty {
             text += "# HELP \(name) \(PrometheusText.escaped(family.definition.help, alsoQuotes: false))\n"
-            text += "# TYPE \(name) \(family.definition.sort.name)\n"
+            text += "# TYPE \(name) \(family.definition.instrument.name)\n"
             for (labels, series) in family.series.sorted(by: { $0.key < $1.key }) {
                 series.write(name, labels, to: &text)
             }
@@ -46,20 +46,22 @@ package final class PrometheusRegistry: MetricsFactory {
 
     // MARK: Series
 
-    /// The series of a metric with these labels, created if there is none. One that cannot be shown is returned but not
-    /// kept.
+    /// The series of a metric with these labels, created if it does not exist. A series beyond the limits is not kept.
     private func series<Series: MetricSeries>(
-        _ label: String, _ sort: MetricDefinition.Sort, _ dimensions: [(String, String)], _ make: () -> Series
+        _ label: String, _ instrument: MetricDefinition.Instrument, _ dimensions: [(String, String)],
+        _ make: () -> Series
     ) -> Series {
         let name = PrometheusText.metricName(label)
         let labels = PrometheusText.labels(dimensions)
         let found: Series? = families.withLock { families in
             var family =
                 families[name]
-                ?? Family(definition: catalogue[name] ?? MetricDefinition(name, sort, label))
+                ?? Family(definition: catalogue[name] ?? MetricDefinition(name, instrument, label))
             if let known = family.series[labels] { return known as? Series }
-            // Prometheus refuses a whole page with series of two sorts under one name.
-            guard family.definition.sort.name == sort.name, family.series.count < maximumSeries else { return nil }
+            // Prometheus refuses a page with a metric of two types.
+            guard family.definition.instrument.name == instrument.name, family.series.count < maximumSeries else {
+                return nil
+            }
             let new = make()
             family.series[labels] = new
             families[name] = family
@@ -80,7 +82,7 @@ package final class PrometheusRegistry: MetricsFactory {
     }
 
     private func bounds(of label: String) -> [Double] {
-        guard case .histogram(let bounds)? = catalogue[PrometheusText.metricName(label)]?.sort else {
+        guard case .histogram(let bounds)? = catalogue[PrometheusText.metricName(label)]?.instrument else {
             return MetricDefinition.seconds
         }
         return bounds

@@ -16,7 +16,7 @@ enum PrometheusText {
         labels.isEmpty ? "{\(name)=\"\(value)\"}" : "\(labels.dropLast()),\(name)=\"\(value)\"}"
     }
 
-    /// A label's value, or help, whose quotes stay.
+    /// The escaped value of a label, or, with its quotes kept, a help text.
     static func escaped(_ text: String, alsoQuotes: Bool = true) -> String {
         var result = ""
         // By scalars, since CR and LF form one character.

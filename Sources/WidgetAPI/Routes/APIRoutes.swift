@@ -29,7 +29,7 @@ struct APIRoutes: Sendable {
         }
     }
 
-    /// Methods of the routes at a request's path. As in the router, a literal segment goes before a parameter.
+    /// Methods of the routes at a request's path. As in the router, literal segments have precedence over parameters.
     func methods(at path: String) -> [String] {
         let matching = all.filter { $0.matches(path) }
         let fewest = matching.map(\.parameterCount).min()
@@ -38,7 +38,7 @@ struct APIRoutes: Sendable {
     }
 }
 
-/// A position in a paged list, opaque to callers.
+/// Position in a paged list, opaque to callers.
 enum PageCursor {
     static func encode(_ id: String) -> String { Base64URL.encode(id.utf8) }
 

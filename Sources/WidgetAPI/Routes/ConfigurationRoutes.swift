@@ -5,7 +5,7 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Routes that define, offer and change the configurations of widgets.
+/// Routes of widgets' configurations: definitions, options, forms and changes.
 struct ConfigurationRoutes: Sendable {
     /// Longest text of a search for options, in bytes.
     private static let maximumSearchBytes = 256
@@ -39,15 +39,9 @@ struct ConfigurationRoutes: Sendable {
 
     /// The kind of the path, which must have an intent.
     private func kind(_ call: APICall) async throws -> (definition: KindDefinition, intent: IntentDefinition) {
-        let name = try call.path("kind")
-        let kinds = try await parts.store.query(.listKinds(app: call.app))
-        guard let kind = kinds.first(where: { Text.equal($0.definition.name, name) }), !kind.isRetired else {
-            throw Problem.notFound
-        }
-        guard let intent = kind.definition.intent else {
-            throw Problem.noIntent(name)
-        }
-        return (kind.definition, intent)
+        let definition = try await parts.kind(of: call).definition
+        guard let intent = definition.intent else { throw Problem.noIntent(definition.name) }
+        return (definition, intent)
     }
 
     // MARK: Options
@@ -92,8 +86,8 @@ struct ConfigurationRoutes: Sendable {
 
     // MARK: Forms
 
-    /// The form of a widget that is not placed yet. Dynamic defaults are asked for; a provider that fails leaves those of the
-    /// definition.
+    /// The form of a widget that is not placed yet, with dynamic defaults. If the provider fails, those of the
+    /// definition stay.
     private func kindForm(_ call: APICall) async throws -> Response {
         var place = try Place(call)
         let definition = try await kind(call).definition
@@ -147,7 +141,7 @@ struct ConfigurationRoutes: Sendable {
         body.bind("app", to: call.app)
         body.bind("widget", to: id)
         let event = try body.event(of: .widgetConfigured)
-        // The placement of an unknown widget may still be under way; ingest checks the event then.
+        // The placement of an unknown widget may still be in Kafka; ingest checks the event in that case.
         if case .configured(_, _, let configuration) = event, let (widget, definition) = try? await find(id, call),
             let intent = definition?.intent
         {
@@ -160,7 +154,7 @@ struct ConfigurationRoutes: Sendable {
         return try await parts.publish(event, for: call)
     }
 
-    /// A widget of the bearer's with the definition of its kind, which is nil once the kind is retired.
+    /// A widget of the bearer with the definition of its kind; nil for a retired kind.
     private func find(_ id: String, _ call: APICall) async throws -> (WidgetDetail, KindDefinition?) {
         let filter = WidgetFilter(app: call.app, user: call.user, widget: id)
         guard let widget = try await parts.store.query(.listWidgets(filter, limit: 1)).first,
@@ -171,30 +165,25 @@ struct ConfigurationRoutes: Sendable {
     }
 }
 
-/// Place of a widget whose configuration is edited: owner, family and environment.
+/// Context of an edited configuration: owner, family and environment of the widget.
 private struct Place: Sendable {
     var user: String?
     let family: WidgetFamily
     let environment: WidgetEnvironment
     var configuration: WidgetConfiguration?
+}
 
-    init(user: String?, family: WidgetFamily, environment: WidgetEnvironment, configuration: WidgetConfiguration?) {
-        self.user = user
-        self.family = family
-        self.environment = environment
-        self.configuration = configuration
-    }
-
-    /// The place that a query names.
-    init(_ call: APICall) throws(Problem) {
-        family = try call.family()
-        environment = try WidgetEnvironment(call)
-        user = try call.widgetUser()
-        configuration = try call.configuration()
+extension Place {
+    /// Reads the parameters of the query.
+    fileprivate init(_ call: APICall) throws(Problem) {
+        let (family, environment) = (try call.family(), try WidgetEnvironment(call))
+        self.init(
+            user: try call.widgetUser(), family: family, environment: environment,
+            configuration: try call.configuration())
     }
 
     /// The place as a query, without its configuration.
-    var query: String {
+    fileprivate var query: String {
         var items = [
             ("family", family.name), ("locale", environment.locale), ("timeZone", environment.timeZone),
         ]
@@ -262,11 +251,11 @@ extension WidgetEnvironment {
 
 extension Problem {
     static let noConfigurations = Problem(
-        .serviceUnavailable, "this process asks providers for nothing; try another", title: "Unavailable",
+        .serviceUnavailable, "this process does not call providers; try another one", title: "Unavailable",
         headers: [.retryAfter: "5"])
 
     fileprivate static func noIntent(_ kind: String) -> Problem {
-        Problem(.notFound, "the kind \(Text.quoted(kind)) has no intent: nothing of it can be configured")
+        Problem(.notFound, "the kind \(Text.quoted(kind)) has no intent, so its widgets have no parameters")
     }
 
     /// The problem with a provider's options.

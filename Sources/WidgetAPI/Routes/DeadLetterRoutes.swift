@@ -7,9 +7,9 @@ import WidgetStore
 
 /// Routes of the app's dead letters.
 struct DeadLetterRoutes: Sendable {
-    /// Most letters that a count tells.
+    /// Upper bound of a count.
     private static let countLimit = 100_000
-    /// Most letters that one request replays.
+    /// Largest number of letters of a replay.
     private static let replayLimit = 10_000
 
     let parts: APIParts
@@ -72,7 +72,7 @@ struct DeadLetterRoutes: Sendable {
 
     // MARK: Causes and replays
 
-    /// The cause of the query; none for any.
+    /// The cause of the query; empty for any.
     private func causes(_ call: APICall) throws(Problem) -> [DeadLetterCause] {
         guard let name = call.text("cause") else { return [] }
         guard let cause = DeadLetterCause(rawValue: name) else {

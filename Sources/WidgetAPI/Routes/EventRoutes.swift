@@ -5,7 +5,7 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Routes of events: CloudEvents over HTTP, for producers without Kafka, and the outcomes of events.
+/// Routes that publish CloudEvents, for producers without Kafka, and return the outcomes of events.
 struct EventRoutes: Sendable {
     let parts: APIParts
 
@@ -50,7 +50,7 @@ struct EventRoutes: Sendable {
         return try await parts.publish(outgoing, for: call)
     }
 
-    /// Publishes the valid events of a batch, in order, and answers with a result for each.
+    /// Publishes the valid events of a batch in order and returns a result for each event.
     private func publishBatch(_ value: JSONValue, _ call: APICall) async throws -> Response {
         guard case .array(let items) = value else {
             throw Problem.unprocessable("", "expected an array of CloudEvents, found \(value.kind.name)")
@@ -87,7 +87,7 @@ struct EventRoutes: Sendable {
         return Response(["results": .array(results)])
     }
 
-    /// The event of a message, if its bearer may publish it.
+    /// The event to publish, if the bearer may publish it.
     ///
     /// - Parameter data: pointer to the data in the body.
     private func outgoing(
@@ -95,7 +95,7 @@ struct EventRoutes: Sendable {
     ) async throws -> EventOutlet.Outgoing {
         let (event, envelope) = (decoded.event, decoded.envelope)
         do {
-            guard Text.equal(event.app, call.app) else { throw Problem.unprocessable("/app", "must equal the path's") }
+            guard Text.equal(event.app, call.app) else { throw Problem.unprocessable("/app", "must equal the app in the path") }
             try await rules.check(event, call)
         } catch let problem as Problem {
             throw problem.moved(below: data)

@@ -4,7 +4,7 @@ import WidgetModel
 import WidgetRepresentation
 import WidgetStore
 
-/// Routes of the app's kinds and of what a gallery shows.
+/// Routes of the app's kinds and their gallery.
 struct KindRoutes: Sendable {
     let parts: APIParts
 
@@ -30,19 +30,10 @@ struct KindRoutes: Sendable {
     }
 
     private func get(_ call: APICall) async throws -> Response {
-        Response(json(try await kind(call), try await moves(call), call))
+        Response(json(try await parts.kind(of: call), try await moves(call), call))
     }
 
-    private func kind(_ call: APICall) async throws -> RegisteredKind {
-        let name = try call.path("kind")
-        let kinds = try await parts.store.query(.listKinds(app: call.app))
-        guard let kind = kinds.first(where: { Text.equal($0.definition.name, name) }), !kind.isRetired else {
-            throw Problem.notFound
-        }
-        return kind
-    }
-
-    /// Whether the bearer sees the whole definition; others see what a gallery shows.
+    /// Whether the bearer sees the whole definition; others see the gallery's part.
     private func seesAll(_ call: APICall) -> Bool {
         call.user == nil && (call.principal.has(.kindsWrite) || call.principal.has(.operate))
     }
@@ -83,7 +74,7 @@ struct KindRoutes: Sendable {
         return Response(change.json, change.action == .add && !isDryRun ? .created : .ok)
     }
 
-    /// The definition, unless it has errors or names a provider that must not be called.
+    /// The definition, if it has no errors and its provider may be called.
     private func check(_ body: JSONObject, _ errors: [Problem.Item]) async throws(Problem) -> KindDefinition {
         switch KindDefinition.validate(.object(body)) {
         case .failure(let found):
@@ -129,15 +120,14 @@ struct KindRoutes: Sendable {
         return Response(json: placeholder.encoded)
     }
 
-    /// The content that a widget would show if it were placed: the current entry of an existing timeline, else the fallback
-    /// content.
+    /// Content that a new widget would show: the current entry of an existing timeline, else the fallback content.
     private func snapshot(_ call: APICall) async throws -> Response {
         let name = try call.path("kind")
         let family = try call.family()
         let environment = try WidgetEnvironment(call)
         let user = try call.widgetUser()
         let configuration = try call.configuration() ?? .empty
-        let kind = try await kind(call)
+        let kind = try await parts.kind(of: call)
         if user != nil || kind.definition.sharing == .shared {
             let placement = WidgetPlacement(
                 app: call.app, widget: "gallery", user: user ?? "", device: "gallery", kind: name, family: family,

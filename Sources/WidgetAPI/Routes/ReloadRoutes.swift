@@ -27,10 +27,8 @@ struct ReloadRoutes: Sendable {
         if type == .appChanged { body["state"] = reason }
         let event = try body.event(of: type)
         let asked = body["kinds"]?.arrayValue ?? []
-        var rules = EventRules(directory: parts.directory)
-        try await rules.check(event, call) { name in
+        return try await parts.publish(event, for: call) { name in
             "/kinds/\(asked.firstIndex(of: .string(name)) ?? 0)"
         }
-        return try await parts.publish(event, for: call)
     }
 }

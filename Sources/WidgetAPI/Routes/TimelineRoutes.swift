@@ -8,20 +8,20 @@ import WidgetStore
 
 /// The routes of the timelines that widgets show.
 ///
-/// A stale timeline is returned at once and marked as such. Readers that have the content already get 304
-/// (`If-None-Match`), and may wait for the next content (`wait`).
+/// A stale timeline is returned at once and marked as stale. Readers with the current content (`If-None-Match`) get
+/// 304, or wait for new content (`wait`).
 struct TimelineRoutes: Sendable {
     let parts: APIParts
 
     /// Longest wait, in seconds.
     static let longestWait = 60
-    /// Number of looks for a widget that does not exist yet, since its placement may still be in Kafka.
+    /// Number of reads for an unknown widget, since its placement may still be in Kafka.
     private static let looksForNew = 10
     private static let betweenLooks = Duration.milliseconds(200)
     /// Polling interval while the change feed is down.
     private static let lookAgain = Duration.seconds(2)
 
-    /// Most widgets of a request for many timelines.
+    /// Largest number of widgets in a request for many timelines.
     private static let mostWidgets = 50
 
     var all: [APIRoute] {
@@ -109,7 +109,7 @@ struct TimelineRoutes: Sendable {
                 try await Task.sleep(for: Self.betweenLooks)
                 continue
             }
-            // Read once more after the watch has begun, so that no change is missed.
+            // The loop reads again after the watch has begun, so that no change is missed.
             let hadWatch = watch != nil
             if let watch {
                 watch.set([.timeline(id)])
@@ -133,7 +133,7 @@ struct TimelineRoutes: Sendable {
         }
     }
 
-    /// Waits until there is a reason to read again. Throws if the token is not valid any more.
+    /// Waits until a change or the deadline. Throws if the token is no longer valid.
     private func wait(
         _ watch: TimelineChanges.Watch, until deadline: ContinuousClock.Instant, _ call: APICall
     ) async throws(Problem) -> TimelineChanges.Watch.Outcome {
@@ -178,7 +178,7 @@ struct TimelineRoutes: Sendable {
 /// Tags are weak, since age and staleness change while the content does not.
 struct EntityTags: Sendable {
     private let tags: [Substring]
-    /// Whether the reader has the content, whatever it is.
+    /// Whether the reader has any content (`*`).
     let isAny: Bool
 
     init(_ fields: [String]) {

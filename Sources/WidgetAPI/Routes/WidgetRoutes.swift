@@ -54,10 +54,7 @@ struct WidgetRoutes: Sendable {
         if let user = call.user, body["user"] == nil { body["user"] = .string(user) }
         body.bind("app", to: call.app)
         body.bind("widget", to: id)
-        let event = try body.event(of: .widgetPlaced)
-        var rules = EventRules(directory: parts.directory)
-        try await rules.check(event, call)
-        return try await parts.publish(event, for: call)
+        return try await parts.publish(try body.event(of: .widgetPlaced), for: call)
     }
 
     private func remove(_ call: APICall) async throws -> Response {

@@ -5,7 +5,7 @@ import Logging
 import NIOCore
 import WidgetModel
 
-/// An authorised request: its bearer may use the route, and the app in its path is the bearer's.
+/// An authorised request: the bearer may use the route, and owns the app in the path.
 struct APICall: Sendable {
     /// Largest body of a request, in bytes.
     static let maximumBodyBytes = 262_144
@@ -18,9 +18,9 @@ struct APICall: Sendable {
     let parameters: Parameters
     /// Limit for the arrival of the body.
     let receiveTime: Duration
-    /// Has a client that waits for 100 Continue send the body.
+    /// Sends 100 Continue to a client that waits for it.
     let wantBody: @Sendable () -> Void
-    /// Throws once the token is not valid any more.
+    /// Throws if the token is no longer valid.
     let recheck: @Sendable () async throws(TokenRefusal) -> Void
     let query: [(name: String, value: String)]
 
@@ -29,7 +29,7 @@ struct APICall: Sendable {
     /// The user that the bearer is limited to; nil for the whole app.
     var user: String? { principal.user }
 
-    /// Checks that the token has not expired and that its key is still in force. Long requests call it repeatedly.
+    /// Checks that the token has not expired and that its key is still current. Long requests call it repeatedly.
     func checkToken() async throws(Problem) {
         do throws(TokenRefusal) {
             try await recheck()
@@ -38,7 +38,7 @@ struct APICall: Sendable {
         }
     }
 
-    /// Counts the call as this many requests.
+    /// Counts the call as several requests.
     func counts(as requests: Int) throws(Problem) {
         try quotas.take(.requests, requests - 1, least: 0, for: principal)
     }

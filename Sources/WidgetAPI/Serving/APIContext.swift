@@ -14,7 +14,7 @@ struct APIContext: RequestContext {
         channel = source.channel
     }
 
-    /// Has a client that waits for 100 Continue send the body.
+    /// Sends 100 Continue to a client that waits for it.
     func wantBody() {
         channel.triggerUserOutboundEvent(HTTPRules.BodyWanted(), promise: nil)
     }
@@ -23,8 +23,8 @@ struct APIContext: RequestContext {
     var peer: Peer? { channel.remoteAddress.flatMap(Peer.init) }
 }
 
-/// Gives every request an id, which is in the answer and in its log messages: the caller's `X-Request-Id` if it is valid,
-/// else a new one.
+/// Gives every request an id for its response and log messages: the caller's `X-Request-Id` if it is valid, else a new
+/// one.
 struct RequestIDMiddleware: RouterMiddleware {
     func handle(
         _ request: Request, context: APIContext, next: @concurrent (Request, APIContext) async throws -> Response

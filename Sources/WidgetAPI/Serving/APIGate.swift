@@ -4,12 +4,13 @@ import Hummingbird
 import Logging
 import WidgetModel
 
-/// Authentication, rate limits and authorisation in front of every route. Attempted changes are written to the audit log.
+/// Authentication, rate limits and authorisation in front of every route. Attempted changes are written to the audit
+/// log.
 struct APIGate: Sendable {
     let verifier: TokenVerifier
     let quotas: Quotas
-    /// Limit on refused tokens; nil for none.
-    let failures: FailureLimiter?
+    /// Limit on refused tokens by address; nil for none.
+    let failures: RateLimiter<Peer>?
     /// Limit for the arrival of a request's body.
     let receiveTime: Duration
     let logger: Logger
@@ -40,14 +41,14 @@ struct APIGate: Sendable {
         return response
     }
 
-    /// Verifies the token. While too many tokens from the address were refused, only remembered tokens are accepted.
+    /// Verifies the token. After too many refused tokens from the address, only remembered tokens are accepted.
     private func authenticate(_ header: String?, _ context: APIContext) async throws(Problem) -> Principal {
         do throws(TokenRefusal) {
             if let known = try verifier.known(authorization: header) { return known }
         } catch {
             throw refused(error, context)
         }
-        if let failures, let peer = context.peer, let wait = failures.wait(peer) { throw .tooManyFailures(wait) }
+        if let failures, let peer = context.peer, let wait = failures.state(peer).wait { throw .tooManyFailures(wait) }
         do throws(TokenRefusal) {
             return try await verifier.principal(authorization: header)
         } catch {
@@ -55,15 +56,13 @@ struct APIGate: Sendable {
         }
     }
 
-    /// The answer to a refused token, which counts as a failure unless it was missing.
+    /// The response to a refused token. A missing token is not counted as a failure.
     private func refused(_ refusal: TokenRefusal, _ context: APIContext) -> Problem {
         guard refusal != .missing, let failures, let peer = context.peer else { return .unauthorized(refusal) }
-        if let wait = failures.wait(peer) { return .tooManyFailures(wait) }
-        failures.failed(peer)
-        return .unauthorized(refusal)
+        return failures.take(peer).map { .tooManyFailures($0) } ?? .unauthorized(refusal)
     }
 
-    /// Checks app, scope and user. Another tenant's app is not found, whatever the token permits.
+    /// Checks app, scope and user. Another tenant's app is not found.
     private func check(_ principal: Principal, _ route: APIRoute, _ parameters: Parameters) throws(Problem) {
         guard let app = parameters.get("app")?.removingPercentEncoding, Text.equal(app, principal.app)
         else { throw .notFound }

@@ -1,14 +1,14 @@
 import HTTPTypes
 import Hummingbird
 
-/// Permission that a route requires, besides a valid token of the path's app.
+/// Permission that a route requires in addition to a valid token for the app.
 struct APIAccess: Hashable, Sendable {
     /// Required scope.
     let scope: TokenScope
     /// Whether the route serves a whole app and therefore rejects tokens of a single user.
     let isAppWide: Bool
 
-    /// Also for device tokens; the route limits them to their user.
+    /// Access for device tokens too, which the route limits to their user.
     static func own(_ scope: TokenScope) -> APIAccess { APIAccess(scope: scope, isAppWide: false) }
 
     static func app(_ scope: TokenScope) -> APIAccess { APIAccess(scope: scope, isAppWide: true) }

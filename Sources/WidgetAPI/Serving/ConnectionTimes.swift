@@ -7,18 +7,14 @@ import NIOHTTPTypes
 
 /// Time limits of connections.
 package struct ConnectionTimes: Hashable, Sendable {
-    /// Limit between requests, and for the whole head of a request, since the server's idle limit ignores the bytes of an
-    /// incomplete head.
-    package var idle: Duration
+    /// Limit between requests, and for the whole head of a request.
+    package var idle = Duration.seconds(75)
     /// Limit for the whole body of a request, however steadily it arrives.
-    package var receive: Duration
+    package var receive = Duration.seconds(30)
 
-    package init(idle: Duration = .seconds(75), receive: Duration = .seconds(30)) {
-        self.idle = idle
-        self.receive = receive
-    }
+    package init() {}
 
-    /// Time after which the connection is closed even if nobody reads the body: a while after the answer 408.
+    /// Time after which a connection with an unread body is closed, later than the response 408.
     var close: Duration { receive + min(receive, .seconds(5)) }
 
     /// An HTTP/1.1 server with these limits.
@@ -54,8 +50,8 @@ extension Application where Responder == RouterResponder<APIContext> {
 
 /// Closes a connection whose request has not arrived in time.
 ///
-/// The routes answer a slow body with 408. The deadline is for bodies that nobody reads, such as those of refused requests.
-/// Only a request that is incomplete after a read gets a timer.
+/// Routes answer a slow body with 408. The deadline is for unread bodies, such as those of refused requests. Only a
+/// request that is incomplete after a read gets a timer.
 final class ReceiveDeadline: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart

@@ -5,11 +5,11 @@ import NIOHTTPTypes
 import NIOHTTPTypesHTTP1
 import WidgetModel
 
-/// Holds a connection to the rules of HTTP/1.1 (RFC 9110 and 9112) that the codec leaves to applications.
+/// Rules of HTTP/1.1 (RFC 9110 and 9112) that the codec leaves to applications.
 ///
 /// - A response to `HEAD` has the head of the response to `GET`, and never a body.
-/// - A request without exactly one `Host` is refused, and so is one that cannot be parsed or has a transfer coding other than
-///   `chunked`, with a problem document.
+/// - A request without exactly one `Host` is refused, and so is one that cannot be parsed or has a transfer coding
+///   other than `chunked`, with a problem document.
 /// - `100 Continue` is sent once a route reads the body, so that refused requests need not send one.
 /// - The connection closes after a request of HTTP/1.0, or with `Connection: close` among other options.
 final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
@@ -24,7 +24,7 @@ final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
     /// A request that is not answered completely.
     private struct Exchange {
         let isHead: Bool
-        /// True for a request of HTTP/1.0, whose connection closes after the response.
+        /// Whether the request is of HTTP/1.0, so that the connection closes after the response.
         let isOld: Bool
         /// Whether the connection ends with the response.
         var isLast: Bool
@@ -63,7 +63,7 @@ final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
     private func begin(_ head: HTTPRequestHead) -> HTTPRequestHead {
         var head = head
         let isOld = head.version != .http1_1
-        // The parser reads nothing behind a request that asks for an upgrade.
+        // The parser reads nothing after a request for an upgrade.
         let isLast = isOld || !head.isKeepAlive || head.headers.contains(name: "upgrade")
         exchanges.append(
             Exchange(
@@ -73,7 +73,7 @@ final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
         isClosing = isLast
         // The server compares the whole field.
         if isLast { head.headers.replaceOrAdd(name: "connection", value: "close") }
-        // A compressed body without its length would be chunked, which HTTP/1.0 does not know.
+        // A compressed body would be chunked, which HTTP/1.0 does not support.
         if head.method == .HEAD || isOld { head.headers.remove(name: "accept-encoding") }
         return head
     }
@@ -88,7 +88,7 @@ final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
             return .badRequest("expected one Host header, found \(head.headers["host"].count)")
         }
         if head.method == .CONNECT { return .notImplemented("CONNECT") }
-        // The parser takes a body for chunked if the last coding is; a proxy in front may see another end of it.
+        // The parser accepts other codings before chunked; a proxy in front may find another end of the body.
         let codings = head.headers["transfer-encoding"]
         guard codings.isEmpty || head.version == .http1_1 && codings.map({ $0.lowercased() }) == ["chunked"] else {
             return .notImplemented("a transfer coding other than chunked in HTTP/1.1")
@@ -107,7 +107,7 @@ final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
                 changeLast { $0.isLast = true }
                 return context.fireErrorCaught(error)
             }
-            // Nothing behind the last request is read; its refusal may still wait for earlier responses.
+            // Nothing after the last request is read; its refusal may still wait for earlier responses.
             guard !isClosing else { return }
             refuse(Problem(error), context)
         case is ByteToMessageDecoderError where isClosing: break
@@ -158,7 +158,7 @@ final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
         }
         switch unwrapOutboundIn(data) {
         case .head(var head):
-            // A body may still follow that nobody reads.
+            // An unread body may still follow.
             if exchange.awaitsContinue { exchange.isLast = true }
             exchanges[exchanges.startIndex] = exchange
             if exchange.isLast { head.headers.replaceOrAdd(name: "connection", value: "close") }

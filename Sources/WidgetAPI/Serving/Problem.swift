@@ -7,7 +7,7 @@ import PostgresClient
 import WidgetEvents
 import WidgetModel
 
-/// An error response (RFC 9457). `type` is stable, for programs; `detail` is for people.
+/// An error response (RFC 9457). `type` is stable for programs; `detail` is for people.
 struct Problem: Error, HTTPResponseError {
     /// One error in the request.
     struct Item: Hashable, Sendable {
@@ -19,10 +19,10 @@ struct Problem: Error, HTTPResponseError {
     }
 
     var status: HTTPResponse.Status
-    /// Title, and as words with hyphens the last part of the type's URI.
+    /// Title, whose words are also the last part of the type's URI.
     var title: String
     var detail: String
-    /// All errors in the request, where they are known.
+    /// All known errors in the request.
     var errors: [Item]
     var headers: HTTPFields
 
@@ -74,7 +74,7 @@ extension Problem.Item {
 }
 
 extension Problem {
-    /// The answer for missing objects and for those of another tenant, which must not be told apart.
+    /// The response for missing objects and for those of another tenant, which must be the same.
     static let notFound = Problem(.notFound, "nothing found for this token")
 
     static func noRoute(_ path: String) -> Problem {
@@ -91,7 +91,7 @@ extension Problem {
         Problem(.notImplemented, "\(method) is not implemented")
     }
 
-    /// A path such as `/v1//apps` or `/health/live/`, which a proxy in front may read as another one.
+    /// A path such as `/v1//apps` or `/health/live/`, which a proxy in front may interpret differently.
     static func emptySegment(_ path: String) -> Problem {
         badRequest("the path \(Text.quoted(path)) has an empty segment")
     }
@@ -144,7 +144,7 @@ extension Problem {
     static let unsupportedEncoding = Problem(
         .unsupportedMediaType, "expected a body without Content-Encoding", headers: [.acceptEncoding: "identity"])
 
-    static let expectationFailed = Problem(.expectationFailed, "expected no expectation but 100-continue")
+    static let expectationFailed = Problem(.expectationFailed, "unsupported expectation; only 100-continue is supported")
 
     static func headerTooLarge(_ detail: String) -> Problem {
         Problem(.requestHeaderFieldsTooLarge, detail, title: "Header too large")
@@ -172,7 +172,7 @@ extension Problem {
             headers: [.retryAfter: "\(wait.seconds(roundedUp: 1))"])
     }
 
-    /// - Parameter wait: time until it is worth to try again.
+    /// - Parameter wait: time until the next attempt is useful.
     static func quotaExceeded(_ quota: Quotas.Name, _ wait: Duration) -> Problem {
         var problem = tooManyRequests(wait)
         guard quota != .requests else { return problem }
@@ -253,7 +253,7 @@ extension Problem {
 }
 
 extension Response {
-    /// A response with a document, for no cache to keep.
+    /// An uncached response with a document.
     init(_ document: JSONValue, _ status: HTTPResponse.Status = .ok, contentType: String = "application/json") {
         self.init(json: document.encoded, status, contentType: contentType)
     }

@@ -7,20 +7,16 @@ import WidgetStore
 
 /// Quotas of one app; nil for none.
 package struct AppQuotas: Hashable, Sendable {
-    /// Events, and reload requests among them, that may be published a minute.
+    /// Events per minute, and reload requests among them.
     package var events: Int?
     package var reloads: Int?
-    /// Dead letters that may wait while events are published.
+    /// Largest number of waiting dead letters with which events may be published.
     package var deadLetters: Int?
 
-    package init(events: Int? = nil, reloads: Int? = nil, deadLetters: Int? = nil) {
-        self.events = events
-        self.reloads = reloads
-        self.deadLetters = deadLetters
-    }
+    package init() {}
 }
 
-/// Quotas of bearers and of apps, which each process keeps for itself. Responses state them (`RateLimit-Policy`, `RateLimit`).
+/// Quotas of bearers and apps within this process. Responses state them (`RateLimit-Policy`, `RateLimit`).
 final class Quotas: Sendable {
     enum Name: String, CaseIterable, Sendable {
         /// Requests of one token.
@@ -29,23 +25,23 @@ final class Quotas: Sendable {
         case events, reloads
         /// Open polls and streams of an app.
         case connections
-        /// Dead letters of an app that wait, but for those that another party wrote under its name. An app with more publishes
-        /// nothing.
+        /// Waiting dead letters of an app, except for those that another party wrote under its name. An app beyond the
+        /// quota cannot publish.
         case deadLetters = "dead-letters"
     }
 
     /// Time for which a count of dead letters is used.
     private static let countAge = Duration.seconds(10)
 
-    private let limiters: [(name: Name, limiter: RateLimiter)]
+    private let limiters: [(name: Name, limiter: RateLimiter<ContentHash>)]
     private let changes: TimelineChanges
     private let pool: PostgresPool
     private let deadLetters: Int?
-    private let counts = Mutex<[String: (count: Int, at: ContinuousClock.Instant)]>([:])
+    private let counts = Mutex(RecentlyUsed<String, (count: Int, at: ContinuousClock.Instant)>(limit: 10_000))
     private let refusals: [Name: Counter]
     private let policy: String
 
-    init(requests: RateLimiter?, _ quotas: AppQuotas, changes: TimelineChanges, pool: PostgresPool) {
+    init(requests: RateLimiter<ContentHash>?, _ quotas: AppQuotas, changes: TimelineChanges, pool: PostgresPool) {
         var limiters = requests.map { [(name: Name.requests, limiter: $0)] } ?? []
         for (name, limit) in [(Name.events, quotas.events), (.reloads, quotas.reloads)] {
             guard let limit else { continue }
@@ -73,7 +69,7 @@ final class Quotas: Sendable {
 
     /// Takes from a quota by rate.
     ///
-    /// - Parameter least: what must be left of it.
+    /// - Parameter least: number that the quota must have left.
     func take(_ name: Name, _ count: Int = 1, least: Int = 1, for principal: Principal) throws(Problem) {
         guard count > 0, let limiter = limiters.first(where: { $0.name == name })?.limiter,
             let wait = limiter.take(Self.subject(name, principal), count, least: least)
@@ -81,7 +77,7 @@ final class Quotas: Sendable {
         throw refusal(name, wait)
     }
 
-    /// Takes events, and the reloads among them, from their quotas: both or none.
+    /// Takes events, and the reloads among them, from both quotas or from none.
     func takeEvents(_ events: Int, reloads: Int, for principal: Principal) throws(Problem) {
         try take(.events, events, for: principal)
         do throws(Problem) {
@@ -99,14 +95,12 @@ final class Quotas: Sendable {
         return .quotaExceeded(name, wait)
     }
 
-    /// Checks that the app has no more waiting dead letters than its quota allows. While one request counts them anew, others use
-    /// the old count.
+    /// Checks the app's quota of dead letters. While one request counts them again, others use the old count.
     func checkDeadLetters(of app: String) async throws {
         guard let deadLetters else { return }
         var (count, isOld) = counts.withLock { counts in
             let known = counts[app]
             if let known, known.at.duration(to: .now) < Self.countAge { return (known.count, false) }
-            if counts.count >= 10_000 { counts = [:] }
             counts[app] = (known?.count ?? 0, .now)
             return (known?.count ?? 0, true)
         }
@@ -119,14 +113,14 @@ final class Quotas: Sendable {
         if count > deadLetters { throw refusal(.deadLetters, Self.countAge) }
     }
 
-    /// The headers that state all quotas, and what is left of them.
+    /// The headers with all quotas and their rests.
     func headers(for principal: Principal) -> HTTPFields {
         var states = limiters.map { name, limiter in
-            let (remaining, reset) = limiter.state(Self.subject(name, principal))
+            let (remaining, _, reset) = limiter.state(Self.subject(name, principal))
             return #""\#(name.rawValue)";r=\#(remaining);t=\#(reset.seconds(roundedUp: 0))"#
         }
         states.append(#""connections";r=\#(max(0, changes.placesOfApp - changes.places(of: principal.app)))"#)
-        if let deadLetters, let known = counts.withLock({ $0[principal.app] }) {
+        if let deadLetters, let known = counts.withLock({ $0.peek(principal.app) }) {
             states.append(#""dead-letters";r=\#(max(0, deadLetters - known.count))"#)
         }
         return [.rateLimitPolicy: policy, .rateLimit: states.joined(separator: ", ")]

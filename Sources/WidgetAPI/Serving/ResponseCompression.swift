@@ -5,8 +5,8 @@ import NIOHTTPCompression
 import NIOHTTPTypes
 import NIOHTTPTypesHTTP1
 
-/// Compresses responses of a known length from ``leastLength`` bytes on for clients that accept it. Streams have no known
-/// length, so they are sent as they are.
+/// Compresses responses of a known length from ``leastLength`` bytes on for clients that accept it. Streams have no
+/// known length, so they are sent as they are.
 final class ResponseCompression: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
 
@@ -17,13 +17,13 @@ final class ResponseCompression: ChannelInboundHandler, RemovableChannelHandler 
         guard isSupported, let length = head.headers.first(name: "content-length").flatMap({ Int($0) }),
             length >= leastLength
         else { return .doNotCompress }
-        // The compressor keeps it otherwise if the head is flushed before the body.
+        // The compressor would keep it if the head is flushed before the body.
         head.headers.remove(name: "content-length")
         return .compressIfPossible
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
-        // The compressor handles the parts that the codec translates, so it goes on the network's side of it.
+        // The compressor handles NIOHTTP1's parts, so it is on the network's side of the codec.
         let pipeline = context.pipeline.syncOperations
         do {
             let codec = try pipeline.handler(type: HTTP1ToHTTPServerCodec.self)

@@ -5,9 +5,9 @@ import WidgetStore
 
 /// Wakes requests that wait for timelines to change. The process has one, fed by one reader of the timelines topic.
 ///
-/// A wake-up is a hint to read the database; hints before the next read are merged. If many waiters wake at once (for a
-/// timeline that everybody shows, or after a gap in the topic), all but the first wait for a random time, so that they do not
-/// query the database at the same moment.
+/// A wake-up is a hint to read the database; hints before the next read are merged. If many waiters wake at once, as
+/// for a widely shared timeline or after a gap in the topic, all but the first are delayed randomly, so that their
+/// queries are spread.
 package final class TimelineChanges: Sendable {
     /// Subject of a wait.
     enum Key: Hashable, Sendable {
@@ -18,13 +18,13 @@ package final class TimelineChanges: Sendable {
         case event(EventName)
     }
 
-    /// Limits on waiters by sort.
+    /// Limits on waiters by mode.
     package struct Limits: Hashable, Sendable {
         /// Requests that wait for a timeline.
         package var polls: Int
         /// Open streams.
         package var streams: Int
-        /// Both, of one app; nil for half of the places of each sort.
+        /// Both, for one app; nil for half of each limit.
         package var ofApp: Int?
 
         package init(polls: Int = 10_000, streams: Int = 2_000, ofApp: Int? = nil) {
@@ -34,32 +34,32 @@ package final class TimelineChanges: Sendable {
         }
     }
 
-    /// Reason for which a request must not wait.
+    /// Reason to refuse a wait.
     enum Refusal: Error {
-        /// The process has no place, or stops.
+        /// The process is at its limit, or stops.
         case full
-        /// The app or the user has used its quota of places.
+        /// The app or the user is at its quota.
         case quota
     }
 
-    enum Sort: String, Hashable, Sendable, CaseIterable { case poll, stream }
+    enum Mode: String, Hashable, Sendable, CaseIterable { case poll, stream }
 
-    /// Party that a wait counts for: an app's backend or one user's device.
+    /// Owner of a wait: an app's backend or a user's device.
     struct Holder: Hashable, Sendable {
         let app: String
         var user: String?
     }
 
-    /// Waits of each sort that one user may have.
+    /// Largest number of waits of each type for one user.
     static let placesOfUser = 32
 
     fileprivate struct Place: Hashable {
-        let sort: Sort
+        let mode: Mode
         let holder: Holder
     }
 
     fileprivate struct Waiter {
-        let sort: Sort
+        let mode: Mode
         let holder: Holder
         var keys: Set<Key> = []
         /// Whether there was a hint since the last wait.
@@ -78,7 +78,7 @@ package final class TimelineChanges: Sendable {
     fileprivate struct State {
         var waiters: [UInt64: Waiter] = [:]
         var byKey: [Key: Set<UInt64>] = [:]
-        var counts: [Sort: Int] = [:]
+        var counts: [Mode: Int] = [:]
         /// Waits by app and by user.
         var held: [Place: Int] = [:]
         var userKeys = 0
@@ -88,14 +88,14 @@ package final class TimelineChanges: Sendable {
         var isLive = false
     }
 
-    /// Waiters that are woken at once; of more, that many per second are woken, none later than ``longestDelay``.
+    /// Waiters that are woken without delay; others are woken at this rate, with at most this delay.
     private static let wokenAtOnce = 64
     private static let wokenInSecond = 1_000
     private static let longestDelay = Duration.seconds(5)
 
     private let limits: Limits
     private let state = Mutex(State())
-    private let waiting: [Sort: Meter]
+    private let waiting: [Mode: Meter]
     /// Signalled when a request begins to wait for an outcome.
     let eventsAwaited = WorkSignal()
 
@@ -107,44 +107,43 @@ package final class TimelineChanges: Sendable {
         self.limits = limits
         self.patience = patience
         waiting = Dictionary(
-            uniqueKeysWithValues: Sort.allCases.map { sort in
+            uniqueKeysWithValues: Mode.allCases.map { mode in
                 (
-                    sort,
+                    mode,
                     Meter(
-                        label: MetricCatalogue.apiWaiting.name, dimensions: [("sort", sort.rawValue)],
+                        label: MetricCatalogue.apiWaiting.name, dimensions: [("sort", mode.rawValue)],
                         factory: metrics ?? MetricsSystem.factory)
                 )
             })
         for meter in waiting.values { meter.set(0) }
     }
 
-    /// Places that one app may have.
+    /// Largest number of waits of one app.
     var placesOfApp: Int { limits.ofApp ?? (half(of: limits.polls) + half(of: limits.streams)) }
 
-    /// Places that an app has.
+    /// Number of an app's waits.
     func places(of app: String) -> Int { state.withLock { $0.places(of: app) } }
 
     private func half(of limit: Int) -> Int { max(1, limit / 2) }
 
-    /// Registers a waiter. One app may take ``placesOfApp``, and half of the places of a sort, and one user ``placesOfUser``, so
-    /// that others find room.
-    func watch(_ sort: Sort, _ keys: Set<Key>, for holder: Holder) throws(Refusal) -> Watch {
+    /// Registers a waiter. An app is limited to ``placesOfApp`` and to half of each limit, a user to ``placesOfUser``.
+    func watch(_ mode: Mode, _ keys: Set<Key>, for holder: Holder) throws(Refusal) -> Watch {
         let id = try state.withLock { state throws(Refusal) in
-            let limit = sort == .poll ? limits.polls : limits.streams
-            guard !state.isClosed, state.counts[sort, default: 0] < limit else { throw .full }
-            guard state.held[Place(sort: sort, holder: Holder(app: holder.app)), default: 0] < half(of: limit),
+            let limit = mode == .poll ? limits.polls : limits.streams
+            guard !state.isClosed, state.counts[mode, default: 0] < limit else { throw .full }
+            guard state.held[Place(mode: mode, holder: Holder(app: holder.app)), default: 0] < half(of: limit),
                 state.places(of: holder.app) < placesOfApp,
                 holder.user == nil
-                    || state.held[Place(sort: sort, holder: holder), default: 0] < Self.placesOfUser
+                    || state.held[Place(mode: mode, holder: holder), default: 0] < Self.placesOfUser
             else { throw .quota }
             state.next += 1
-            state.counts[sort, default: 0] += 1
-            state.hold(sort, holder, 1)
-            state.waiters[state.next] = Waiter(sort: sort, holder: holder)
+            state.counts[mode, default: 0] += 1
+            state.hold(mode, holder, 1)
+            state.waiters[state.next] = Waiter(mode: mode, holder: holder)
             state.setKeys(keys, of: state.next)
             return state.next
         }
-        waiting[sort]?.increment(by: 1.0)
+        waiting[mode]?.increment(by: 1.0)
         if state.withLock({ $0.eventKeys > 0 }) { eventsAwaited.signal(.timelines) }
         return Watch(changes: self, id: id)
     }
@@ -154,7 +153,7 @@ package final class TimelineChanges: Sendable {
         state.withLock { ($0.counts[.poll, default: 0], $0.counts[.stream, default: 0]) }
     }
 
-    /// Whether any client waits for all timelines of a user, which requires reading the owner of each changed timeline.
+    /// Whether any client waits for all timelines of a user, so that the owner of each changed timeline must be read.
     var wantsUsers: Bool { state.withLock { $0.userKeys > 0 } }
 
     /// Events whose outcome requests wait for.
@@ -197,7 +196,7 @@ package final class TimelineChanges: Sendable {
         }
     }
 
-    /// Time over which the wake-ups of so many waiters are spread.
+    /// Time over which the wake-ups of a number of waiters are spread.
     static func window(for count: Int) -> Duration {
         guard count > wokenAtOnce else { return .zero }
         return min(longestDelay, .seconds(1) * count / wokenInSecond)
@@ -235,14 +234,14 @@ package final class TimelineChanges: Sendable {
     }
 
     fileprivate func end(_ id: UInt64) {
-        let sort: Sort? = state.withLock { state in
+        let mode: Mode? = state.withLock { state in
             state.setKeys([], of: id)
             guard let waiter = state.waiters.removeValue(forKey: id) else { return nil }
-            state.counts[waiter.sort, default: 0] -= 1
-            state.hold(waiter.sort, waiter.holder, -1)
-            return waiter.sort
+            state.counts[waiter.mode, default: 0] -= 1
+            state.hold(waiter.mode, waiter.holder, -1)
+            return waiter.mode
         }
-        if let sort { waiting[sort]?.decrement(by: 1.0) }
+        if let mode { waiting[mode]?.decrement(by: 1.0) }
     }
 
     /// Registration of a waiter, which ends with the object.
@@ -270,7 +269,7 @@ package final class TimelineChanges: Sendable {
             case ended
         }
 
-        /// Waits for the next hint, counting one that came since the last call. For one task at a time.
+        /// Waits for the next hint, or returns at once if one came since the last call. For one task at a time.
         func wait(atMost time: Duration) async -> Outcome {
             await withTaskGroup(of: Outcome.self) { group in
                 group.addTask { [changes, id] in
@@ -288,7 +287,7 @@ package final class TimelineChanges: Sendable {
                 }
                 let first = await group.next() ?? .ended
                 group.cancelAll()
-                // A hint that came at the last moment or is being delayed is not lost.
+                // A hint at the last moment, or a delayed one, counts.
                 if first == .timedOut, await group.next() == .changed { return .changed }
                 return first
             }
@@ -299,15 +298,15 @@ package final class TimelineChanges: Sendable {
 extension TimelineChanges.State {
     /// Number of an app's waits.
     fileprivate func places(of app: String) -> Int {
-        TimelineChanges.Sort.allCases.reduce(0) {
-            $0 + held[TimelineChanges.Place(sort: $1, holder: TimelineChanges.Holder(app: app)), default: 0]
+        TimelineChanges.Mode.allCases.reduce(0) {
+            $0 + held[TimelineChanges.Place(mode: $1, holder: TimelineChanges.Holder(app: app)), default: 0]
         }
     }
 
     /// Changes the number of waits of an app and its user.
-    fileprivate mutating func hold(_ sort: TimelineChanges.Sort, _ holder: TimelineChanges.Holder, _ change: Int) {
-        var places = [TimelineChanges.Place(sort: sort, holder: TimelineChanges.Holder(app: holder.app))]
-        if holder.user != nil { places.append(TimelineChanges.Place(sort: sort, holder: holder)) }
+    fileprivate mutating func hold(_ mode: TimelineChanges.Mode, _ holder: TimelineChanges.Holder, _ change: Int) {
+        var places = [TimelineChanges.Place(mode: mode, holder: TimelineChanges.Holder(app: holder.app))]
+        if holder.user != nil { places.append(TimelineChanges.Place(mode: mode, holder: holder)) }
         for place in places {
             let count = held[place, default: 0] + change
             held[place] = count > 0 ? count : nil

@@ -3,12 +3,12 @@ package import Logging
 import ServiceLifecycle
 import WidgetModel
 
-/// Reads the topics of timelines and of stacks' schedules from their end on and wakes the requests that wait for a change.
+/// Reads the topics of timelines and schedules from their end and wakes waiting requests.
 ///
-/// Timelines that nobody waits for cost only a read of the message's key.
+/// Messages of timelines without waiters cost only a read of the key.
 package struct TimelineTail: Service, CustomStringConvertible {
     package let description = "timeline tail"
-    /// Intervals of looks at the topic's partitions, and of looks whether the brokers are back.
+    /// Intervals of checks for new partitions, and of checks for reachable brokers.
     private static let describeInterval = Duration.seconds(30)
     private static let recheckInterval = Duration.seconds(2)
 
@@ -51,7 +51,7 @@ package struct TimelineTail: Service, CustomStringConvertible {
         let places = try await consumer.assignAll(of: topics, others: .latest)
         succeeded()
         changes.set(isLive: true)
-        // Messages before the first one that is read here are not seen.
+        // Changes before the first read message may have been missed.
         changes.changedUnknown()
         try await withThrowingTaskGroup { group in
             defer { group.cancelAll() }
@@ -72,8 +72,8 @@ package struct TimelineTail: Service, CustomStringConvertible {
         await consumer.shutdown()
     }
 
-    /// Reads partitions that are added to the topic, from their beginning, and finds out when brokers that were lost are back.
-    /// Returns when cancelled.
+    /// Reads added partitions from their beginning, and detects reachable brokers after a loss of connection. Returns
+    /// when cancelled.
     private func watchTopic(besides places: [TopicPartition], _ consumer: KafkaConsumer) async throws {
         var known = Set(places)
         var described = ContinuousClock.now
@@ -103,7 +103,7 @@ package struct TimelineTail: Service, CustomStringConvertible {
         changes.changed(keys)
     }
 
-    /// The owner of a message's timeline; nil for a shared one.
+    /// Owner of the timeline in a message; nil for a shared one.
     static func owner(in bytes: [UInt8], _ value: Range<Int>) -> (app: String, user: String)? {
         var reader = JSONReader(bytes, in: value)
         var app: String?

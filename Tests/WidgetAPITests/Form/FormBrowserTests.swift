@@ -10,7 +10,7 @@ import WidgetStore
 @testable import WidgetAPI
 
 /// `widget-rules.md` D: the form of a configuration, used in a browser by keyboard and mouse.
-@Suite("The form as a page in Chromium", .tags(.api), .timeLimit(.patience))
+@Suite("The form in Chromium", .tags(.api), .timeLimit(.patience))
 struct FormBrowserTests {
     static let chromium = ["/usr/bin/chromium", "/usr/bin/google-chrome"].first {
         FileManager.default.isExecutableFile(atPath: $0)
