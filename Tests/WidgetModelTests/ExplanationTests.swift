@@ -136,7 +136,7 @@ struct ExplanationTests {
             $0.lease = ReloadFacts.Lease(token: 7, endsAt: now + .seconds(20))
             $0.timeline.requested = 5
         },
-        Case("its worker is gone", .leaseEnded, .inFlight, ["did not come back"]) {
+        Case("its worker is gone", .leaseEnded, .inFlight, ["another one takes it"]) {
             $0.lease = ReloadFacts.Lease(token: 7, endsAt: now - .seconds(1))
         },
         Case(
@@ -158,7 +158,7 @@ struct ExplanationTests {
         Case("collected", .orphaned, nil, ["no widget shows it"]) { $0.timeline.isOrphaned = true },
     ]
 
-    @Test("what comes next is told in words, with its rule", arguments: states)
+    @Test("The next step is explained with its rule", arguments: states)
     func next(_ state: Case) {
         let explanation = Explanation(Self.facts(state.change), rules: state.rules)
         #expect(explanation.status == state.status)
@@ -168,7 +168,7 @@ struct ExplanationTests {
     }
 
     /// The words agree with what the workers' plan would do with a due timeline.
-    @Test("a due timeline is explained as it is planned", arguments: states)
+    @Test("The explanation of a due timeline matches its plan", arguments: states)
     func plan(_ state: Case) {
         let explanation = Explanation(Self.facts(state.change), rules: state.rules)
         guard explanation.status == .due else { return }
@@ -185,11 +185,11 @@ struct ExplanationTests {
         "every decision says its rule",
         arguments: [
             (Decision.reloaded, ReloadRule.token, "reloaded at 2026-06-22T09:59:48Z (12 s ago): a token"),
-            (.reloaded, .free, "a free reason takes no budget"), (.unchanged, .paced, "spared a write and a message"),
-            (.failed, .providerTimeout, "the provider did not answer in time; what was shown before stays"),
+            (.reloaded, .free, "a free reason takes no budget"), (.unchanged, .paced, "neither written nor published"),
+            (.failed, .providerTimeout, "the provider did not answer in time; the content before it stays"),
             (.deferred, .budget, "deferred at"), (.deferred, .spacing, "spacing"), (.released, .stopped, "given back"),
             (.slept, .dormant, "put to sleep"),
-            (.merged, .coalescing, "merged"), (.refused, .invalidEvent, "none that can be applied"),
+            (.merged, .coalescing, "merged"), (.refused, .invalidEvent, "the event cannot be applied"),
         ])
     func decisions(decision: Decision, rule: ReloadRule, text: String) {
         let explanation = Self.explain {
@@ -201,7 +201,7 @@ struct ExplanationTests {
         #expect(explanation.last.text.contains(text), "\(explanation.last)")
     }
 
-    @Test("a decision that was stored without a rule has the one that it always has")
+    @Test("A decision that was stored without a rule has its usual rule")
     func usualRules() {
         let usual: [(Decision, ReloadRule?)] = [
             (.unchanged, .gate), (.slept, .dormant), (.released, .stopped),
@@ -210,14 +210,14 @@ struct ExplanationTests {
         for (decision, rule) in usual { #expect(Self.explain { $0.decision = decision }.last.rule == rule) }
     }
 
-    @Test("names are unique, and every rule has a meaning")
+    @Test("Names are unique, and every rule has an explanation")
     func names() {
         #expect(Set(Decision.allCases.map(\.name)).count == Decision.allCases.count)
         #expect(Set(ReloadRule.allCases.map(\.name)).count == ReloadRule.allCases.count)
         #expect(Set(ReloadRule.allCases.map(\.meaning)).count == ReloadRule.allCases.count)
     }
 
-    @Test("many requests are one reload")
+    @Test("Many requests are one reload")
     func merged() {
         let explanation = Self.explain {
             $0.timeline.requested = 7
@@ -229,7 +229,7 @@ struct ExplanationTests {
         #expect(Self.explain { $0.timeline.requested = 5 }.notes.isEmpty)
     }
 
-    @Test("reloads of everyone: pending, and cancelled")
+    @Test("Pending and cancelled reloads of everyone are explained")
     func everyone() {
         let waiting = Self.explain {
             $0.kind = KindGenerations(current: 5)
@@ -253,7 +253,7 @@ struct ExplanationTests {
         #expect(!since.facts.isEveryoneCancelled, "one came after the cancelling")
     }
 
-    @Test("what a timeline is wanted for is what the plan takes it for")
+    @Test("The explained purpose of the next fetch is that of the plan")
     func need() {
         #expect(Self.explain { $0.renderedAt = nil }.facts.need == .first)
         #expect(Self.explain().facts.need == .policy)
@@ -271,7 +271,7 @@ struct ExplanationTests {
         #expect(Self.explain { $0.kind = KindGenerations(current: 1, free: 1) }.facts.need == .free)
     }
 
-    @Test("the budget: what is left, and when there is more")
+    @Test("The budget has the tokens left and the time of the next one")
     func budget() {
         let full = Self.explain().budget
         #expect(full.reloadsADay == 50 && full.left == 21 && full.nextTokenAt == nil && !full.isLifted)
@@ -287,7 +287,7 @@ struct ExplanationTests {
         #expect(Self.explain(rules: Self.rules(developerMode: true)).budget.isLifted)
     }
 
-    @Test("the next token is the first moment with more of them")
+    @Test("The next token's time is the first with more tokens")
     func nextToken() {
         for (spent, budget) in [(1, 8), (3, 8), (9, 8), (30, 50), (60, 50), (4, 1), (5, 2)] {
             let ledger = Self.spent(spent, of: budget)
@@ -306,7 +306,7 @@ struct ExplanationTests {
         }
     }
 
-    @Test("dormancy: not before the time is over, and not for what was asked for")
+    @Test("A timeline is dormant only after the kind's time, and not for pending requests")
     func dormant() {
         let old = Self.now - .seconds(15 * 86_400)
         #expect(Self.explain { $0.views.lastActive = old }.isDormant)
@@ -319,7 +319,7 @@ struct ExplanationTests {
         #expect(!Self.explain { $0.views.lastActive = nil }.isDormant, "more widgets than can be told")
     }
 
-    @Test("spans in words")
+    @Test("Durations in words")
     func words() {
         let spans: [(Duration, String)] = [
             (.zero, "0.0 s"), (.milliseconds(1_250), "1.2 s"), (.seconds(59), "59 s"), (.seconds(61), "1 min 1 s"),

@@ -5,7 +5,7 @@ import Testing
 
 @Suite(.tags(.rules), .timeLimit(.patience))
 struct KindCountersTests {
-    @Test("every counter is a field, once")
+    @Test("Every counter is listed in fields exactly once")
     func fields() {
         var counters = KindCounters()
         for (index, field) in KindCounters.fields.enumerated() { counters[keyPath: field.path] = index + 1 }
@@ -16,7 +16,7 @@ struct KindCountersTests {
         #expect((counters - counters).isZero)
     }
 
-    @Test("decisions and lints are counted by their names")
+    @Test("Decisions and lints increment the counters of their names")
     func counting() {
         var counters = KindCounters()
         for decision in Decision.allCases { counters.count(decision, 2) }

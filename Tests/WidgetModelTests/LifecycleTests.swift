@@ -149,7 +149,7 @@ struct LifecycleTests {
         return record
     }
 
-    @Test("A removal that comes before the placement is remembered: an older placement brings nothing back")
+    @Test("A removal before the placement is remembered, so an older placement has no effect")
     func removedFirst() throws {
         let tombstone = try #require(WidgetLifecycle.apply(.removed("w", at: Self.at(5)), to: nil).record)
         #expect(tombstone.isUnplaced && tombstone.removed)
@@ -163,7 +163,7 @@ struct LifecycleTests {
         #expect(WidgetLifecycle.apply(.removed("w", at: Self.at(3)), to: tombstone) == .ignored(.older))
     }
 
-    @Test("A change in the name of one user changes nothing of another's, neither widgets nor tombstones")
+    @Test("A change on behalf of one user affects neither widgets nor tombstones of another user")
     func limited() throws {
         let placement = try Self.placement("a")
         let record = WidgetRecord(placement, changedAt: Self.at(1))

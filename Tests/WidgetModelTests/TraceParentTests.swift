@@ -5,7 +5,7 @@ import WidgetModel
     private static let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     private static let span = "00f067aa0ba902b7"
 
-    @Test("a context is read, and written as it came")
+    @Test("A trace context is read and written unchanged")
     func valid() throws {
         let parent = try #require(TraceParent("00-\(Self.trace)-\(Self.span)-01"))
         #expect(parent.traceID == Self.trace)
@@ -16,7 +16,7 @@ import WidgetModel
         #expect(TraceParent("00-\(Self.trace)-\(Self.span)-03")?.isSampled == true)
     }
 
-    @Test("of a later version what this one knows is taken")
+    @Test("The known fields of a later version are read")
     func later() {
         #expect(TraceParent("cc-\(Self.trace)-\(Self.span)-01-more")?.description == "00-\(Self.trace)-\(Self.span)-01")
     }

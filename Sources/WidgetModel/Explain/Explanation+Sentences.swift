@@ -1,22 +1,20 @@
-// Sentences of an explanation.
-
 extension Explanation {
     /// The next step, and the reason for its time.
     package var next: Sentence {
         switch status {
-        case .retired: Sentence("its kind was retired: nothing is reloaded")
-        case .orphaned: Sentence("no widget shows it any more: it is being collected")
+        case .retired: Sentence("its kind is retired: nothing is reloaded")
+        case .orphaned: Sentence("no widget shows it: it will be deleted")
         case .fetching:
             Sentence("a worker is fetching it; its lease ends \(leaseEnd.words(from: now))", .inFlight)
         case .leaseEnded:
             Sentence(
-                "the worker that was fetching it did not come back before \(leaseEnd.wholeSeconds): "
-                    + "the next one takes it", .inFlight)
+                "the lease of the worker that was fetching it ended at \(leaseEnd.wholeSeconds): another one takes it",
+                .inFlight)
         case .paused:
             Sentence(
                 "reloads of the \(facts.appPausedAt == nil ? "kind" : "app") are paused by an operator since "
                     + "\((pausedAt ?? now).wholeSeconds): they wait", .operatorCommand)
-        case .sleeping: Sentence("sleeps: \(unseen); it wakes when it is viewed, placed or asked for", .dormant)
+        case .sleeping: Sentence("sleeps: \(unseen); it wakes when it is viewed, placed or requested", .dormant)
         case .due: due
         case .waiting: waiting
         case .onRequest: Sentence("its policy names no time: only a request reloads it", .policy)
@@ -24,7 +22,7 @@ extension Explanation {
     }
 
     private var unseen: String {
-        facts.views.lastActive.map { "not viewed since \($0.wholeSeconds)" } ?? "nobody looks at it"
+        facts.views.lastActive.map { "not viewed since \($0.wholeSeconds)" } ?? "not viewed"
     }
 
     private var leaseEnd: Timestamp { facts.lease?.endsAt ?? now }
@@ -33,7 +31,7 @@ extension Explanation {
         let place = "due since \((facts.dueAt ?? now).wholeSeconds) in the \(facts.lane.name) lane"
         switch rules.plan(state, at: now) {
         case .reload(let rule, _):
-            return Sentence("\(place): reloaded as soon as a worker has room; \(rule.meaning)", rule)
+            return Sentence("\(place): reloaded as soon as a worker has room: \(rule.meaning)", rule)
         case .wait(let until, let rule):
             return Sentence("\(place), but it will be deferred: \(wait(for: rule, until: until))", rule)
         case .sleep:
@@ -43,7 +41,7 @@ extension Explanation {
 
     private var waiting: Sentence {
         guard !facts.waitsForSweeper, let dueAt = facts.dueAt else {
-            return Sentence("waits for the sweeper, which takes a kind's timelines in paced chunks")
+            return Sentence("waits for the sweeper, which processes a kind's timelines in chunks")
         }
         let rule = holdingBack(until: dueAt)
         return Sentence(wait(for: rule, until: dueAt), rule)
@@ -86,21 +84,21 @@ extension Explanation {
         case .reloaded: return Sentence("reloaded\(when)\(why)", rule)
         case .unchanged:
             return Sentence(
-                "fetched\(when), and what it shows had not changed: the gate spared a write and a message", rule)
-        case .failed: return Sentence("the fetch failed\(when)\(why); what was shown before stays", rule)
+                "fetched\(when) without a visible change: neither written nor published", rule)
+        case .failed: return Sentence("the fetch failed\(when)\(why); the content before it stays", rule)
         case .deferred: return Sentence("deferred\(when)\(why)", rule)
-        case .released: return Sentence("given back\(when) without a fetch that counts\(why)", rule)
+        case .released: return Sentence("given back\(when) without a result\(why)", rule)
         case .slept: return Sentence("put to sleep\(when)\(why)", rule)
-        case .merged: return Sentence("merged\(when) with a reload that was wanted already", rule)
+        case .merged: return Sentence("merged\(when) with a pending reload", rule)
         case .refused: return Sentence("a request was refused\(when)\(why)", rule)
         }
     }
 
     /// Content that is shown while there is no timeline.
     private var fallback: String {
-        if let time = facts.snapshotAt { return "the snapshot that was taken \(time.words(from: now))" }
+        if let time = facts.snapshotAt { return "the snapshot stored \(time.words(from: now))" }
         guard let time = facts.placeholderAt else { return "the manifest's placeholder" }
-        return "the placeholder that the provider made \(time.words(from: now))"
+        return "the provider's placeholder stored \(time.words(from: now))"
     }
 
     /// Further facts, the most important first.
@@ -118,13 +116,14 @@ extension Explanation {
         } else if facts.waitsForSweeper {
             notes.append(
                 Sentence(
-                    "\(counted(facts.everyonePending, "reload")) of everyone not swept yet: it is not due for that"))
+                    "\(counted(facts.everyonePending, "reload")) of everyone pending, which the sweeper has not reached"
+                ))
         }
         if facts.attempts > 0 {
             notes.append(Sentence("\(counted(facts.attempts, "failure")) since the last success", .backoff))
         }
         if isDormant, status != .sleeping {
-            notes.append(Sentence("\(unseen): no reloads by policy until somebody looks at it", .dormant))
+            notes.append(Sentence("\(unseen): no reloads by policy until it is viewed", .dormant))
         }
         return notes
     }
@@ -135,7 +134,7 @@ private func counted(_ count: some BinaryInteger, _ noun: String) -> String {
 }
 
 extension ReloadFacts {
-    /// The rule that the last decision named, if it was one to wait.
+    /// The rule of the last decision, if it was to wait.
     fileprivate var storedWait: ReloadRule { decision == .deferred && rule != .none ? rule : .spacing }
 }
 
@@ -154,41 +153,41 @@ extension Decision {
 }
 
 extension ReloadRule {
-    /// The rule as the second half of a sentence.
+    /// The reason, as the second half of a sentence.
     package var meaning: String {
         switch self {
-        case .none: "for no rule that was noted"
+        case .none: "no rule was recorded"
         case .free: "a free reason takes no budget and waits for no spacing"
         case .first: "it had never been rendered"
         case .developerMode: "developer mode lifts budget and spacing"
-        case .paced: "the evenly coming part of the budget covers it"
-        case .token: "a token of the daily budget covers it"
-        case .spacing: "the kind's spacing since the last reload is not over"
+        case .paced: "a paced token of the daily budget covers it"
+        case .token: "a token for bursts of the daily budget covers it"
+        case .spacing: "the kind's spacing since the last reload has not passed"
         case .budget: "the tokens of the daily budget are spent"
-        case .dormant: "nobody has looked at it for the kind's dormantAfter"
-        case .backoff: "it is left alone for a while after a failure"
+        case .dormant: "it was not viewed for the kind's dormantAfter"
+        case .backoff: "it waits for the back-off after a failure"
         case .inFlight: "it is being fetched, and one more reload follows"
-        case .policy: "it is not its policy's time"
-        case .gate: "what it shows is what it showed before"
+        case .policy: "its policy's time has not come"
+        case .gate: "its visible content has not changed"
         case .stopped: "the worker stopped"
         case .output: "Kafka did not take the message"
         case .operatorCommand: "an operator's command"
-        case .coalescing: "any number of requests before a fetch starts are one reload"
-        case .invalidEvent: "the event is none that can be applied"
-        case .providerRefused: "the provider's address is none that may be called"
+        case .coalescing: "requests before a fetch starts are one reload"
+        case .invalidEvent: "the event cannot be applied"
+        case .providerRefused: "the provider's address must not be called"
         case .providerUnresolved: "the provider's host has no address"
-        case .providerConnection: "there was no connection to the provider, or it broke"
+        case .providerConnection: "the connection to the provider failed"
         case .providerTimeout: "the provider did not answer in time"
         case .providerStatus: "the provider answered with an error status"
         case .providerTooLarge: "the provider's answer was too large"
-        case .providerInvalid: "the provider's answer was not what the contract says"
-        case .providerMissing: "the provider's answer left it out"
-        case .providerDuplicate: "the provider's answer had it more than once"
-        case .providerError: "the provider said that it failed for this timeline"
-        case .storage: "it could not be stored, or was too large to be published"
+        case .providerInvalid: "the provider's answer breaks the contract"
+        case .providerMissing: "the provider's answer does not have it"
+        case .providerDuplicate: "the provider's answer has it more than once"
+        case .providerError: "the provider reported an error for this timeline"
+        case .storage: "it could not be stored, or is too large to be published"
         case .providerPoison: "it alone makes the provider fail; the rest of its batch was answered"
-        case .providerResting: "its provider fails, or asked for a rest, and is left alone for a while"
-        case .retryBudget: "too much of what its provider was asked again has failed again"
+        case .providerResting: "its provider's circuit breaker is open, or the provider asked for a pause"
+        case .retryBudget: "too many retries of its provider have failed"
         }
     }
 }

@@ -99,7 +99,7 @@ struct ConfigurationFormTests {
         #expect(rows[1].options == nil && rows[1].searchPrompt == "Suchen")
     }
 
-    @Test("The form as JSON tells how to get the options that the provider answers")
+    @Test("The form's JSON has the path of options that the provider supplies")
     func json() throws {
         let rows = try Self.form().json { "/options/\($0)" }["rows"]?.arrayValue ?? []
         #expect(rows.count == 13)

@@ -227,7 +227,7 @@ struct IntentValueTests {
         #expect(problems.first?.message.contains(message) == true, "\(problems)")
     }
 
-    @Test("A value that does not fit gives way to the default")
+    @Test("The default replaces an invalid value")
     func fallback() throws {
         let intent = try IntentDefinitionTests.intent(
             parameters:
@@ -271,7 +271,7 @@ struct IntentValueTests {
         #expect(try Self.resolve(#"{"items": ["1", "2", "3", "4"]}"#, intent).problems.count == 1)
     }
 
-    @Test("Configurations have one identity exactly if they show the same", arguments: 0..<300)
+    @Test("Configurations have the same identity exactly if they show the same content", arguments: 0..<300)
     func identity(seed: Int) throws {
         var random = SeededGenerator(seed: UInt64(seed))
         let intent = try IntentDefinitionTests.intent(

@@ -90,7 +90,7 @@ struct IntentOptionsTests {
         #expect(error?.pointer == "/options")
     }
 
-    @Test("D: a question names the other parameters' values, and the term once there is one")
+    @Test("D: a question has the other parameters' values, and a term if there is one")
     func question() throws {
         let values: JSONValue = ["card": ["identifier": "acme", "display": "Acme"], "category": "food"]
         let question = OptionsQuestion(parameter: "card", context: try context(values)).normalized(for: Self.intent)
@@ -126,7 +126,7 @@ struct IntentOptionsTests {
         }
     }
 
-    @Test("only parameters with a dynamic default keep a value that a configuration leaves out")
+    @Test("Only parameters with a dynamic default keep a value that a configuration leaves out")
     func completed() throws {
         let intent = Self.intent
         let chosen = try WidgetConfiguration(["card": "acme", "category": "food"])

@@ -29,7 +29,7 @@ struct LinkTests {
         #expect(try Self.link(template, configuration) == expected)
     }
 
-    @Test("A link of a widget uses the defaults of what is not configured, and nothing of hidden values")
+    @Test("A link uses the defaults of omitted values and no hidden values")
     func defaults() throws {
         let intent = try IntentDefinitionTests.intent(
             parameters: """
@@ -110,7 +110,7 @@ struct LinkTests {
         #expect(try lints(#", "links": {"a": "x:1", "b": "x:2"}"#, nil) == [])
     }
 
-    @Test("Links are a change of what people see, empty ones are left out, and bad ones are refused")
+    @Test("A new link is a visible change, an empty set of links is left out, and invalid links are refused")
     func content() throws {
         func hash(_ links: String) throws -> ContentHash {
             try Self.parse(#"{"date": "2026-06-22T10:00:00Z", "content": 1\#(links)}"#).hash

@@ -45,7 +45,7 @@ struct ProviderRequestTests {
         #expect(ProviderRequest(items: []).encode() == bytes(#"{"requests":[]}"#))
     }
 
-    @Test("a request carries timelines of several kinds, each with its own")
+    @Test("A request has timelines of several kinds")
     func severalKinds() throws {
         let items = try ["Purchases", "DueDate", "Purchases"].enumerated().map { index, kind in
             ProviderRequest.Item(

@@ -5,7 +5,7 @@ import Testing
 @testable import WidgetModel
 
 extension ProviderResponseTests {
-    @Test("the hash without volatile fields is that of the canonical form of what is left", .tags(.property))
+    @Test("The hash without volatile fields is that of the canonical form of the other fields", .tags(.property))
     func volatileFieldsOfAnyContent() throws {
         var generator = JSONGenerator(seed: 33)
         let pointers = ["/a", "/b/a", "/0", "/1/b", "/a/0/c", "/é", "/\"", "/-1", "/01"]

@@ -30,7 +30,7 @@ struct ProviderResponseTests {
 
     let entry = #"{"date":"2020-06-22T10:00:00Z","content":1}"#
 
-    @Test("An answer that breaks off behind a key with half a surrogate pair is refused, and names the element")
+    @Test("An answer that ends after a key with half a surrogate pair is refused with the place of the element")
     func breaksOffBehindLoneSurrogate() throws {
         // The second half of these is none, and would overflow.
         for key in [#"\uD83D\uD83D"#, #"\uD83D\uD7FF"#, #"\uD83D\n0041"#, #"\uD83D....A"#, #"\uDC00"#, #"\uD83D"#] {
@@ -272,7 +272,7 @@ struct ProviderResponseTests {
         #expect(try hash("\"now\"", ["/now"]) == hash("\"now\"", []))
     }
 
-    @Test("each timeline of an answer is hashed without the volatile fields of its own kind, wherever its id comes")
+    @Test("Each timeline is hashed without the volatile fields of its kind, wherever its id is in the element")
     func severalKinds() throws {
         let three = TimelineID(high: 0, low: 3)
         let requested = zip([one, two, three], [["/at"], ["/list/0"], []]).map { id, pointers in
@@ -300,7 +300,7 @@ struct ProviderResponseTests {
         }
     }
 
-    @Test("an id that was asked for twice has its first place; what is answered twice is a duplicate")
+    @Test("An id that was requested twice has its first place, and a repeated answer is a duplicate")
     func idAskedForTwice() throws {
         let good = element(#""policy":"atEnd","entries":[\#(entry)]"#)
         let foreign = element(#""policy":"atEnd","entries":[\#(entry)]"#, id: TimelineID(high: 9, low: 9))

@@ -30,7 +30,7 @@ struct AppointmentTests {
 
     // MARK: Pending
 
-    @Test("pending: the most urgent of the targeted requests and of the reloads of everyone that count")
+    @Test("The pending urgency is the highest of targeted requests and uncancelled reloads of everyone")
     func pending() {
         for (state, kind) in Self.requests {
             var found: [RequestUrgency] = []
@@ -45,7 +45,7 @@ struct AppointmentTests {
         }
     }
 
-    @Test("a cancellation voids the reloads of everyone up to it, and no request")
+    @Test("A cancellation voids earlier reloads of everyone, but no targeted requests")
     func cancelled() {
         let row = TimelineState(generation: 3)
         #expect(row.pending(KindGenerations(current: 5, free: 4, cancelled: 0)) == .free)
@@ -72,7 +72,7 @@ struct AppointmentTests {
         }
     }
 
-    @Test("the next look is the first time from now on at which something may be done", arguments: [false, true])
+    @Test("The next look is the first time at which there may be work", arguments: [false, true])
     func nextLook(isAsleep: Bool) {
         let kind = KindGenerations()
         let urgencies: [(TimelineState, RequestUrgency?)] = [
@@ -102,7 +102,7 @@ struct AppointmentTests {
         }
     }
 
-    @Test("there is something to look at if, and only if, something is pending or the policy has a time")
+    @Test("There is a next look exactly if a request is pending or the policy has a time")
     func nothing() {
         for (state, kind) in Self.requests {
             #expect((state.nextLook(kind, at: now) == nil) == (state.pending(kind) == nil))
@@ -123,7 +123,7 @@ struct AppointmentTests {
         #expect(state.nextLane(KindGenerations(current: generation), reason: reason) == lane)
     }
 
-    @Test("a list lies at most a day and five minutes ahead; nearer times stay as they are")
+    @Test("A list is at most a day and five minutes ahead, and nearer times are kept")
     func horizon() {
         #expect(Appointment.time(of: nil, at: now) == nil)
         for microseconds in stride(from: Int64(0), through: 172_800_000_000, by: 1_234_567_891) {
@@ -148,7 +148,7 @@ struct AppointmentTests {
         return rules.decide(state, kind, facts: facts ?? known, via: via, isRetired: isRetired, at: now)
     }
 
-    @Test("a look comes to nothing before the row's next look, and never through a sweep that it is not behind")
+    @Test("A look before the row's next look, or by a sweep of a rendered generation, finds nothing")
     func decisions() {
         for (base, kind) in Self.requests {
             for retry in Self.times {
@@ -171,7 +171,7 @@ struct AppointmentTests {
         }
     }
 
-    @Test("a first fetch needs no budget; free ones neither; budgeted ones and the policy's spend a token")
+    @Test("First and free fetches need no budget; budgeted ones and those by policy spend a token")
     func needs() {
         func rule(_ state: TimelineState, renderedAt: Timestamp?) -> ReloadRule? {
             let facts = ReloadState(need: .policy, renderedAt: renderedAt, views: .often)
@@ -187,7 +187,7 @@ struct AppointmentTests {
         #expect(rule(TimelineState(requested: 1), renderedAt: now) == nil)
     }
 
-    @Test("who waits is not looked at again before that time, whatever else the row wants")
+    @Test("A deferred timeline is not looked at before its time")
     func waits() {
         for (base, kind) in Self.requests {
             for policy in Self.times {
@@ -202,7 +202,7 @@ struct AppointmentTests {
         }
     }
 
-    @Test("nobody looks at it: only the policy sleeps")
+    @Test("A dormant timeline sleeps only for its policy")
     func sleep() {
         let facts = ReloadState(
             need: .policy, renderedAt: now - .days(20), views: ViewStatistics(lastActive: now - .days(15)))

@@ -58,7 +58,7 @@ struct BudgetLedgerPropertyTests {
         Issue.record("\(name): \(least.joined(separator: ", "))")
     }
 
-    @Test("never more than N in any 24 hours: every pattern of six steps that lie at the borders", arguments: 1...4)
+    @Test("Never more than N reloads in any 24 hours, for every pattern of six steps at the borders", arguments: 1...4)
     func exhaustive(budget: Int) {
         let pace = BudgetLedger.pace(of: budget)
         let steps: [Duration] = [
@@ -110,7 +110,7 @@ struct BudgetLedgerPropertyTests {
         }
     }
 
-    @Test("never more than N in any 24 hours, whoever asks", arguments: 1...100)
+    @Test("Never more than N reloads in any 24 hours, for random requests", arguments: 1...100)
     func adversaries(budget: Int) {
         var random = SeededGenerator(seed: UInt64(budget))
         for round in 0..<3 {
@@ -119,7 +119,7 @@ struct BudgetLedgerPropertyTests {
         }
     }
 
-    @Test("of budgets that change, never more than the greatest of the 24 hours", arguments: 1...20)
+    @Test("With a changing budget, never more reloads than its maximum within the 24 hours", arguments: 1...20)
     func changingBudgets(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         let greatest = Int.random(in: 2...100, using: &random)
@@ -127,7 +127,7 @@ struct BudgetLedgerPropertyTests {
         Self.check(requests, "seed \(seed)")
     }
 
-    @Test("the check itself finds one reload too many, and shows the least of it")
+    @Test("The check finds one reload too many and shrinks the example")
     func checkCanFail() {
         // Budgets that are said to be smaller than they were when they were spent.
         var requests = (0..<9).map { Request(time: Self.start + .hours($0), budget: 100) }
@@ -152,7 +152,7 @@ struct BudgetLedgerPropertyTests {
         return (ledger, now)
     }
 
-    @Test("available is the earliest time with a token: compared with trying every minute", arguments: 1...12)
+    @Test("available(from:) is the earliest time with a token, compared with trying every minute", arguments: 1...12)
     func availableIsTheEarliest(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         for _ in 0..<12 {
@@ -179,7 +179,7 @@ struct BudgetLedgerPropertyTests {
         }
     }
 
-    @Test("tokens only come back: never fewer later, all of them after a day and ten minutes")
+    @Test("Without spending the number of tokens never falls, and is full after a day and ten minutes")
     func tokensComeBack() {
         var random = SeededGenerator(seed: 3)
         for _ in 0..<50 {
@@ -197,7 +197,7 @@ struct BudgetLedgerPropertyTests {
         }
     }
 
-    @Test("the stored form is read as it was, and what was changed is refused or another ledger's form")
+    @Test("The stored form is read back, and changed bytes are refused or the form of another ledger")
     func stored() {
         var random = SeededGenerator(seed: 4)
         for round in 0..<300 {
@@ -221,7 +221,7 @@ struct BudgetLedgerPropertyTests {
         }
     }
 
-    @Test("a clock that goes back by two hours at most gives no more than N in any 22 hours", arguments: 1...20)
+    @Test("With steps back of up to two hours, never more than N reloads in any 22 hours", arguments: 1...20)
     func clockGoesBack(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         let budget = Int.random(in: 1...30, using: &random)
@@ -240,7 +240,7 @@ struct BudgetLedgerPropertyTests {
         #expect(most(of: granted, within: .hours(22)) <= budget)
     }
 
-    @Test("no time traps")
+    @Test("No time causes a trap")
     func extremes() {
         let times: [Timestamp] = [
             .distantPast, Timestamp(microseconds: .min + 1), Timestamp(microseconds: -1), Timestamp(microseconds: 0),

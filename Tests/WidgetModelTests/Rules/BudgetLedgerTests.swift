@@ -20,7 +20,7 @@ struct BudgetLedgerTests {
         #expect(BudgetLedger.pace(of: budget).components.seconds == Int64(pace))
     }
 
-    @Test("the pace is whole microseconds, and never so short that there were one too many")
+    @Test("The pace is in whole microseconds and never allows one reload too many")
     func paceIsWhole() {
         for budget in 1...1000 {
             let pace = BudgetLedger.pace(of: budget)
@@ -30,14 +30,14 @@ struct BudgetLedgerTests {
         }
     }
 
-    @Test("any size of budget can be asked for")
+    @Test("Budgets of any size work")
     func extremeBudgets() {
         #expect(BudgetLedger.atWill(of: .max) == .max / 5 * 2)
         #expect(BudgetLedger.pace(of: .max) == .microseconds(1))
         #expect(BudgetLedger.pace(of: .min) == .days(1))
     }
 
-    @Test("a day in the life of eight tokens")
+    @Test("A day with eight tokens")
     func story() {
         var ledger = BudgetLedger()
         #expect(ledger.tokens(of: 8, at: start) == 4, "three at will, and the first of those that come evenly")
@@ -56,7 +56,7 @@ struct BudgetLedgerTests {
         #expect(ledger.lastPaced == start + .seconds(69_120))
     }
 
-    @Test("a smaller budget owes first; a greater one gives at once")
+    @Test("After a reduction of the budget no token is available until it is balanced, after an increase at once")
     func changes() {
         var ledger = BudgetLedger()
         for _ in 0..<29 { ledger.spend(of: 70, at: start) }
@@ -104,7 +104,7 @@ struct BudgetLedgerTests {
         #expect(state.ledger.stored?.count ?? 0 <= 10 + 2 * BudgetLedger.atWill(of: budget))
     }
 
-    @Test("a burst does not hold up what comes evenly")
+    @Test("A burst does not delay paced tokens")
     func burst() {
         var ledger = BudgetLedger()
         let pace = BudgetLedger.pace(of: 40)
@@ -117,7 +117,7 @@ struct BudgetLedgerTests {
         #expect(ledger.tokens(of: 40, at: start + .hours(1)) == 5)
     }
 
-    @Test("what an often-viewed widget's ledger takes in the hot row")
+    @Test("The ledger of an often-viewed widget fits its bound in the row")
     func size() {
         var ledger = BudgetLedger()
         #expect(ledger.stored == nil)
@@ -153,7 +153,7 @@ struct BudgetLedgerTests {
         #expect(BudgetLedger(stored: bytes) == nil)
     }
 
-    @Test("the stored form of a ledger stays as it is: databases hold it")
+    @Test("The stored form of a ledger does not change")
     func storedForm() {
         let time = Timestamp(microseconds: 0x0102_0304_0506_0708)
         var ledger = BudgetLedger()

@@ -47,7 +47,7 @@ struct DayBoundaryTests {
             configuration: .empty, environment: try WidgetEnvironment(locale: "en", timeZone: zone), user: "u\(user)")
     }
 
-    @Test("each is due at its own midnight, spread over its tolerance and never early", arguments: days)
+    @Test("Timelines are due at their own midnight, spread over the tolerance and never early", arguments: days)
     func midnight(_ day: Day) throws {
         let rendered = time(day.rendered)
         let (midnight, length) = try nextMidnight(after: rendered, in: day.zone)
@@ -70,7 +70,7 @@ struct DayBoundaryTests {
         #expect(times.count >= 4 && times.count <= 8 && times.values.allSatisfy { $0 < 180 }, "\(times)")
     }
 
-    @Test("the two ends of the world share no moment: ten thousand widgets each, 20 hours apart")
+    @Test("Time zones 20 hours apart share no due times, with ten thousand widgets each")
     func apart() throws {
         let rendered = time("2020-06-22T10:30:00Z")
         var due: [String: [Timestamp]] = [:]
@@ -93,7 +93,7 @@ struct DayBoundaryTests {
 
     /// A widget of today's date, over the two days of the year that are not 24 hours long: one reload a day, each
     /// within the tolerance after its midnight.
-    @Test("a year of midnights", arguments: ["Australia/Sydney", "Pacific/Honolulu", "Europe/Berlin"])
+    @Test("A year of midnights", arguments: ["Australia/Sydney", "Pacific/Honolulu", "Europe/Berlin"])
     func year(zone: String) throws {
         let rules = ReloadRules.test()
         let id = try identity(zone, user: 1).id

@@ -20,7 +20,7 @@ struct DesignPartATests {
             environment: try WidgetEnvironment(locale: "en-US", timeZone: "UTC"))
     }
 
-    @Test("an app has many kinds, a kind is named by a string: Stocks overview and Stocks detail in one app")
+    @Test("An app has many kinds, each with a name")
     func manyKinds() throws {
         let app = try AppDefinition.validate(manifest: [
             "app": "com.example.stocks", "provider": ["url": "http://provider"],
@@ -34,7 +34,7 @@ struct DesignPartATests {
         #expect(ids[0] != ids[1])
     }
 
-    @Test("a kind is static: all of a person's Fitness widgets of one family show one timeline")
+    @Test("Widgets of a kind without parameters show one timeline per user and family")
     func staticKind() throws {
         let fitness = kind("Fitness")
         let ids = try ["phone", "tablet", "watch"].map { fitness.identity(of: try placement($0, "Fitness")).id }
@@ -54,7 +54,7 @@ struct DesignPartATests {
         #expect(kind.identity(of: again).id == ids[0], "the same content, once")
     }
 
-    @Test("a kind supports all families unless it lists some")
+    @Test("A kind supports all families unless it lists some")
     func families() throws {
         #expect(kind("Hero").families == WidgetFamily.allCases)
         let json: JSONValue = ["name": "Hero", "providerURL": "http://provider", "placeholder": [:]]
@@ -62,7 +62,7 @@ struct DesignPartATests {
         #expect(kind("Hero", families: [.systemSmall]).families == [.systemSmall])
     }
 
-    @Test("content differs by family: small shows the avatar, medium adds the biography")
+    @Test("Content differs by family")
     func contentByFamily() throws {
         var rangers = kind("Emoji Rangers", families: [.systemSmall, .systemMedium])
         func ids() throws -> [TimelineID] {
@@ -73,7 +73,7 @@ struct DesignPartATests {
         #expect(Set(try ids()).count == 1, "unless the kind says that it does not")
     }
 
-    @Test("a placeholder is required, holds no user data: it is the kind's, whoever looks")
+    @Test("A placeholder is required and is the same for all users")
     func placeholder() throws {
         let json: JSONValue = ["name": "Hero", "providerURL": "http://provider"]
         guard case .failure(let errors) = KindDefinition.validate(json) else {
@@ -83,7 +83,7 @@ struct DesignPartATests {
         #expect(errors.errors.map(\.pointer) == ["/placeholder"])
     }
 
-    @Test("display name, description, accent and background colour by name")
+    @Test("A kind has a display name, a description and named colours")
     func presentation() throws {
         let json: JSONValue = [
             "name": "Hero", "providerURL": "http://provider", "placeholder": [:], "displayName": "Ranger detail",
@@ -95,7 +95,7 @@ struct DesignPartATests {
         #expect(try KindDefinition(json: kind.json()) == kind)
     }
 
-    @Test("links follow the configuration: a Power Panda widget opens Power Panda")
+    @Test("Links follow the configuration")
     func links() throws {
         let heroes = ["power-panda", "egghead", "spouty"]
         let kind = kind("Hero")
@@ -137,7 +137,7 @@ struct DesignPartBTests {
         return (parsed, try Timeline(stored: parsed.content))
     }
 
-    @Test("a snapshot is usually the timeline's first entry: a timeline of that one entry is whole")
+    @Test("A timeline with a single entry, as a snapshot usually is, is valid")
     func snapshot() throws {
         let (parsed, timeline) = try parse([#"{"date":"2020-06-22T10:00:00Z","content":{"real":true}}"#])
         #expect(try parsed.entryCount == 1 && timeline.entry(at: now)?.content == ["real": true])
@@ -156,7 +156,7 @@ struct DesignPartBTests {
         #expect(timeline.entries[1].relevance == nil && timeline.policy == .atEnd)
     }
 
-    @Test("equal dates are legal; any order is accepted: of those that begin together the last one given is shown")
+    @Test("Entries may have equal dates and any order; the last given one of equal dates is shown")
     func equalDates() throws {
         let (_, timeline) = try parse(
             [("11", "c"), ("10", "a"), ("12", "d"), ("10", "b"), ("12", "e")].map {
@@ -167,7 +167,7 @@ struct DesignPartBTests {
         #expect(try timeline.entry(at: now + .hours(2))?.content == "e")
     }
 
-    @Test("days' worth: a week of entries, one every quarter of an hour")
+    @Test("A timeline may have a week of entries, one every quarter of an hour")
     func days() throws {
         let dates = (0..<672).map { now + .minutes(15 * $0) }
         let (parsed, timeline) = try parse(dates.map { #"{"date":"\#($0.rfc3339)","content":0}"# })

@@ -51,7 +51,7 @@ struct DesignPartCTests {
         #expect(due == row.due.map { now + .minutes($0) })
     }
 
-    @Test("never: only an explicit request: a widget that waits for the person to sign in")
+    @Test("never: only an explicit request reloads, as for a widget that waits for a sign-in")
     func signIn() {
         var row = SimpleRow(renderedAt: now)
         #expect(row.state.nextLook(row.kind, at: now + .days(3650)) == nil)
@@ -60,7 +60,7 @@ struct DesignPartCTests {
         #expect(row.isFetched(.test(), at: now + .days(1)))
     }
 
-    @Test("reload per kind, or all")
+    @Test("A reload is for one kind or all")
     func scopes() {
         let row = TimelineState(generation: 3)
         let (overview, detail) = (KindGenerations(current: 4), KindGenerations(current: 3))
@@ -85,7 +85,7 @@ struct DesignPartCTests {
         return ledger
     }
 
-    @Test("foreground changes are free of budget: lunch moved in the app, the widget follows at once")
+    @Test("Foreground changes take no budget, so a change in the app shows at once")
     func lunchMoved() {
         let rules = ReloadRules.test()
         let ledger = spent(70, at: now)
@@ -96,7 +96,7 @@ struct DesignPartCTests {
             rules.plan(moved, at: now + .seconds(1)) == .reload(rule: .free, ledger: ledger), "no token, no spacing")
     }
 
-    @Test("a push to a widget in budget waits for the spacing, and no longer")
+    @Test("A push within the budget waits only for the spacing")
     func pushed() {
         let rules = ReloadRules.test()
         let state = ReloadState(need: .budgeted, renderedAt: now, views: .often)
@@ -104,7 +104,7 @@ struct DesignPartCTests {
         #expect(rules.plan(state, at: now + .minutes(5)).reloadRule == .paced)
     }
 
-    @Test("a significant time change is one free reload of each timeline, and of a shared one after its spacing")
+    @Test("A significant time change is one free reload of each timeline, for a shared one after its spacing")
     func significantTimeChange() {
         for isShared in [false, true] {
             let rules = ReloadRules.test(isShared: isShared).exact
@@ -119,7 +119,7 @@ struct DesignPartCTests {
         }
     }
 
-    @Test("ten million people opening an app are one reload a spacing of a shared timeline")
+    @Test("Ten million foreground changes are one reload of a shared timeline per spacing")
     func sharedForeground() {
         let rules = ReloadRules.test(isShared: true).exact
         var row = SimpleRow(renderedAt: now)
@@ -147,7 +147,7 @@ struct DesignPartCTests {
         #expect(DailyBudget().reloads(for: ViewStatistics(viewsADay: views), at: now) == reloads)
     }
 
-    @Test("often viewed: 40 to 70 a day, every 15 to 60 min", arguments: 40...70)
+    @Test("An often-viewed widget gets 40 to 70 reloads a day, every 15 to 60 minutes", arguments: 40...70)
     func oftenViewed(reloads: Int) {
         // On the average, and at the slowest while something is asked for all the time.
         let average = Duration.days(1) / reloads
@@ -156,7 +156,7 @@ struct DesignPartCTests {
         #expect(pace >= .minutes(15) && pace <= .minutes(60), "\(pace)")
     }
 
-    @Test("a person sees the home screen over 90 times a day: the widgets there are viewed often")
+    @Test("A widget on a home screen that is seen 90 times a day is often viewed")
     func ninetyTimesADay() {
         var rate = 0.0
         var last: Timestamp?
@@ -174,7 +174,7 @@ struct DesignPartCTests {
         #expect(DailyBudget().reloads(for: ViewStatistics(viewsADay: views), at: start) == 70)
     }
 
-    @Test("24 h rolling window, not midnight: what was spent at 23:50 is not back at 00:00")
+    @Test("The budget is a rolling window of 24 hours: a token spent at 23:50 is not back at 00:00")
     func rollingWindow() {
         let late = time("2020-06-22T23:50:00Z")
         let midnight = time("2020-06-23T00:00:00Z")
@@ -197,13 +197,15 @@ struct DesignPartCTests {
         #expect(DailyBudget(minimum: 4, maximum: 20).reloads(for: views, at: now) == 20, "the kind's maximum holds")
     }
 
-    @Test("a kind's own budget", arguments: [(0, 0, 1), (0, 1, 1), (5, 5, 5), (0, 100, 50), (60, 100, 60), (9, 3, 9)])
+    @Test(
+        "A kind may have a budget of its own",
+        arguments: [(0, 0, 1), (0, 1, 1), (5, 5, 5), (0, 100, 50), (60, 100, 60), (9, 3, 9)])
     func ownBudget(minimum: Int, maximum: Int, reloads: Int) {
         let budget = DailyBudget(minimum: minimum, maximum: maximum)
         #expect(budget.reloads(for: ViewStatistics(viewsADay: 50), at: now) == reloads)
     }
 
-    @Test("as little network as needed: any number of requests before a fetch are one, during it one more")
+    @Test("Requests before a fetch are one reload, requests during it one more")
     func coalescing() {
         var row = SimpleRow(renderedAt: now)
         let later = now + .hours(1)
@@ -218,7 +220,7 @@ struct DesignPartCTests {
         #expect(fetches == 2)
     }
 
-    @Test("developer mode lifts the limits")
+    @Test("Developer mode lifts the limits")
     func developerMode() {
         let rules = ReloadRules.test(developerMode: true, isShared: true)
         let ledger = spent(70, at: now)
@@ -236,7 +238,7 @@ struct DesignPartCTests {
 struct DesignPartHTests {
     private let now = time("2020-06-22T10:00:00Z")
 
-    @Test("explain: every decision and every rule has a name of its own, and keeps the number that is stored")
+    @Test("Every decision and rule has a unique name and keeps its stored number")
     func names() {
         #expect(Set(Decision.allCases.map(\.name)).count == Decision.allCases.count)
         #expect(Set(ReloadRule.allCases.map(\.name)).count == ReloadRule.allCases.count)
@@ -248,7 +250,7 @@ struct DesignPartHTests {
                 == [1, 2, 3, 4, 5, 10, 11, 12])
     }
 
-    @Test("a gate that spends nothing when nothing visible changed: the policy alone is no change")
+    @Test("A change of the policy alone is not a visible change")
     func gate() throws {
         let id = TimelineID(high: 1, low: 2)
         func hash(_ policy: String, content: String) throws -> ContentHash? {
@@ -265,7 +267,7 @@ struct DesignPartHTests {
         #expect(try hash(#""never""#, content: #"{"sky":"grey"}"#) != first)
     }
 
-    @Test("a fetch that finds nothing changed still spends its token")
+    @Test("A fetch without a visible change spends a token")
     func gateSpends() {
         // What a fetch spends and when the next one is due does not depend on its answer's content.
         let rules = ReloadRules.test(budget: .always(1)).exact
@@ -276,7 +278,7 @@ struct DesignPartHTests {
         #expect(row.state.policyAt == now + .days(1))
     }
 
-    @Test("last good timeline kept on failure: not even a free request passes the back-off")
+    @Test("After a failure the last good timeline stays, and even a free request waits for the back-off")
     func failure() {
         var row = SimpleRow(renderedAt: now - .hours(1))
         row.request(.push)
@@ -286,7 +288,7 @@ struct DesignPartHTests {
         #expect(!row.isFetched(.test(), at: now + .seconds(29)) && row.isFetched(.test(), at: now + .seconds(30)))
     }
 
-    @Test("lints: gaps under 5 min, a single entry with atEnd, round-hour after are counted, never refused")
+    @Test("Lints are counted and never refused: gaps under 5 min, a single entry with atEnd, a full hour")
     func lints() {
         func lints(_ policy: ReloadPolicy, _ seconds: [Int]) -> TimelineLints {
             TimelineLints(policy: policy, dates: seconds.map { now + .seconds($0) })

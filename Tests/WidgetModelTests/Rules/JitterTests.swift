@@ -13,7 +13,7 @@ struct JitterTests {
         schedule.jittered(now + interval, from: now, timeline: timeline) - (now + interval)
     }
 
-    @Test("only later, by at most a tenth of the interval and the tolerance")
+    @Test("Jitter only delays, by at most a tenth of the interval and the tolerance")
     func limits() {
         let schedule = ReloadSchedule(minimumSpacing: .seconds(300))
         for (interval, limit) in [(1_000, 100), (10, 1), (86_400, 300), (3_000, 300), (30_000_000, 300)] {
@@ -31,7 +31,7 @@ struct JitterTests {
         }
     }
 
-    @Test("within the limits and the same each time, whatever interval, tolerance and timeline", .tags(.property))
+    @Test("Jitter is deterministic and within its limits for any interval, tolerance and timeline", .tags(.property))
     func everyTimeline() {
         var random = SeededGenerator(seed: 7)
         for _ in 0..<5000 {
@@ -51,7 +51,7 @@ struct JitterTests {
         }
     }
 
-    @Test("rounded up to the greatest power of two of microseconds that the step allows", .tags(.property))
+    @Test("Times are rounded up to the greatest power of two of microseconds within the step", .tags(.property))
     func rounding() {
         var random = SeededGenerator(seed: 9)
         for _ in 0..<5000 {
@@ -82,7 +82,7 @@ struct JitterTests {
         return times
     }
 
-    @Test("a million after(midnight) share few lists over the tolerance, and none is early")
+    @Test("A million timelines with after(midnight) share few lists within the tolerance, and none is early")
     func aMillionMidnights() {
         let midnight = time("2020-06-23T00:00:00Z")
         let rules = ReloadRules.test()
@@ -98,7 +98,7 @@ struct JitterTests {
         #expect(times.values.allSatisfy { $0 < 305_000 })
     }
 
-    @Test("identities of people and cities are spread as well as random ids")
+    @Test("Identities of users and cities are spread like random ids")
     func identities() {
         let midnight = time("2020-06-23T00:00:00Z")
         let rules = ReloadRules.test()

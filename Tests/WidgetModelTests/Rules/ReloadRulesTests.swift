@@ -37,7 +37,7 @@ struct ReloadRulesTests {
         }
     }
 
-    @Test("tokens: the evenly coming one first, then those at will, then none")
+    @Test("A paced token is spent first, then burst tokens")
     func tokens() {
         let rules = ReloadRules.test(spacing: .zero, budget: .always(8))
         var state = ReloadState(need: .budgeted, renderedAt: now - .hours(1), views: .often)
@@ -51,7 +51,7 @@ struct ReloadRulesTests {
         #expect(rules.plan(state, at: now) == .wait(until: now + .seconds(17_280), rule: .budget))
     }
 
-    @Test("only budgeted reloads spend")
+    @Test("Only budgeted reloads spend tokens")
     func whatSpends() {
         for need in [ReloadNeed.first, .free, .budgeted, .policy] {
             let state = ReloadState(need: need, renderedAt: need == .first ? nil : now - .hours(1), views: .often)
@@ -61,7 +61,7 @@ struct ReloadRulesTests {
         }
     }
 
-    @Test("the longer of spacing and budget holds")
+    @Test("The longer delay of spacing and budget applies")
     func longer() {
         let rules = ReloadRules.test(spacing: .hours(2))
         let state = exhausted(.budgeted, at: now)
@@ -100,7 +100,7 @@ struct ReloadRulesTests {
         #expect(short.plan(state, at: now - .microseconds(1)).reloadRule != nil)
     }
 
-    @Test("rules of a kind: its spacing, tolerance, budget, dormancy and sharing")
+    @Test("The rules of a kind have its spacing, tolerance, budget, dormancy and sharing")
     func ofKind() {
         let kind = KindDefinition(
             name: "k", sharing: .shared, providerURL: "http://p", minimumSpacing: .seconds(60),
@@ -115,7 +115,7 @@ struct ReloadRulesTests {
                 == .test())
     }
 
-    @Test("after a reload: the policy's time, not before spacing and budget allow")
+    @Test("After a reload the policy's time is not before spacing and budget allow")
     func next() {
         let rules = ReloadRules.test(budget: .always(8)).exact
         let spent = exhausted(.policy, at: now, budget: 8).ledger
@@ -137,7 +137,7 @@ struct ReloadRulesTests {
         #expect(ReloadSchedule(minimumSpacing: .seconds(-5)).eligible(after: now) == now)
     }
 
-    @Test("free reasons wait for the spacing on a shared kind only, and for nothing in developer mode")
+    @Test("Free reasons wait for the spacing of shared kinds only, and not in developer mode")
     func freeAt() {
         for (isShared, developerMode) in [(false, false), (true, false), (false, true), (true, true)] {
             let rules = ReloadRules.test(developerMode: developerMode, isShared: isShared).exact
@@ -150,7 +150,7 @@ struct ReloadRulesTests {
     }
 
     /// What waits is reloaded at the time that was named, or, where its budget has shrunk meanwhile, at the next one.
-    @Test("nothing that is deferred is dropped", .tags(.property), arguments: 1...20)
+    @Test("A deferred reload is never dropped", .tags(.property), arguments: 1...20)
     func neverDrops(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         for _ in 0..<100 {

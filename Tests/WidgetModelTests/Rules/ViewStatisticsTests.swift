@@ -24,7 +24,7 @@ struct ViewStatisticsTests {
         #expect(times == counted.map { now + .seconds($0) })
     }
 
-    @Test("which views count does not depend on how they are batched", .tags(.property))
+    @Test("Counted views do not depend on the batches", .tags(.property))
     func batches() {
         var random = SeededGenerator(seed: 5)
         for _ in 0..<200 {
@@ -48,7 +48,7 @@ struct ViewStatisticsTests {
         }
     }
 
-    @Test("100,000 views of 10,000 widgets in an hour change at most 10,000 rates")
+    @Test("100,000 views of 10,000 widgets within an hour change at most 10,000 averages")
     func manyViews() {
         var random = SeededGenerator(seed: 6)
         var last: [Timestamp?] = Array(repeating: nil, count: 10_000)
@@ -70,7 +70,7 @@ struct ViewStatisticsTests {
         #expect(changes > 9_000, "nearly every widget was looked at: \(changes)")
     }
 
-    @Test("the average falls to 1/e in three days, and not at all without time")
+    @Test("The average falls to 1/e in three days")
     func decay() {
         #expect(ViewStatistics.decayed(9, for: .zero) == 9)
         #expect(abs(ViewStatistics.decayed(9, for: .days(3)) - 9 / 2.718281828) < 1e-6)
@@ -80,7 +80,7 @@ struct ViewStatisticsTests {
         #expect(ViewStatistics.decayed(9, for: .seconds(Int64.max)) == 0)
     }
 
-    @Test("the average tends to the hours a day in which it is viewed", arguments: [1, 2, 8, 16, 24])
+    @Test("The average converges to the hours a day with a view", arguments: [1, 2, 8, 16, 24])
     func steady(hours: Int) {
         var rate = 0.0
         var last: Timestamp?
@@ -97,7 +97,7 @@ struct ViewStatisticsTests {
         #expect(rate - low <= Double(hours) / 3 + 0.1)
     }
 
-    @Test("a widget that is no longer looked at has the least budget after some weeks")
+    @Test("A widget without views has the minimum budget after some weeks")
     func forgotten() {
         let views = 90.0
         let later = ViewStatistics.decayed(views, for: .days(14))

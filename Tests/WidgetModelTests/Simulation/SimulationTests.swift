@@ -5,7 +5,7 @@ import Testing
 /// A short run of the simulation (`deploy/local/test --simulate` is the long one), and the proof that it notices.
 @Suite("Simulation", .tags(.property), .timeLimit(.patience))
 struct SimulationTests {
-    @Test("whatever happens, the invariants hold", arguments: 0..<4)
+    @Test("The invariants hold in every simulated schedule", arguments: 0..<4)
     func schedules(part: UInt64) {
         for seed in part * 250..<(part + 1) * 250 {
             let schedule = Schedule(seed: seed)
@@ -50,17 +50,17 @@ struct SimulationTests {
         (.discardKeepsAppointment, 2123),
     ]
 
-    @Test("a protection that is switched off is noticed", arguments: protections)
+    @Test("The simulation detects every disabled protection", arguments: protections)
     func mutations(mutation: Mutation, seed: UInt64) {
         #expect(Schedule(seed: seed).run(mutation: mutation) != nil, "\(mutation)")
         #expect(Schedule(seed: seed).run() == nil, "\(mutation)")
     }
 
-    @Test("each protection has a schedule") func complete() {
+    @Test("Each protection has a schedule that needs it") func complete() {
         #expect(Set(Self.protections.map(\.0)) == Set(Mutation.allCases))
     }
 
-    @Test("a report names the seed, and the fewest steps that fail the same way") func minimised() throws {
+    @Test("A report has the seed and the fewest steps with the same failure") func minimised() throws {
         let seed = try #require(Self.protections.first { $0.0 == .endWithoutToken }?.1)
         let schedule = Schedule(seed: seed)
         let violation = try #require(schedule.run(mutation: .endWithoutToken))
