@@ -1,7 +1,6 @@
 extension IntentDefinition {
     package static let maximumParameters = 50
     private static let maximumTextBytes = 1024
-    private static let maximumCases = 1000
 
     /// Stored and served form.
     package func json() -> JSONValue {

@@ -1,6 +1,6 @@
 /// Name, type and description of a metric.
 package struct MetricDefinition: Hashable, Sendable {
-    package enum Sort: Hashable, Sendable {
+    package enum Instrument: Hashable, Sendable {
         /// Grows from 0 at the start of the process.
         case counter
         /// Current value.
@@ -19,14 +19,14 @@ package struct MetricDefinition: Hashable, Sendable {
 
     /// Name by Prometheus' conventions: prefix `freshet_`, unit as suffix, and `_total` for counters.
     package var name: String
-    package var sort: Sort
+    package var instrument: Instrument
     /// Names of its labels; each has a bounded number of values.
     package var labels: [String]
     package var help: String
 
-    package init(_ name: String, _ sort: Sort, labels: [String] = [], _ help: String) {
+    package init(_ name: String, _ instrument: Instrument, labels: [String] = [], _ help: String) {
         self.name = name
-        self.sort = sort
+        self.instrument = instrument
         self.labels = labels
         self.help = help
     }
