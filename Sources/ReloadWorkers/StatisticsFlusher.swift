@@ -5,15 +5,14 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-/// Adds what a process has counted of its kinds to the database, so that all processes are seen together.
-///
-/// It must stop after the workers, so that their last counts are not lost.
+/// Adds a process's counts of its kinds to the database, for figures over all processes. It must stop after the
+/// workers, so that their last counts are not lost.
 package final class StatisticsFlusher: Service {
     private static let chunk = 1_000
-    /// Days that are kept.
+    /// Kept days.
     private static let retention = 400
     private static let pruneInterval = Duration.seconds(86_400)
-    /// How long the last counts may take when the process stops.
+    /// Time limit of the last counts when the process stops.
     private static let lastFlush = Duration.seconds(3)
 
     private let pool: PostgresPool
@@ -34,14 +33,12 @@ package final class StatisticsFlusher: Service {
         pool: PostgresPool, statistics: WorkerStatistics, interval: Duration = .seconds(10),
         clock: any Clock<Duration> = ContinuousClock(), logger: Logger
     ) {
-        self.pool = pool
-        self.statistics = statistics
-        self.interval = interval
+        (self.pool, self.statistics, self.interval) = (pool, statistics, interval)
         self.clock = WorkerClock(clock)
         self.logger = logger
     }
 
-    /// Flushes at the interval until graceful shutdown or cancellation, and once more then.
+    /// Flushes at intervals until graceful shutdown or cancellation, and once more then.
     package func run() async throws {
         while !Task.isCancelled, !Task.isShuttingDownGracefully {
             do {
@@ -54,14 +51,14 @@ package final class StatisticsFlusher: Service {
             await flush()
             await prune()
         }
-        // A task of its own, since this one may be cancelled; awaited, and bounded.
+        // A task of its own, since this one may be cancelled.
         await Task { [clock] in
             _ = try? await clock.withLimit(Self.lastFlush) { await self.flush() }
         }.value
     }
 
-    /// Adds what was counted since the last time. What cannot be added is kept for the next time, unless it may have been
-    /// added: then it is given up rather than counted twice.
+    /// Adds the counts since the last flush. Counts that cannot be added wait for the next flush, except after a COMMIT
+    /// of unknown outcome: these are dropped, so that nothing counts twice.
     func flush() async {
         let counted = statistics.snapshot.kinds
         let flushed = state.withLock { $0.flushed }
@@ -79,7 +76,7 @@ package final class StatisticsFlusher: Service {
                     state.failures += 1
                     return state.failures
                 }
-                // Once an outage, not every few seconds.
+                // Once per outage.
                 if failures == 1 {
                     logger.warning("cannot add the counts of kinds", metadata: ["error": "\(error)"])
                 }

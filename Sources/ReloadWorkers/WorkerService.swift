@@ -5,29 +5,29 @@ import Synchronization
 package import WidgetModel
 package import WidgetStore
 
-/// The workers role of a process: claims due timelines, has their providers render them, stores and publishes what
-/// changed, and sweeps reloads of everyone into due work.
+/// The workers role of a process: claims due timelines, fetches them from their providers, stores and publishes
+/// changes, and sweeps reloads of everyone.
 ///
-/// Any number of processes run it against one database. None holds state worth keeping: what one leaves behind is
-/// claimed again when its lease ends.
+/// Any number of processes run it against one database, without state worth keeping: leases return the work of a dead
+/// process.
 package struct WorkerService: Service {
     private let context: WorkerContext
     private let directory: DirectoryCache
     private let pipeline: Pipeline
     private let isStopping = StopFlag()
-    /// Nothing was under way any more when it stopped.
+    /// Whether nothing was under way at the stop.
     private let hasDrained = StopFlag()
     private let heartbeat: Heartbeat
     private let handOver: HandOverDesk
 
     /// - Parameters:
-    ///   - signal: told whenever there may be work: by ingest in the same process, by notifications of others.
-    ///   - clock: measures leases, intervals and time limits.
-    ///   - onStored: told of every timeline whose stored content has changed, with the event that caused the reload.
-    ///     Called on a worker's task: it must be quick.
-    ///   - decisions: told of every decision; nil: nobody wants to know.
-    ///   - handOver: by which ingest in this process hands timelines over.
-    ///   - heartbeat: beats at each turn of the claim loop, and rests once that stops.
+    ///   - signal: signals work of ingest in the same process, and of others by notifications.
+    ///   - clock: clock of leases, intervals and time limits.
+    ///   - onStored: called for every timeline with changed content, with the event that caused the reload; it must be
+    ///     quick.
+    ///   - decisions: receives every decision; nil without a consumer.
+    ///   - handOver: desk through which ingest in this process hands over timelines.
+    ///   - heartbeat: beats at each turn of the claim loop, and rests after its end.
     package init(
         configuration: WorkerConfiguration, pool: PostgresPool, directory: DirectoryCache,
         fetcher: any ProviderFetching, publisher: any TimelinePublishing, signal: WorkSignal = WorkSignal(),
@@ -42,15 +42,13 @@ package struct WorkerService: Service {
             output: OutputGate(publisher, backoff: configuration.outputBackoff, clock: clock), signal: signal,
             statistics: statistics, clock: clock, onStored: onStored, logger: logger, decisions: decisions)
         pipeline = Pipeline(context: context, directory: directory)
-        self.directory = directory
-        self.heartbeat = heartbeat
-        self.handOver = handOver
+        (self.directory, self.heartbeat, self.handOver) = (directory, heartbeat, handOver)
     }
 
-    /// Works until graceful shutdown, then finishes the timelines in flight within the grace time and gives back the rest;
-    /// so it does, without the grace, when the task is cancelled.
+    /// Works until graceful shutdown, then finishes the timelines in flight within the grace time and gives back the
+    /// rest. After a cancellation there is no grace time.
     ///
-    /// - Throws: an error that is not transient; the leases that it held are given back all the same.
+    /// - Throws: an error that is not transient, after giving back the leases.
     package func run() async throws {
         let outcome: Result<Void, any Error> = await withGracefulShutdownHandler {
             do {
@@ -77,7 +75,7 @@ package struct WorkerService: Service {
             context.signal.signal()
         }
         await giveBack()
-        // A statement that a cancelled task was waiting for fails in its own way.
+        // Cancelled statements throw errors of their own.
         if case .failure(let error) = outcome, !(error is CancellationError), !Task.isCancelled { throw error }
     }
 
@@ -91,7 +89,7 @@ package struct WorkerService: Service {
 
     // MARK: Registration
 
-    /// Registers the process before its first claim, for as long as it takes.
+    /// Registers the process before its first claim, with retries.
     private func register() async throws {
         var failures = 0
         while !isStopping.isSet {
@@ -119,8 +117,8 @@ package struct WorkerService: Service {
         }
     }
 
-    /// Says that the process is alive. After a failover or a restore the tokens jump, so that none of lost history is used
-    /// again; leases of lost history end by themselves.
+    /// Renews the registration. After a failover or a restore the tokens jump, so that none of lost history is reused;
+    /// leases of lost history end by themselves.
     private func beat() async throws(PostgresError) {
         var pipeline = PostgresPipeline()
         let origin = pipeline.append(.checkTokenOrigin())
@@ -151,7 +149,7 @@ package struct WorkerService: Service {
             handOver.open(pipeline)
             var loop = ClaimLoop(context: context, directory: directory, pipeline: pipeline)
             try await loop.run {
-                // Asked at every turn.
+                // Called at every turn.
                 heartbeat.beat()
                 return isStopping.isSet
             }
@@ -165,11 +163,10 @@ package struct WorkerService: Service {
         }
     }
 
-    /// Ends what is settled, and gives back the lists that are still held, for other workers to take at once.
+    /// Ends settled lists, and gives back the others for other workers.
     private func giveBack() async {
         let (open, timelines) = context.leases.abandon()
-        // A task of its own, since this one may be cancelled and the database would not be asked any more. It is awaited, and
-        // bounded by the pool's and the statement's time limits.
+        // A task of its own, since this one may be cancelled. The pool's and the statement's time limits bound it.
         await Task {
             while await pipeline.ender.endSome() {}
             if hasDrained.isSet { _ = try? await context.pool.execute(.leaveWorkers(context.worker)) }

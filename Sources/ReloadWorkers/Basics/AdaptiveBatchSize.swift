@@ -1,28 +1,26 @@
 import Synchronization
 
-/// How much to take on at once: less as soon as something was more than could be done in time, and little by little as
-/// much as is configured again.
+/// Share of a configured batch size: halves when a batch took too long, and grows again in small steps.
 ///
-/// A slow database so has no more work begun than it ends within the leases, and a statement that would take longer than
-/// it may is tried with fewer rows.
+/// It keeps the work of a slow database within the leases, and statements within their time limits.
 final class AdaptiveBatchSize: Sendable {
     private let state = Mutex(State())
 
-    /// The part of what is configured; at least one.
+    /// The share of a configured number, at least one.
     func share(of configured: Int) -> Int {
         state.withLock { max(1, Int(Double(configured) * $0.share)) }
     }
 
-    /// Something has ended.
+    /// Notes the end of a batch.
     ///
     /// - Parameters:
-    ///   - begun: when it was taken on; what is older than the latest halving says nothing about the new size.
-    ///   - isInTime: it took no longer than it may.
+    ///   - begun: begin of the batch; batches from before the latest halving are ignored.
+    ///   - isInTime: whether the batch kept its time limit.
     func ended(begun: Duration, isInTime: Bool, at now: Duration) {
         state.withLock { $0.ended(begun: begun, isInTime: isInTime, at: now) }
     }
 
-    /// Pure: no clock.
+    /// Pure state: times are parameters.
     struct State: Sendable, Equatable {
         private static let least = 1.0 / 4096
         private static let growth = 1.0 / 16
@@ -33,7 +31,7 @@ final class AdaptiveBatchSize: Sendable {
         mutating func ended(begun: Duration, isInTime: Bool, at now: Duration) {
             if let halvedAt, begun < halvedAt { return }
             if isInTime {
-                // Doubles while it is small, so that one bad moment is not felt for long.
+                // Doubles while it is small, so that one slow batch has no lasting effect.
                 share = min(1, share + min(share, Self.growth))
             } else {
                 share = max(Self.least, share / 2)

@@ -12,9 +12,9 @@ struct ProviderKey: Hashable, Sendable {
 struct ClaimTarget: Hashable, Sendable {
     let appID: Int32
     let provider: ProviderKey
-    /// As the kind says, or as much as the provider has been found to take.
+    /// The kind's limit, or the size that the provider was found to accept.
     var maxBatch: Int
-    /// Timelines of a retired kind are collected, which asks nobody.
+    /// False for retired kinds, whose timelines are collected without a request.
     var asksProvider = true
 }
 
@@ -26,9 +26,10 @@ extension ClaimTarget {
     }
 }
 
+/// Numbers of slots in use.
 struct HeldSlots: Hashable, Sendable {
     private(set) var all = 0
-    /// Of the scheduled lane and of bulk.
+    /// Slots of the scheduled and bulk lanes.
     private(set) var patient = 0
     private(set) var bulk = 0
 
@@ -46,7 +47,7 @@ struct HeldSlots: Hashable, Sendable {
         return sum
     }
 
-    /// How many more of a number of slots a lane may hold.
+    /// Number of further slots that a lane may hold, of a total.
     func room(_ lane: ReloadLane, of slots: Int) -> Int {
         var room = slots - all
         if !lane.isUrgent { room = min(room, ReloadLane.scheduled.most(of: slots) - patient) }
@@ -56,13 +57,13 @@ struct HeldSlots: Hashable, Sendable {
 }
 
 extension ReloadLane {
-    /// Whether somebody may be waiting for it. The other lanes are patient: what is in them was not asked for just now,
-    /// or is a part of something so large that nobody looks at any one timeline of it.
+    /// Whether a person may be waiting. The other lanes are patient: their work was not requested just now, or is part
+    /// of a large reload.
     var isUrgent: Bool { self <= .push }
 
-    /// How many of a number of slots requests of this lane may hold, so that some are free for what better lanes will
-    /// want while these are on their way: all but a quarter for patient lanes together, all but half for bulk. One slot
-    /// is every lane's. What urgent requests hold does not count, so no flood of them keeps a patient lane out.
+    /// Most slots of a total that requests of this lane may hold, so that some stay free for better lanes: all but a
+    /// quarter for the patient lanes together, all but half for bulk, and at least one. Slots of urgent requests do not
+    /// count, so that many of them do not exclude a patient lane.
     func most(of slots: Int) -> Int {
         switch self {
         case .interactive, .push: slots
@@ -72,7 +73,7 @@ extension ReloadLane {
     }
 }
 
-/// Requests on their way, by provider: how many more there may be.
+/// Slots of requests under way, by provider.
 final class RequestSlots: Sendable {
     private let held = Mutex<[ProviderKey: HeldSlots]>([:])
 
@@ -87,7 +88,7 @@ final class RequestSlots: Sendable {
         held.withLock { $0[provider, default: HeldSlots()].add(1, lane) }
     }
 
-    /// Takes a slot if a provider has one free for the lane.
+    /// Takes a slot if the provider has a free one for the lane.
     func begin(_ provider: ProviderKey, _ lane: ReloadLane, limit: Int) -> Bool {
         held.withLock { held in
             var slots = held[provider] ?? HeldSlots()

@@ -1,10 +1,10 @@
 import Synchronization
 
-/// Runs statements for groups of items, with natural batching: while as many statements are under way as may be, further
-/// items gather and share the next one.
+/// Runs statements for groups of items, with natural batching: while the maximum number of statements is under way,
+/// further items gather for the next one.
 ///
-/// A caller that finds a free slot runs at once and takes the gathered callers along; the others wait for the caller that
-/// takes them, or until the slot is passed to them. No task is made.
+/// A caller that finds a free slot runs at once and takes the gathered callers along; the others wait for the caller
+/// that takes them, or until the slot is passed to them. No task is made.
 final class GroupCommitter<Item: Sendable, Answer: Sendable>: Sendable {
     private enum Turn: Sendable {
         /// The caller has the slot.
@@ -35,18 +35,16 @@ final class GroupCommitter<Item: Sendable, Answer: Sendable>: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - concurrency: statements under way at a time.
-    ///   - limit: items of a statement, unless a single caller brings more.
-    ///   - body: runs the statement. It answers one value for each item, in their order.
+    ///   - concurrency: most concurrent statements.
+    ///   - limit: most items of a statement, unless a single caller has more.
+    ///   - body: runs the statement and returns one value for each item, in order.
     init(concurrency: Int, limit: Int, _ body: @escaping @Sendable ([Item]) async throws -> [Answer]) {
-        self.concurrency = concurrency
-        self.limit = limit
-        self.body = body
+        (self.concurrency, self.limit, self.body) = (concurrency, limit, body)
     }
 
     var waiting: Int { state.withLock { $0.waiters.count } }
 
-    /// Answers one value for each of the items, in their order.
+    /// Returns one value for each item, in order.
     ///
     /// - Throws: the statement's error, for all that shared it.
     func run(_ items: [Item]) async throws -> [Answer] {
@@ -72,7 +70,7 @@ final class GroupCommitter<Item: Sendable, Answer: Sendable>: Sendable {
         let leads = state.withLock { $0.takeSlot(of: concurrency) }
         if leads { return .lead }
         return await withCheckedContinuation { continuation in
-            // A slot may have come free since.
+            // A slot may be free by now.
             let leads = state.withLock { state in
                 if state.takeSlot(of: concurrency) { return true }
                 state.waiters.append(Waiter(items: items, continuation: continuation))

@@ -1,9 +1,9 @@
 import WidgetModel
 
-/// Why a timeline, or a whole batch, was not fetched.
+/// Failure to fetch a timeline or a whole batch.
 package struct ProviderFailure: Error, Hashable, Sendable {
     package enum Reason: String, CaseIterable, Sendable {
-        /// The URL is none that may be called, or its host has an address that the allow-list does not permit.
+        /// The URL is not allowed, or its host has an address outside the allow-list.
         case refused
         case unresolved
         /// No connection, or it was lost before the answer was complete.
@@ -13,38 +13,35 @@ package struct ProviderFailure: Error, Hashable, Sendable {
         case status
         /// The answer is longer than the limit.
         case tooLarge
-        /// The answer, or this timeline in it, is not what the contract says.
+        /// The answer, or this timeline in it, violates the contract.
         case invalid
         case missing
         case duplicate
-        /// The provider said that it failed for this timeline.
+        /// The provider reported a failure for this timeline.
         case provider
-        /// The timeline could not be stored, or is too large to be published.
+        /// The timeline could not be stored, or is too large to publish.
         case storage
     }
 
     package var reason: Reason
-    /// Description of the failure, its place and the expectation; without secrets and without content.
+    /// Description of the failure, its place and the expectation, without secrets and content.
     package var message: String
-    /// From the request to its failure.
+    /// Time from the request to the failure.
     package var fetchTime: Duration?
-    /// How long the provider asked to be left alone with it.
+    /// Delay requested by the provider.
     package var retryAfter: Duration?
-    /// The status that was answered, if that is why.
+    /// Status of the answer, if it caused the failure.
     package var status: Int?
-    /// The rest of its batch was answered, so it is this timeline that the provider fails for.
+    /// Whether the provider answered the rest of the batch, so that it fails for this timeline.
     var isPoison = false
 
     package init(_ reason: Reason, _ message: String, retryAfter: Duration? = nil, status: Int? = nil) {
-        self.reason = reason
-        self.message = message
-        self.retryAfter = retryAfter
-        self.status = status
+        (self.reason, self.message, self.retryAfter, self.status) = (reason, message, retryAfter, status)
     }
 }
 
 extension ProviderFailure.Reason {
-    /// As the hot row keeps it.
+    /// Stored form.
     var rule: ReloadRule {
         switch self {
         case .refused: .providerRefused
@@ -63,9 +60,9 @@ extension ProviderFailure.Reason {
 }
 
 extension ProviderFailure {
-    /// As the hot row keeps it.
+    /// Stored form.
     var rule: ReloadRule { isPoison ? .providerPoison : reason.rule }
 
-    /// Whether the provider says that it has no such endpoint.
+    /// Whether the provider has no such endpoint.
     var saysAbsent: Bool { status == 404 || status == 405 || status == 501 }
 }

@@ -1,22 +1,21 @@
 package import Tracing
 package import WidgetModel
 
-/// Where a trace comes from, in a service context.
+/// Key of the trace context in a service context.
 private enum TraceParentKey: ServiceContextKey {
     typealias Value = TraceParent
     static let nameOverride: String? = "traceparent"
 }
 
 extension ServiceContext {
-    /// The trace that the work at hand belongs to.
+    /// Trace context of the present work.
     package var traceParent: TraceParent? {
         get { self[TraceParentKey.self] }
         set { self[TraceParentKey.self] = newValue }
     }
 }
 
-/// Hands W3C trace contexts on as they came: no spans of its own. A tracer that makes some takes its place by being
-/// bootstrapped instead.
+/// Propagates W3C trace contexts without spans of its own. A tracer with spans replaces it by being bootstrapped.
 package struct TraceContextPropagator: Instrument {
     package static let header = "traceparent"
 
@@ -39,7 +38,7 @@ package struct TraceContextPropagator: Instrument {
     }
 }
 
-/// Headers by name, as instruments read and write them.
+/// Extractor and injector for headers by name.
 struct TraceHeaders: Extractor, Injector {
     func extract(key: String, from carrier: [String: String]) -> String? { carrier[key] }
 
@@ -47,10 +46,10 @@ struct TraceHeaders: Extractor, Injector {
         carrier[key] = value
     }
 
-    /// The service context of what was received with this `traceparent`.
+    /// The service context for a `traceparent`.
     static func context(of traceparent: String) -> ServiceContext {
         var context = ServiceContext.topLevel
-        // For logs, whatever the instrument takes from it.
+        // For logs, whatever the instrument extracts.
         context.traceParent = TraceParent(traceparent)
         InstrumentationSystem.instrument.extract(
             [TraceContextPropagator.header: traceparent], into: &context, using: TraceHeaders())

@@ -1,4 +1,4 @@
-/// Time as a worker measures it: only spans, never a time of day, which is the database's to tell.
+/// Clock for a worker's time spans. Times of day come only from the database.
 struct WorkerClock: Sendable {
     let clock: any Clock<Duration>
     private let stopwatch: @Sendable () -> Duration
@@ -20,13 +20,12 @@ struct WorkerClock: Sendable {
         try await clock.sleep(for: duration)
     }
 
-    /// `duration` give or take up to a fifth, so that processes do not do the same at the same time.
+    /// Varies a duration by up to a fifth, so that processes do not work in step.
     static func jittered(_ duration: Duration) -> Duration {
         duration * Double.random(in: 0.8...1.2)
     }
 
-    /// Runs `body`, but not longer than `limit`; answers nil when the time was up first. `body` is cancelled then, and
-    /// waited for.
+    /// Runs `body`, and cancels it at the time limit; returns nil in that case.
     func withLimit<Result: Sendable>(
         _ limit: Duration, _ body: @escaping @Sendable () async throws -> Result
     ) async throws -> Result? {

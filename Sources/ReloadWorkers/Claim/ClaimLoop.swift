@@ -3,19 +3,17 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// Claims ready lists and enters them into the pipeline, for as long as there is room.
-///
-/// It looks when it is told that there may be work, when room has come free for lists that it left behind, and at an
-/// interval in case nobody told it.
+/// Claims ready lists and enters them into the pipeline while there is room. It looks for lists after a signal, when
+/// room comes free for lists left behind, and at an interval.
 struct ClaimLoop {
     enum Next: Equatable {
-        /// More is ready and there is room: look again at once.
+        /// More is ready and there is room.
         case again
-        /// Nothing more to do until there is work or room, or until the time is over.
+        /// Nothing to do until work, room, or the time limit.
         case wait(atMost: Duration)
     }
 
-    /// Ready lists of a kind and lane that are counted: counting all of a backlog costs more than claiming some of it.
+    /// Most counted lists of a kind and lane: counting all of a backlog costs more than claiming a part.
     private static let countedLists = 64
 
     let context: WorkerContext
@@ -26,9 +24,7 @@ struct ClaimLoop {
     private var failures = 0
 
     init(context: WorkerContext, directory: DirectoryCache, pipeline: Pipeline) {
-        self.context = context
-        self.directory = directory
-        self.pipeline = pipeline
+        (self.context, self.directory, self.pipeline) = (context, directory, pipeline)
     }
 
     /// Claims until `isStopping`.
@@ -67,14 +63,14 @@ struct ClaimLoop {
 
     /// Looks for ready lists once and claims those that there is room for.
     mutating func turn() async throws -> Next {
-        // Before the room is read, so that none that comes free meanwhile is missed.
+        // Before the room is read, so that no later room is missed.
         context.leases.awaitRoom(true)
         let (next, isHeldBack) = try await look()
         if !isHeldBack { context.leases.awaitRoom(false) }
         return next
     }
 
-    /// Looks and claims; answers the next step, and whether lists stay behind for want of room.
+    /// Looks and claims. Returns the next step, and whether lists stay behind for want of room.
     private mutating func look() async throws -> (Next, isHeldBack: Bool) {
         let configuration = context.configuration
         let idle = Next.wait(atMost: configuration.pollInterval)
@@ -97,10 +93,10 @@ struct ClaimLoop {
         let ready = try await readyLists(known, isPartial: isPartial)
         guard !ready.isEmpty else { return (idle, false) }
         let kinds = try await complete(known, for: ready)
-        // A quarter of the room is left to urgent lanes; not of a probe, which may find only patient ones.
+        // A quarter of the room is for urgent lanes, except in a probe, which may find only patient ones.
         let urgentRoom = isProbe ? 0 : context.claimSize.share(of: configuration.maximumTimelinesInFlight) / 4
         var capacity = ClaimCapacity(
-            timelines: timelines, patientTimelines: max(0, timelines - urgentRoom), requests: configuration.concurrency,
+            timelines: timelines, patientTimelines: max(0, timelines - urgentRoom),
             concurrency: configuration.concurrency, requestsPerProvider: configuration.providerConcurrency,
             inFlight: context.slots.all)
         let targets = context.protection.permitted(
@@ -124,7 +120,7 @@ struct ClaimLoop {
         return (claimed > 0 && !isProbe ? .again : idle, true)
     }
 
-    /// Kinds and lanes with ready lists: all of them, or from the watermarks on.
+    /// Kinds and lanes with ready lists, all or from the watermarks on.
     private mutating func readyLists(_ known: KindDirectory, isPartial: Bool) async throws -> [ReadyLists] {
         let began = context.clock.elapsed
         let queues = known.kinds.keys.flatMap { kindID in
@@ -140,20 +136,20 @@ struct ClaimLoop {
         return ready
     }
 
-    /// The directory, read anew when lists are ready of a kind that it does not have, or has as paused.
+    /// The directory, refreshed if a kind with ready lists is unknown or paused in it.
     private func complete(_ known: KindDirectory, for ready: [ReadyLists]) async throws -> KindDirectory {
         guard ready.contains(where: { known.kinds[$0.kindID]?.isPaused ?? true }) else { return known }
         return try await directory.directory(maximumAge: context.configuration.pollInterval)
     }
 
-    /// Claims and enters, urgent lanes first and in a statement of their own; answers how many lists were claimed.
+    /// Claims and enters lists, urgent lanes first in a statement of their own. Returns the number of lists.
     private mutating func claim(_ wishes: [ClaimWish], _ known: KindDirectory) async throws -> Int {
         let leases = LeasePlan(configuration: context.configuration, longestPublish: context.output.longestPublish)
         let urgent = leases.grouped(wishes.filter(\.lane.isUrgent), kinds: known.kinds)
         let patient = leases.grouped(wishes.filter { !$0.lane.isUrgent }, kinds: known.kinds)
         var lists = 0
         for (lease, wishes) in urgent + patient {
-            // Counted from before the statement: the database's lease ends no sooner.
+            // Taken before the statement, so that the database's lease does not end earlier.
             let startedAt = context.clock.elapsed
             let rows = try await context.pool.query(.claimLists(wishes, lease: lease))
             watermarks.claimed(rows)
@@ -171,7 +167,7 @@ struct ClaimLoop {
 }
 
 extension KindDirectory {
-    /// Those of these kinds whose timelines may be claimed: not paused, and of an app that is known.
+    /// Targets for the kinds that may be claimed: not paused, and of a known app.
     func claimTargets(of ids: Set<Int32>) -> [Int32: ClaimTarget] {
         var targets: [Int32: ClaimTarget] = Dictionary(minimumCapacity: ids.count)
         for id in ids {

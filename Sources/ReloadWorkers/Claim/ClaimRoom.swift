@@ -11,15 +11,14 @@ struct ClaimRoom {
         let isUrgent: Bool
     }
 
-    /// Timelines that may still be claimed, and how many of them for patient lanes.
+    /// Numbers of further timelines, in all and of patient lanes.
     private var timelines: Int
     private var patientTimelines: Int
-    private var requests: Int
     private var held: HeldSlots
     private var heldOfProvider: [ProviderKey: HeldSlots]
-    /// Timelines that may still be claimed of a provider that is only to be probed.
+    /// Further timelines of providers that are only probed.
     private var probes: [ProviderKey: Int]
-    /// Places left in requests that are planned already.
+    /// Free places in planned requests.
     private var openPlaces: [Group: Int] = [:]
     private var due: [Queue: Int] = [:]
     private let targets: [Int32: ClaimTarget]
@@ -30,7 +29,6 @@ struct ClaimRoom {
     init(due rows: [DueTimelines], targets: [Int32: ClaimTarget], capacity: ClaimCapacity) {
         timelines = capacity.timelines
         patientTimelines = min(capacity.timelines, capacity.patientTimelines)
-        requests = capacity.requests
         heldOfProvider = capacity.inFlight
         probes = capacity.allowances.compactMapValues(\.timelines)
         held = capacity.inFlight.values.reduce(HeldSlots(), +)
@@ -48,10 +46,10 @@ struct ClaimRoom {
     /// Whether due work stays behind for want of slots.
     var isHeldBack: Bool { due.keys.contains { seats(for: $0, target(of: $0)) == 0 } }
 
-    /// Whether due work stays behind that there are slots for: the claim has as many timelines as it may.
+    /// Whether due work with free slots stays behind because the claim is full.
     var isFull: Bool { due.keys.contains { seats(for: $0, target(of: $0)) > 0 } }
 
-    /// Only queues of known kinds are ever made.
+    /// The target of a queue, which exists only for known kinds.
     func target(of queue: Queue) -> ClaimTarget {
         guard let target = targets[queue.kindID] else {
             preconditionFailure("a queue is made only for a kind with a target")
@@ -67,29 +65,27 @@ struct ClaimRoom {
         min(queue.lane.isUrgent ? timelines : min(timelines, patientTimelines), seats(for: queue, target))
     }
 
-    /// Timelines that there are requests for, open ones or new ones.
+    /// Places in planned and further requests.
     private func seats(for queue: Queue, _ target: ClaimTarget) -> Int {
-        let free = min(
-            requests, held.room(queue.lane, of: capacity.concurrency), room(of: target, queue.lane))
+        let free = min(held.room(queue.lane, of: capacity.concurrency), room(of: target, queue.lane))
         let seats = openPlaces[group(queue, target), default: 0] + max(0, free) * target.maxBatch
         return target.asksProvider ? min(seats, probes[target.provider] ?? seats) : seats
     }
 
     private func room(of target: ClaimTarget, _ lane: ReloadLane) -> Int {
-        guard target.asksProvider else { return requests }
+        guard target.asksProvider else { return capacity.concurrency }
         let own = heldOfProvider[target.provider, default: HeldSlots()]
         let limit = capacity.allowances[target.provider]?.requests ?? capacity.requestsPerProvider
         return capacity.room(of: limit, lane, own, all: held)
     }
 
-    /// Takes timelines of an eligible queue, opening requests as they are needed.
+    /// Takes timelines of an eligible queue and plans the requests for them.
     mutating func take(from queue: Queue, atMost limit: Int) -> Int {
         let target = target(of: queue)
         let count = min(due[queue, default: 0], limit, places(for: queue, target))
         let beyond = count - openPlaces[group(queue, target), default: 0]
         if beyond > 0 {
             let opened = (beyond + target.maxBatch - 1) / target.maxBatch
-            requests -= opened
             held.add(opened, queue.lane)
             heldOfProvider[target.provider, default: HeldSlots()].add(opened, queue.lane)
             openPlaces[group(queue, target)] = opened * target.maxBatch - beyond

@@ -4,20 +4,18 @@ import WidgetStore
 /// Free capacity.
 struct ClaimCapacity: Sendable {
     var timelines: Int
-    /// Timelines of those that may be of patient lanes: while they are being claimed, urgent ones wait.
+    /// Most timelines of patient lanes: urgent ones wait while they are claimed.
     var patientTimelines: Int
-    /// Requests that may be started, over all providers.
-    var requests: Int
-    /// Requests that may be under way at a time, over all providers.
+    /// Most concurrent requests, over all providers.
     var concurrency: Int
-    /// Concurrent requests to a provider without a known limit. Beyond them it gets only slots that the others leave free.
+    /// Concurrent requests to a provider without a known limit. It gets further slots only if others leave them free.
     var requestsPerProvider: Int
     var inFlight: [ProviderKey: HeldSlots]
-    /// Of the providers that have been asked before.
+    /// Allowances of the known providers.
     var allowances: [ProviderKey: ProviderAllowance] = [:]
 
-    /// Requests that a provider takes. One whose limit has grown takes from what is free for all only as much as it
-    /// leaves, so that however many providers grow, and hang then, none of them holds the pool.
+    /// Further requests to a provider. A provider with a grown limit takes at most half of the free slots, so that
+    /// hanging providers do not hold the pool.
     func room(of limit: Int, _ lane: ReloadLane, _ own: HeldSlots, all: HeldSlots) -> Int {
         let shared = (concurrency - all.all - own.all) / 2
         return min(own.room(lane, of: limit), max(requestsPerProvider - own.all, shared))
@@ -47,12 +45,12 @@ struct ClaimPlan: Sendable, Equatable {
     var isFull = false
 }
 
-/// Shares what there is room for between lanes, apps and kinds: lanes by weight, in a lane apps by deficit round-robin,
-/// in an app kinds likewise. Only what a provider has free slots for is claimed, so a slow provider's work stays due,
-/// where any process finds it. Patient lanes leave slots free for urgent ones, and do not fill up their requests: a
-/// single reload waits neither for a slot nor for the hundred timelines beside it.
+/// Shares room between lanes by weight, between a lane's apps and an app's kinds by deficit round-robin. Claims only
+/// work for which the provider has free slots: a slow provider's work stays due for any process. Patient lanes leave
+/// slots for urgent ones and do not share their requests, so that a single reload waits neither for a slot nor for a
+/// hundred others.
 ///
-/// Pure: no I/O, no clock. What it remembers between claims is whose turn it is.
+/// Pure: no I/O, no clock. Its state between claims is the order of turns.
 struct ClaimScheduler: Sendable {
     private struct LaneApp: Hashable {
         let lane: ReloadLane
@@ -63,14 +61,14 @@ struct ClaimScheduler: Sendable {
     private var apps: [ReloadLane: DeficitRoundRobin<Int32>] = [:]
     private var kinds: [LaneApp: DeficitRoundRobin<Int32>] = [:]
 
-    /// Timelines that an app may take in one turn: a good batch.
+    /// Timelines of an app in one turn: a large batch.
     private static let appQuantum = 100
-    /// Timelines handed out at once. Smaller than a batch, so that lanes share even a single request.
+    /// Timelines granted at once: less than a batch, so that lanes share even a single request.
     private static let grain = 25
 
     /// - Parameters:
-    ///   - due: what is due, by kind and lane.
-    ///   - targets: the kinds that may be claimed; others (retired, unknown) get nothing.
+    ///   - due: due timelines by kind and lane.
+    ///   - targets: kinds that may be claimed.
     mutating func plan(due: [DueTimelines], targets: [Int32: ClaimTarget], capacity: ClaimCapacity) -> ClaimPlan {
         var room = ClaimRoom(due: due, targets: targets, capacity: capacity)
         begin(room.eligible)

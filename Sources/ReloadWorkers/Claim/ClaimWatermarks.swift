@@ -1,29 +1,28 @@
 import WidgetModel
 import WidgetStore
 
-/// From when on to look for due work, while looking for all of it is slow.
+/// Start times of looks for due work while complete looks are slow.
 ///
-/// Every claim leaves a dead version at the start of the claim's index. While a transaction is held open somewhere, nothing
-/// can remove them, and each look and each claim reads all of them again. So once a look has taken long, the next ones start
-/// shortly before the time from which on the latest claim of a kind and lane has left nothing behind; and now and then one
-/// looks for all, for what was committed late or was locked when it was its turn.
+/// Every claim leaves a dead version at the start of the claims' index. An open transaction keeps vacuum from removing
+/// them, and each look and claim reads them again. After a slow look, the next ones start shortly before the latest
+/// claimed list of a kind and lane; complete looks at intervals find lists that were committed late or locked.
 ///
 /// Pure: no I/O, no clock.
 struct ClaimWatermarks: Sendable {
-    /// A look that takes longer than this is slow: without dead versions it takes a millisecond or two.
+    /// Duration of a slow look; without dead versions it takes one or two milliseconds.
     static let slow = Duration.milliseconds(15)
-    /// How far before the latest claimed timeline the next look starts. A mark is due from the start of its transaction,
-    /// and seen from its end.
+    /// Distance of the next look's start before the latest claimed list: a mark is due from the start of its
+    /// transaction, and visible from its end.
     static let slack = Duration.milliseconds(500)
-    /// Least time between two looks for all, and how many times as long as such a look.
+    /// Least time between complete looks, and its least ratio to their duration.
     private static let interval = Duration.seconds(1)
     private static let share = 10
 
     private var times: [LaneWork: Timestamp] = [:]
-    /// How long the latest look for all took, and when it ended.
+    /// Duration and end of the latest complete look.
     private var full: (took: Duration, at: Duration)?
 
-    /// Whether the next look may leave out what is due since before the watermarks.
+    /// Whether the next look may start at the watermarks.
     func isPartial(at now: Duration) -> Bool {
         guard let full, full.took > Self.slow, !times.isEmpty else { return false }
         return now - full.at < max(Self.interval, full.took * Self.share)
@@ -31,12 +30,10 @@ struct ClaimWatermarks: Sendable {
 
     mutating func lookedForAll(took: Duration, at now: Duration) {
         full = (took, now)
-        // When nothing piles up they would only be kept.
         if took <= Self.slow { times.removeAll() }
     }
 
-    /// A claim of a queue has left nothing behind that was ready before the latest of these, but lists that others had locked
-    /// or just written.
+    /// Notes claimed lists: earlier lists of their queues are claimed too, unless they were locked or just written.
     mutating func claimed(_ rows: [ClaimRow]) {
         guard let full, full.took > Self.slow else { return }
         for row in rows {

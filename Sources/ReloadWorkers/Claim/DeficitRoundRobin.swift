@@ -1,24 +1,22 @@
-/// Order of turns among keys that have work, by deficit round-robin: each visit is worth a quantum, and work taken beyond
-/// it counts against the next visit.
-///
-/// Over time every key gets the same amount, however much work it has and however coarse the pieces are.
+/// Order of turns among keys with work, by deficit round-robin: each visit is worth a quantum, and work beyond it
+/// counts against the next visit. Over time every key gets the same amount, whatever its backlog and the size of the
+/// pieces.
 struct DeficitRoundRobin<Key: Hashable & Comparable>: Sendable where Key: Sendable {
     private var deficits: [Key: Int] = [:]
     private var current: Key?
 
-    /// Forgets those that have no work: whoever comes back starts anew, without credit for the time away.
+    /// Forgets keys without work, which start anew without credit.
     mutating func keep(only keys: Set<Key>) {
         deficits = deficits.filter { keys.contains($0.key) }
     }
 
-    /// The one to serve next: the current one while its quantum lasts, then the others in turn. Nil when `keys` is
-    /// empty.
+    /// The next key to serve: the current one while its quantum lasts, then the others in turn. Nil without keys.
     mutating func next(among keys: Set<Key>, quantum: (Key) -> Int) -> Key? {
         if let current, keys.contains(current), deficits[current, default: 0] > 0 { return current }
         let order = keys.sorted()
         guard !order.isEmpty else { return nil }
         var turn = current.flatMap { current in order.firstIndex { $0 > current } } ?? order.startIndex
-        // Every visit pays back at least one, so an overdraft delays a turn but never ends the search.
+        // Every visit adds at least one, so the search ends.
         while true {
             let key = order[turn]
             deficits[key, default: 0] += max(1, quantum(key))
@@ -28,7 +26,7 @@ struct DeficitRoundRobin<Key: Hashable & Comparable>: Sendable where Key: Sendab
         }
     }
 
-    /// Takes what was served off the turn.
+    /// Charges served work to a key.
     mutating func charge(_ key: Key, _ amount: Int) {
         deficits[key, default: 0] -= amount
     }

@@ -2,7 +2,7 @@ import Synchronization
 import WidgetModel
 package import WidgetStore
 
-/// Takes timelines from ingest of the same process while the workers have room for them.
+/// Receives timelines from ingest in the same process while the workers have room.
 package final class HandOverDesk: HandOverReceiving {
     private let open = Mutex<Pipeline?>(nil)
 
@@ -42,7 +42,7 @@ package final class HandOverDesk: HandOverReceiving {
     }
 
     package func accept(_ grant: HandOverGrant, _ claim: Claim?) {
-        // Closed meanwhile: the leases end by themselves.
+        // After the close, the leases end by themselves.
         guard let pipeline = open.withLock({ $0 }) else { return }
         pipeline.context.leases.unreserve(grant.timelines)
         guard let claim else { return }

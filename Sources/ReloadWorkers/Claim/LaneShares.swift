@@ -1,13 +1,13 @@
 import WidgetModel
 
-/// Which lane is served next: the one that has been served least for its weight, the more urgent of equals.
+/// Order of lanes: next is the lane served least for its weight, the more urgent of equals.
 ///
-/// When all lanes have work they share 8 : 4 : 2 : 1, so each is guaranteed its part and none starves; what a lane does
-/// not use goes to the others. A lane that was empty does not save up credit meanwhile.
+/// Lanes with work share 8 : 4 : 2 : 1, so none starves, and unused shares go to the others. An empty lane saves no
+/// credit.
 struct LaneShares: Sendable {
     private static let weights: [ReloadLane: Int] = [.interactive: 8, .push: 4, .scheduled: 2, .bulk: 1]
 
-    /// Work served to each lane, in units that cost a lane the more the less it weighs.
+    /// Served work by lane, divided by the weight.
     private var served: [ReloadLane: Int] = [:]
     private var active: Set<ReloadLane> = []
 
@@ -17,7 +17,7 @@ struct LaneShares: Sendable {
             served[lane] = floor.map { max($0, served[lane, default: 0]) } ?? 0
         }
         active = lanes
-        // Only differences count: kept small, they never overflow.
+        // Only differences count; small numbers do not overflow.
         let least = lanes.map { served[$0, default: 0] }.min() ?? 0
         served = served.filter { lanes.contains($0.key) }.mapValues { $0 - least }
     }

@@ -1,20 +1,18 @@
 import WidgetModel
 import WidgetStore
 
-/// A claimed timeline that is to be fetched.
-///
-/// A class, though a value, because every step copies it.
+/// A claimed timeline to fetch. A class, since every step copies it.
 final class FetchItem: Sendable {
     let timeline: ClaimedTimeline
-    /// The list that it came by, without its timelines.
+    /// Its list, without the timelines.
     let list: LeasedList
     let kind: RegisteredKind
-    /// Revision of what will be stored.
+    /// Revision of the content to store.
     let token: Int64
-    /// Why it is fetched, and its budget once it is rendered.
+    /// Reason of the fetch, and the budget after the render.
     let rule: ReloadRule
     let ledger: BudgetLedger
-    /// When the claim began and when its lease ends, on the worker's clock.
+    /// Begin of the claim and end of its lease, on the worker's clock.
     let startedAt: Duration
     let leaseEnds: Duration
 
@@ -22,14 +20,8 @@ final class FetchItem: Sendable {
         timeline: ClaimedTimeline, list: LeasedList, kind: RegisteredKind, token: Int64, rule: ReloadRule,
         ledger: BudgetLedger, startedAt: Duration, leaseEnds: Duration
     ) {
-        self.timeline = timeline
-        self.list = list
-        self.kind = kind
-        self.token = token
-        self.rule = rule
-        self.ledger = ledger
-        self.startedAt = startedAt
-        self.leaseEnds = leaseEnds
+        (self.timeline, self.list, self.kind, self.token) = (timeline, list, kind, token)
+        (self.rule, self.ledger, self.startedAt, self.leaseEnds) = (rule, ledger, startedAt, leaseEnds)
     }
 
     var lane: ReloadLane { list.lane }
@@ -37,14 +29,14 @@ final class FetchItem: Sendable {
     var settled: SettledTimeline { SettledTimeline(list: list.hold, row: timeline.row) }
 }
 
-/// Timelines that one request asks for: of any kinds of an app that share the provider's URL.
+/// Timelines of one request, of any kinds of an app with the same provider URL.
 struct FetchBatch: Sendable {
     let app: RegisteredApp
     let provider: ProviderKey
     let items: [FetchItem]
     var traces: [EventPosition: String] = [:]
 
-    /// The most urgent of its timelines'.
+    /// The most urgent lane of its timelines.
     var lane: ReloadLane { items.lazy.map(\.lane).min() ?? .interactive }
     var leaseEnds: Duration { items.lazy.map(\.leaseEnds).min() ?? .zero }
     var startedAt: Duration { items.lazy.map(\.startedAt).min() ?? .zero }
@@ -65,7 +57,7 @@ struct FetchBatch: Sendable {
 
 struct FetchedTimeline: Sendable {
     let item: FetchItem
-    /// Canonical JSON, as it is stored and published.
+    /// Canonical JSON, stored and published.
     let content: [UInt8]
     let hash: ContentHash
     let policy: ReloadPolicy
@@ -77,7 +69,7 @@ struct FetchedTimeline: Sendable {
 /// A fetched timeline whose content is the stored one.
 struct StoredTimeline: Sendable {
     let fetched: FetchedTimeline
-    /// Whether the stored content changed just now: it is to be published.
+    /// Whether the stored content changed and has to be published.
     let isChanged: Bool
     /// Row as the store left it.
     let row: StoredRow

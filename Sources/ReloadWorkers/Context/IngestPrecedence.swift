@@ -1,15 +1,13 @@
 import Synchronization
 
-/// Limits claims while ingest of the same process applies a backlog of Kafka, so that a timeline with several requests in the
-/// backlog is fetched once.
-///
-/// The limit holds for a few seconds: a backlog that does not shrink must not keep timelines from being fetched.
+/// Limits claims while ingest in the same process applies a backlog of Kafka, so that a timeline with several requests
+/// in the backlog is fetched once. The limit ends after a few seconds, even if the backlog does not shrink.
 final class IngestPrecedence: Sendable {
-    /// Timelines in work meanwhile: those of one request.
+    /// Limit of the timelines in work: those of one request.
     static let room = 100
     /// Longest time for which claims are limited.
     static let limit = Duration.seconds(10)
-    /// Time after a transaction of ingest until which the next one is expected.
+    /// Longest time between two transactions of ingest under a backlog.
     static let gap = Duration.seconds(2)
 
     private struct State {
@@ -20,9 +18,7 @@ final class IngestPrecedence: Sendable {
 
     private let state = Mutex(State())
 
-    /// Notes a transaction of ingest.
-    ///
-    /// - Returns: whether ingest has caught up by it.
+    /// Notes a transaction of ingest, and returns whether ingest has caught up with it.
     func ingestIsBehind(_ isBehind: Bool, at now: Duration) -> Bool {
         state.withLock { state in
             let wasBehind = state.since != nil
@@ -32,7 +28,7 @@ final class IngestPrecedence: Sendable {
         }
     }
 
-    /// Most timelines to hold; nil: no limit.
+    /// Most timelines to hold; nil without a limit.
     func room(at now: Duration) -> Int? {
         state.withLock { state in
             guard let since = state.since, now < min(since + Self.limit, state.lastTransaction + Self.gap) else {

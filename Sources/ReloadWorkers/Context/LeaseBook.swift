@@ -2,42 +2,42 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-/// A message of this process that was acknowledged.
+/// An acknowledged message of this process.
 struct PublishedTimeline: Sendable {
     let row: Int64
     let id: TimelineID
     let revision: Int64
 }
 
-/// A timeline of a list that needs no more work under this lease.
+/// A timeline of a list without further work under the lease.
 struct SettledTimeline: Sendable {
     let list: ListHold
     let row: Int64
-    /// Content was stored, whether or not it was published.
+    /// Whether content was stored, published or not.
     var isStored = false
     var published: PublishedTimeline?
-    /// The list goes back and is ready after this delay, for the timeline was not worked on after all.
+    /// Delay after which the list is ready again, for a timeline that was not worked on; else nil.
     var returnDelay: Duration?
 }
 
-/// A list all of whose timelines are settled.
+/// A list with all timelines settled.
 struct ClosedList: Sendable {
     let list: LeasedList
     let leaseEnds: Duration
     let published: [PublishedTimeline]
     let hasStored: Bool
-    /// The list goes back after this delay instead of being ended.
+    /// Delay of a list that goes back; nil for a list that ends.
     let returnDelay: Duration?
 }
 
-/// A timeline of a list that was in flight through another list: it is to be read and decided again.
+/// A timeline that was in flight through another list, to be read and decided again.
 struct WaitingTimeline: Sendable {
     let list: LeasedList
     let leaseEnds: Duration
     let row: Int64
 }
 
-/// The lists that this process holds and the timelines of them that are under way.
+/// The lists that this process holds, with their timelines under way.
 final class LeaseBook: Sendable {
     private struct Entry {
         let list: LeasedList
@@ -47,7 +47,7 @@ final class LeaseBook: Sendable {
         var hasStored = false
         var returnDelay: Duration?
 
-        /// Settles a timeline of the list; answers whether it was the last.
+        /// Settles a timeline of the list, and returns whether it was the last.
         mutating func settle(_ timeline: SettledTimeline) -> Bool {
             open -= 1
             hasStored = hasStored || timeline.isStored
@@ -63,11 +63,12 @@ final class LeaseBook: Sendable {
     }
 
     private struct State {
-        /// By list and lease: a list whose lease ends here may be claimed by the same process before all of it is settled.
+        /// By list and lease: after the end of a lease the process may claim the list again while timelines are under
+        /// way.
         var entries: [ListHold: Entry] = [:]
-        /// Rows that are being worked on.
+        /// Rows under way.
         var busy: Set<Int64> = []
-        /// Lists that wait for a busy row.
+        /// Lists that wait for a busy row, by row.
         var waiting: [Int64: [ListHold]] = [:]
         var open = 0
         var reserved = 0
@@ -75,19 +76,19 @@ final class LeaseBook: Sendable {
     }
 
     private let state = Mutex(State())
-    /// Told when there is room that the claim loop waits for.
+    /// Signalled when room comes free for which the claim loop waits.
     private let signal: WorkSignal
-    /// Told whenever lists close.
+    /// Signalled when lists close.
     private let changes = WorkSignal()
 
     init(signal: WorkSignal) {
         self.signal = signal
     }
 
-    /// Timelines that are claimed and not settled, and those that room is reserved for.
+    /// Number of claimed and unsettled timelines, reserved room included.
     var held: Int { state.withLock { $0.open + $0.reserved } }
 
-    /// Reserves room for timelines that are about to be handed over; false: there is none.
+    /// Reserves room for timelines to be handed over; false without room.
     func reserve(_ count: Int, limit: Int) -> Bool {
         state.withLock { state in
             guard state.open + state.reserved + count <= limit else { return false }
@@ -100,7 +101,7 @@ final class LeaseBook: Sendable {
         state.withLock { $0.reserved -= count }
     }
 
-    /// Takes lists in. Answers them with the timelines that can be decided now, and those that have none at all.
+    /// Takes lists. Returns those with timelines to decide now, and those without any timeline.
     func enter(_ lists: [LeasedList], leaseEnds: Duration) -> (ready: [LeasedList], closed: [ClosedList]) {
         state.withLock { state in
             var ready: [LeasedList] = []
@@ -128,7 +129,7 @@ final class LeaseBook: Sendable {
         }
     }
 
-    /// Settles timelines. Answers the lists that are closed by it, and timelines that waited for these rows.
+    /// Settles timelines. Returns the lists that close, and timelines that waited for these rows.
     func settle(_ settled: [SettledTimeline]) -> (closed: [ClosedList], waiting: [WaitingTimeline]) {
         guard !settled.isEmpty else { return ([], []) }
         var isAwaited = false
@@ -137,13 +138,13 @@ final class LeaseBook: Sendable {
             var waiting: [WaitingTimeline] = []
             for timeline in settled {
                 if let lists = state.waiting[timeline.row], let next = lists.first, let entry = state.entries[next] {
-                    // The row stays busy, now for the list that waited.
+                    // The row stays busy for the waiting list.
                     state.waiting[timeline.row] = lists.count > 1 ? Array(lists.dropFirst()) : nil
                     waiting.append(WaitingTimeline(list: entry.list, leaseEnds: entry.leaseEnds, row: timeline.row))
                 } else {
                     state.busy.remove(timeline.row)
                 }
-                // In place: a copy of the entry would copy what its list has published, for each timeline.
+                // In place: a copy of the entry would copy its published timelines each time.
                 guard let isClosed = state.entries[timeline.list]?.settle(timeline) else { continue }
                 state.open -= 1
                 if isClosed, let entry = state.entries.removeValue(forKey: timeline.list) {
@@ -159,7 +160,7 @@ final class LeaseBook: Sendable {
         return result
     }
 
-    /// Tells the claim loop of room, if it waits for some.
+    /// Signals room to a waiting claim loop.
     func roomFreed() {
         let isAwaited = state.withLock { state in
             defer { state.isAwaited = false }
@@ -168,12 +169,12 @@ final class LeaseBook: Sendable {
         if isAwaited { signal.signal(.timelines) }
     }
 
-    /// Has the signal come, or not, when timelines are settled or a request has ended.
+    /// Enables or disables the signal when timelines are settled or a request ends.
     func awaitRoom(_ isAwaited: Bool) {
         state.withLock { $0.isAwaited = isAwaited }
     }
 
-    /// Waits until nothing is under way, but not longer than `limit`; answers whether nothing is.
+    /// Waits until nothing is under way, at most for the limit, and returns whether that is so.
     ///
     /// - Throws: `CancellationError`.
     func drained(within limit: Duration, clock: WorkerClock) async throws -> Bool {
@@ -186,7 +187,7 @@ final class LeaseBook: Sendable {
         } ?? false
     }
 
-    /// Lists that are still open, which nobody will work on any more, and the number of timelines that are open in them.
+    /// Removes and returns the open lists, with the number of their open timelines.
     func abandon() -> (lists: [ClosedList], timelines: Int) {
         state.withLock { state in
             defer { state = State() }

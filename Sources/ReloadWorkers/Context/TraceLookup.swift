@@ -4,12 +4,10 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-/// Finds the trace contexts of the events that timelines are reloaded for.
-///
-/// Without any kept it costs one small query in a while, and never one for a batch. What cannot be read is not waited for:
-/// a trace is a hint.
+/// Finds the trace contexts of the events that cause reloads. Without stored contexts it costs a small query at
+/// intervals. Errors are ignored, since traces are hints.
 final class TraceLookup: Sendable {
-    /// How long it is believed that there are none, and that there are some.
+    /// Validity of the knowledge that no contexts, or some, are stored.
     private static let absence = Duration.milliseconds(250)
     private static let presence = Duration.seconds(30)
 
@@ -20,7 +18,7 @@ final class TraceLookup: Sendable {
         self.pool = pool
     }
 
-    /// By the position of the latest request: of each timeline that has one with a trace.
+    /// Trace contexts of the timelines' latest requests, by position.
     func traces(of timelines: [ClaimedTimeline], at time: Duration) async -> [EventPosition: String] {
         let causes = Set(timelines.compactMap(\.cause))
         guard !causes.isEmpty else { return [:] }
@@ -42,7 +40,7 @@ final class TraceLookup: Sendable {
 }
 
 extension FetchBatch {
-    /// The trace of the newest request among its timelines: one request to the provider belongs to one trace at most.
+    /// Trace of the newest request among its timelines: a provider request belongs to at most one trace.
     var newestTrace: String? {
         guard !traces.isEmpty else { return nil }
         return items.lazy.map(\.timeline).filter { timeline in timeline.cause.map { traces[$0] != nil } ?? false }
@@ -50,7 +48,7 @@ extension FetchBatch {
             .flatMap { $0.cause.flatMap { traces[$0] } }
     }
 
-    /// The newest trace, for the log; empty when there is none.
+    /// The newest trace for the log; empty without one.
     var logMetadata: Logger.Metadata {
         guard let trace = newestTrace.flatMap({ TraceParent($0) }) else { return [:] }
         return ["trace_id": "\(trace.traceID)", "span_id": "\(trace.spanID)"]

@@ -3,6 +3,7 @@ package import PostgresClient
 import WidgetModel
 import WidgetStore
 
+/// Dependencies shared by the worker's steps.
 struct WorkerContext: Sendable {
     let configuration: WorkerConfiguration
     let pool: PostgresPool
@@ -14,10 +15,10 @@ struct WorkerContext: Sendable {
     let signal: WorkSignal
     let statistics: WorkerStatistics
     let clock: WorkerClock
-    /// Told of every timeline whose stored content has changed, with the event that caused the reload.
+    /// Called for every timeline with changed content, with the event that caused the reload.
     let onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?
     let logger: Logger
-    /// Providers that are not to be asked for snapshots, or placeholders, for a while.
+    /// Back-off of providers' snapshot and placeholder endpoints.
     let restingEndpoints = RestingEndpoints()
     /// Share of the configured number of timelines to hold, and to sweep, at once.
     let claimSize = AdaptiveBatchSize()
@@ -25,7 +26,7 @@ struct WorkerContext: Sendable {
     let protection: ProviderProtection
     let meter = WorkerMeter()
     let traces: TraceLookup
-    /// Told of every decision; nil: nobody wants to know.
+    /// Receives every decision; nil without a consumer.
     let decisions: (any DecisionPublishing)?
     /// Identity of this process among the registered workers.
     let worker: PostgresUUID
@@ -36,17 +37,10 @@ struct WorkerContext: Sendable {
         onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?, logger: Logger,
         decisions: (any DecisionPublishing)? = nil
     ) {
-        self.configuration = configuration
-        self.pool = pool
-        self.fetcher = fetcher
-        self.output = output
+        (self.configuration, self.pool, self.fetcher, self.output) = (configuration, pool, fetcher, output)
         leases = LeaseBook(signal: signal)
-        self.signal = signal
-        self.statistics = statistics
-        self.clock = clock
-        self.onStored = onStored
-        self.logger = logger
-        self.decisions = decisions
+        (self.signal, self.statistics, self.clock) = (signal, statistics, clock)
+        (self.onStored, self.logger, self.decisions) = (onStored, logger, decisions)
         worker = configuration.worker
         traces = TraceLookup(pool: pool)
         protection = ProviderProtection(configuration.protectionRules, statistics: statistics, logger: logger)
@@ -54,11 +48,11 @@ struct WorkerContext: Sendable {
 
     var messages: TimelineMessages { TimelineMessages(topic: configuration.topic) }
 
-    /// Repeats `body`; after a database error that can pass, with back-off.
+    /// Repeats `body`, with back-off after transient database errors.
     ///
     /// - Parameters:
-    ///   - what: the work, for the log: "sweep".
-    ///   - size: shrinks when the work was too much for the database.
+    ///   - what: name of the work for the log, such as "sweep".
+    ///   - size: shrinks if the work was too much for the database.
     /// - Throws: `CancellationError`; an error that is not transient.
     func repeatedly(_ what: String, size: AdaptiveBatchSize? = nil, _ body: () async throws -> Void) async throws {
         var failures = 0
@@ -79,7 +73,7 @@ struct WorkerContext: Sendable {
         }
     }
 
-    /// Runs a piece of database work, again with back-off when that can help, but not beyond `deadline` on the clock.
+    /// Runs database work, with retries after transient errors until the deadline.
     func persistently<Value>(
         until deadline: Duration, isDivisible: Bool = false, _ body: () async throws -> Value
     ) async throws -> Value {
@@ -99,7 +93,7 @@ struct WorkerContext: Sendable {
         }
     }
 
-    /// Runs a statement over items, in halves where all of them are too much for the database within its limits.
+    /// Runs a statement over items, in halves if it exceeds the database's limits.
     func inParts<Item, Answer>(
         _ items: [Item], until deadline: Duration, _ body: ([Item]) async throws -> [Answer]
     ) async throws -> [Answer] {

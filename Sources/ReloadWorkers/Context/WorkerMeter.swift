@@ -2,7 +2,7 @@ import Metrics
 import WidgetModel
 import WidgetStore
 
-/// Counts what the workers do, once a request or a batch; besides ``WorkerStatistics``, which has the totals.
+/// Metrics of requests and batches, beside the totals of ``WorkerStatistics``.
 final class WorkerMeter: Sendable {
     private let answered: Counter
     private let failed: [ProviderFailure.Reason: Counter]
@@ -30,18 +30,18 @@ final class WorkerMeter: Sendable {
             })
     }
 
-    /// A request to a provider has ended.
+    /// Records the end of a request to a provider.
     ///
-    /// - Parameter failure: why it failed as a whole; nil: it was answered.
+    /// - Parameter failure: failure of the whole request; nil for an answer.
     func asked(for timelines: Int, took time: Duration, failure: ProviderFailure? = nil) {
         batchTimelines.record(timelines)
         requestSeconds.recordNanoseconds(time.wholeMicroseconds * 1_000)
         if let failure { failed[failure.reason]?.increment() } else { answered.increment() }
     }
 
-    /// Content was stored, or found to be what is stored.
+    /// Records stored or unchanged content.
     ///
-    /// - Parameter now: on the worker's clock; only the span since the claim is taken from it.
+    /// - Parameter now: time on the worker's clock, for the span since the claim.
     func stored(_ stored: [StoredTimeline], at now: Duration) {
         for stored in stored {
             let item = stored.fetched.item
@@ -51,8 +51,8 @@ final class WorkerMeter: Sendable {
         }
     }
 
-    /// Since when it could have been reloaded: since its list was due. Where an attempt has failed, that is only since its
-    /// retry was due; a targeted request that has waited for longer tells since when it is wanted.
+    /// Time since which the reload was possible: that of its due list. After a failed attempt, a targeted request may
+    /// be older than the retry's list.
     private static func wantedSince(_ item: FetchItem) -> Timestamp {
         let timeline = item.timeline
         guard timeline.attempts > 0, let requested = timeline.requestedAt,
@@ -80,7 +80,7 @@ extension WorkerStatistics {
         }
     }
 
-    /// Counts timelines that the visible-change gate wrote or spared.
+    /// Counts changed and unchanged content.
     func count(stored: [StoredTimeline]) {
         for stored in stored {
             let bytes = stored.fetched.content.count

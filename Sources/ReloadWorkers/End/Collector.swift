@@ -3,13 +3,15 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// Collects timelines that no widget shows: the rows get the revisions of their tombstones, the tombstones are published and
-/// acknowledged, then the rows go, unless a widget shows the timeline again by then.
+/// Collects timelines that no widget shows: the rows get the revisions of their tombstones, the tombstones are
+/// published and acknowledged, then the rows are deleted unless a widget shows the timeline again.
 struct Collector: Sendable {
     let context: WorkerContext
 
-    /// - Returns: the timelines, settled. Lists with a row that was locked elsewhere, or is shown again, go back: whoever claims
-    ///   them compares what was published with what is stored.
+    /// Collects timelines.
+    ///
+    /// - Returns: the settled timelines. Lists with a row that is locked elsewhere or shown again go back: their next
+    ///   holder compares the published content with the stored one.
     func collect(_ items: [CollectItem], until deadline: Duration) async throws -> [SettledTimeline] {
         let orphans = try await context.persistently(until: deadline) {
             try await context.pool.query(.buryOrphans(items.map(\.timeline.row)))
@@ -41,7 +43,7 @@ struct Collector: Sendable {
             let row = item.timeline.row
             var settled = item.settled
             settled.isStored = touched.contains(row)
-            // The last message of this process for the timeline is the tombstone.
+            // The tombstone is this process's last message for the timeline.
             if published.contains(row) {
                 settled.published = PublishedTimeline(row: row, id: item.timeline.id, revision: 0)
             }

@@ -4,13 +4,13 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-/// Ends lists whose timelines are settled: compares what was published with what is stored, then deletes many lists in one
-/// transaction; or gives lists back.
+/// Ends settled lists: compares published with stored content, then deletes many lists in one transaction; or gives
+/// lists back.
 final class ListEnder: Sendable {
     private static let limit = 1_000
-    /// Shortest time between two ends, so that a transaction ends the lists of several stores. Nobody waits for an end.
+    /// Least time between two ends, so that a transaction ends the lists of several stores.
     private static let spacing = Duration.milliseconds(50)
-    /// Comparisons after which a list goes back, because others keep storing its timelines.
+    /// Comparisons after which a list goes back, since others keep storing its timelines.
     private static let comparisons = 5
 
     private let context: WorkerContext
@@ -28,14 +28,14 @@ final class ListEnder: Sendable {
         self.directory = directory
     }
 
-    /// Has lists ended by ``run()``.
+    /// Appends lists for ``run()``.
     func append(_ closed: [ClosedList]) {
         guard !closed.isEmpty else { return }
         state.withLock { $0.waiting += closed }
         wakeUp.signal(.timelines)
     }
 
-    /// No more lists will be appended: ``run()`` returns when all are ended.
+    /// Makes ``run()`` return when all appended lists have ended.
     func finish() {
         state.withLock { $0.isFinished = true }
         wakeUp.signal(.timelines)
@@ -56,7 +56,7 @@ final class ListEnder: Sendable {
         }
     }
 
-    /// Ends what waits; false: nothing did.
+    /// Ends waiting lists; false without any.
     @discardableResult
     func endSome() async -> Bool {
         let lists = state.withLock { state in
@@ -65,12 +65,12 @@ final class ListEnder: Sendable {
             return some
         }
         guard !lists.isEmpty else { return false }
-        // With nothing to publish, a probe of the output is over.
+        // Ends a probe of the output that published nothing.
         defer { context.output.probeEnded() }
         do {
             try await end(lists)
         } catch {
-            // Their leases end by themselves, and whoever claims them compares.
+            // After their leases, the next holder compares.
             context.logger.error(
                 "lists are left to their leases", metadata: ["count": "\(lists.count)", "error": "\(error)"])
         }
@@ -88,9 +88,7 @@ final class ListEnder: Sendable {
         try await compareAndDelete(suspicious + mustCompare)
     }
 
-    /// Deletes lists, and appends those of lost leases anew.
-    ///
-    /// - Returns: the lists that have to be compared first.
+    /// Deletes lists, and appends lists for lost leases. Returns the lists to compare first.
     private func delete(_ lists: [ClosedList], isCompared: Bool) async throws -> [ClosedList] {
         guard let deadline = lists.lazy.map(\.leaseEnds).max() else { return [] }
         let rows = try await context.inParts(lists, until: deadline) { lists in
@@ -116,7 +114,7 @@ final class ListEnder: Sendable {
             (hold: closed.list.hold, delay: closed.returnDelay ?? .zero, counts: closed.hasStored)
         }
         let held = Set(try await context.pool.query(.giveBackLists(returns)))
-        // Nobody else knows that something was published under a lease that is lost.
+        // Only this process knows of messages under a lost lease.
         let lost = lists.filter { !held.contains($0.list.hold) }.flatMap(\.published)
         if !lost.isEmpty { try await distrust(lost) }
         if lists.contains(where: { $0.returnDelay == .zero }) { context.signal.signal(.timelines) }
@@ -124,8 +122,7 @@ final class ListEnder: Sendable {
 
     // MARK: Comparing
 
-    /// Publishes the stored content wherever it is not what this process published last, until all of it is; then the lists
-    /// end.
+    /// Publishes stored content that differs from this process's last messages until none does, then ends the lists.
     private func compareAndDelete(_ lists: [ClosedList]) async throws {
         guard !lists.isEmpty else { return }
         var last: [Int64: PublishedTimeline] = [:]
@@ -155,21 +152,22 @@ final class ListEnder: Sendable {
             guard try await publishAnew(rows, gone: gone + tombstones, &last) else { break }
             suspects.subtract(last.keys)
         }
-        let isQuiet = last.isEmpty && suspects.isEmpty
-        if isQuiet {
+        if last.isEmpty && suspects.isEmpty {
             _ = try await delete(lists, isCompared: true)
         } else {
             try await giveBack(lists.map { $0.returned(after: context.configuration.publishRetryDelay) })
         }
     }
 
+    /// Publishes content and tombstones.
+    ///
     /// - Parameter gone: timelines with the revisions of their tombstones.
-    /// - Returns: whether all of it was acknowledged.
+    /// - Returns: whether everything was acknowledged.
     private func publishAnew(
         _ rows: [PublishedDifference], gone: [PublishedTimeline], _ last: inout [Int64: PublishedTimeline]
     ) async throws -> Bool {
         let kinds = try await directory.directory(maximumAge: context.configuration.directoryAge).kinds
-        var messages: [(row: Int64, published: PublishedTimeline)] = []
+        var sent: [PublishedTimeline] = []
         var contents: [TimelineMessages.Message] = []
         for row in rows {
             guard let timeline = row.timeline, let content = row.content, let kind = kinds[timeline.kindID] else {
@@ -177,34 +175,25 @@ final class ListEnder: Sendable {
             }
             contents.append(
                 context.messages.updated(timeline, of: kind, revision: timeline.contentRevision, content: content))
-            messages.append(
-                (
-                    timeline.row,
-                    PublishedTimeline(
-                        row: timeline.row, id: timeline.id, revision: timeline.contentRevision)
-                ))
+            sent.append(PublishedTimeline(row: timeline.row, id: timeline.id, revision: timeline.contentRevision))
         }
         for published in gone {
             contents.append(context.messages.removed(published.id, revision: published.revision))
-            messages.append(
-                (
-                    published.row,
-                    PublishedTimeline(row: published.row, id: published.id, revision: 0)
-                ))
+            sent.append(PublishedTimeline(row: published.row, id: published.id, revision: 0))
         }
         let outcome = await context.output.publish(contents)
         context.statistics.count { $0.published += outcome.acknowledged.count }
         for place in outcome.acknowledged + outcome.refused.map(\.index) {
-            last[messages[place].row] = messages[place].published
+            last[sent[place].row] = sent[place]
         }
-        // A timeline that was placed again meanwhile may have been published before its tombstone.
+        // A timeline placed again may have been published before its tombstone.
         if !gone.isEmpty { try await suspect(gone.map(\.id)) }
         return outcome.failed.isEmpty
     }
 
     // MARK: Lost leases
 
-    /// Has timelines compared that were published under a lost lease; those that are gone get their tombstones again.
+    /// Appends timelines published under a lost lease for comparison; deleted ones get their tombstones again.
     private func distrust(_ published: [PublishedTimeline]) async throws {
         let found = try await suspect(published.map(\.id))
         let gone = published.filter { !found.contains($0.id) && $0.revision > 0 }
@@ -217,7 +206,7 @@ final class ListEnder: Sendable {
         try await suspect(gone.map(\.id))
     }
 
-    /// Appends lists that count as leased before; answers the timelines that exist.
+    /// Appends lists that count as leased before, and returns the timelines that exist.
     @discardableResult
     private func suspect(_ ids: [TimelineID]) async throws -> Set<TimelineID> {
         let found = Set(try await context.pool.query(.appendSuspects(ids)))

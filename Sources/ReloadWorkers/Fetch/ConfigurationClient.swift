@@ -4,14 +4,12 @@ import Synchronization
 package import WidgetModel
 package import WidgetStore
 
-/// Asks providers for options and defaults, as signed and protected as for timelines. Each of the two endpoints has a breaker
-/// of its own, so that it rests without the provider's timelines.
+/// Requests options and defaults from providers, signed and protected like timelines. Each of the two endpoints has its
+/// own breaker.
 package final class ConfigurationClient: ConfigurationProvider {
-    /// Time for which answers are kept. A person who opens a list again soon after sees the same.
+    /// Time for which answers are cached.
     package static let lifetime = Duration.seconds(10)
-    /// Longest time for the defaults of a new widget.
-    ///
-    /// Shorter than new widgets wait for them, so that a provider that hangs is seen to.
+    /// Time limit of requests for defaults, shorter than new widgets wait for them, so that hangs are noticed.
     package static let defaultsTimeout = Duration.milliseconds(1_500)
 
     private let fetcher: any ProviderFetching
@@ -71,7 +69,7 @@ package final class ConfigurationClient: ConfigurationProvider {
         ) { bytes throws(ModelError) in try intent.dynamicDefaults(bytes, family: context.family) }.answer
     }
 
-    /// Asks for the options, for all that wait for them.
+    /// Requests the options for all waiting callers.
     private func ask(_ key: AnswerCache.Key, _ parameter: IntentParameter) async throws(ConfigurationFailure)
         -> IntentOptions
     {
@@ -90,7 +88,7 @@ package final class ConfigurationClient: ConfigurationProvider {
             answers.keep(.success(options), size: size, of: key, at: clock.elapsed, for: Self.lifetime)
             return options
         } catch {
-            // A failure is also that of those who wait, unless it is the first one's own.
+            // Waiting callers share a failure, except a cancellation of the first caller.
             let isOwn = Task.isCancelled
             answers.keep(isOwn ? nil : .failure(error), size: 0, of: key, at: clock.elapsed, for: .zero)
             throw error
@@ -193,7 +191,7 @@ private struct QuestionMeter: Sendable {
             })
     }
 
-    /// - Parameter failure: nil: the request was answered.
+    /// - Parameter failure: nil for an answer.
     func count(_ endpoint: ProviderEndpoint, failure: ConfigurationFailure? = nil) {
         counters[[endpoint.rawValue, failure?.reason.rawValue ?? "answered"]]?.increment()
     }
@@ -214,13 +212,13 @@ extension ConfigurationFailure {
     }
 }
 
-/// Options that were answered lately, and the questions that are under way.
+/// Recent answers of options, and requests under way.
 private final class AnswerCache: Sendable {
     struct Key: Hashable {
         let app: String
-        /// With its definition, so that a changed one is asked anew.
+        /// With its definition, so that a changed one causes a new request.
         let kind: KindDefinition
-        /// The question as it is sent: users are told apart by their bytes.
+        /// Body of the request, which distinguishes users by bytes.
         let body: [UInt8]
     }
 
@@ -248,12 +246,12 @@ private final class AnswerCache: Sendable {
     }
 
     private static let maximumCount = 1_000
-    /// Most bytes of the answers as they were sent.
+    /// Most bytes of the cached answers.
     private static let maximumSize = 16 << 20
     private let contents = Mutex(Contents())
 
-    /// The answer, if it is still kept or was given after the caller began to wait. A question that is absent is under way
-    /// afterwards, and the caller asks it.
+    /// The answer, if it is cached or was given after the caller began to wait. Otherwise registers the request as
+    /// under way; the caller makes it.
     func find(_ key: Key, askedAt began: Duration, at time: Duration) -> State {
         contents.withLock { contents in
             if let known = contents.known[key], known.until > time || known.at >= began { return .known(known.answer) }
@@ -261,7 +259,7 @@ private final class AnswerCache: Sendable {
         }
     }
 
-    /// Ends a question; nil: without an answer.
+    /// Ends a request; nil without an answer.
     func keep(
         _ answer: Result<IntentOptions, ConfigurationFailure>?, size: Int, of key: Key, at time: Duration,
         for lifetime: Duration

@@ -3,10 +3,10 @@ import WidgetModel
 import WidgetStore
 
 extension WorkerContext {
-    /// Asks a provider for fallback content. A failure is noted of the endpoint, and of the provider where it says something
-    /// of it.
+    /// Requests fallback content from a provider. A failure counts for the endpoint, and for the provider if it
+    /// concerns all of it.
     ///
-    /// - Parameter absence: how long a provider without the endpoint is not asked again.
+    /// - Parameter absence: pause for a provider without the endpoint.
     /// - Throws: ``ProviderFailure``, `CancellationError`; errors of `read`.
     func askFallback<Value>(
         _ call: ProviderCall, of provider: ProviderKey, app: RegisteredApp, absence: Duration,
@@ -27,7 +27,7 @@ extension WorkerContext {
 }
 
 extension ProviderAnswer {
-    /// - Throws: ``ProviderFailure`` for an answer that is wrong as a whole.
+    /// - Throws: ``ProviderFailure`` for an invalid answer.
     static func parse(_ body: () throws(JSONError) -> Self) throws(ProviderFailure) -> Self {
         do throws(JSONError) {
             return try body()
@@ -38,7 +38,7 @@ extension ProviderAnswer {
 }
 
 extension ProviderFailure {
-    /// The fault of one element of an answer; nil when it has none.
+    /// Failure of one element of an answer; nil without one.
     init?<Value>(_ outcome: ElementOutcome<Value>) {
         switch outcome {
         case .value: return nil

@@ -4,9 +4,9 @@ import WidgetStore
 struct FetchOutcome: Sendable {
     var fetched: [FetchedTimeline] = []
     var failed: [(item: FetchItem, failure: ProviderFailure)] = []
-    /// Timelines that were not asked for after all, through no fault of theirs: their lists go back after the delay.
+    /// Timelines that were not requested, whose lists go back after a delay.
     var postponed: [(item: FetchItem, delay: Duration, rule: ReloadRule)] = []
-    /// Timelines in the answer that nobody had asked for; they are ignored.
+    /// Number of ignored timelines in the answer that were not requested.
     var foreign = 0
 
     init() {}
@@ -22,9 +22,9 @@ struct FetchOutcome: Sendable {
         failed = batch.items.map { ($0, failure) }
     }
 
-    /// Reads an answer. An error of one timeline costs only that one; an answer that is wrong as a whole is none.
+    /// Reads an answer. An error of one timeline fails only that one.
     ///
-    /// - Throws: ``ProviderFailure`` for an answer that is wrong as a whole.
+    /// - Throws: ``ProviderFailure`` for an invalid answer.
     init(answer: [UInt8], to batch: FetchBatch, after fetchTime: Duration = .zero) throws(ProviderFailure) {
         let response = try ProviderResponse.parse { () throws(JSONError) in
             try ProviderResponse.parse(answer, requested: batch.requested)
@@ -47,7 +47,7 @@ struct FetchOutcome: Sendable {
 }
 
 extension FetchBatch {
-    /// The body of a request for some of its timelines, or for their snapshots.
+    /// Body of a request for some of its timelines or their snapshots.
     func requestBody(for items: [FetchItem]) -> [UInt8] {
         ProviderRequest(
             items: items.map { ProviderRequest.Item(id: $0.timeline.id, identity: $0.timeline.identity(of: $0.kind)) }

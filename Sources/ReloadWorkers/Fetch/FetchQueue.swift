@@ -5,13 +5,12 @@ import WidgetStore
 
 /// Timelines that wait for a request to their provider, the most urgent first.
 ///
-/// A full request goes out as soon as the provider has a free slot. A smaller one does so only while few requests are under
-/// way: else further timelines join it until one of these ends. So requests are small while the provider keeps up, and
-/// grow by themselves with the load.
+/// A full request starts as soon as the provider has a free slot, a smaller one only while few requests are under way;
+/// otherwise further timelines join it. Requests are small while the provider keeps up, and grow with the load.
 final class FetchQueue: Sendable {
     private struct Queue {
         let app: RegisteredApp
-        /// By lane; timelines that are tried again are kept apart, behind the others.
+        /// Timelines by lane; retries are separate, behind the others.
         var fresh: [Deque<FetchItem>] = ReloadLane.allCases.map { _ in [] }
         var retried: [Deque<FetchItem>] = ReloadLane.allCases.map { _ in [] }
 
@@ -30,12 +29,12 @@ final class FetchQueue: Sendable {
         }
     }
 
-    /// Never so small that the retries after an outage are a flood of requests; bisection finds what is wrong in one.
+    /// Least size of batches of retries, so that an outage is not followed by a flood of small requests.
     private static let smallestRetry = 25
 
     private let queues = Mutex<[ProviderKey: Queue]>([:])
 
-    /// Appends timelines; answers their providers.
+    /// Appends timelines and returns their providers.
     func append(_ items: [FetchItem], _ directory: KindDirectory) -> Set<ProviderKey> {
         var providers: Set<ProviderKey> = []
         queues.withLock { queues in
@@ -54,16 +53,16 @@ final class FetchQueue: Sendable {
         return providers
     }
 
-    /// Takes the timelines of the next request; nil: none waits, or `admits` refuses a slot.
+    /// Takes the timelines of the next request; nil without any, or if `admits` refuses a slot.
     ///
     /// - Parameters:
-    ///   - sizeLimit: timelines that the provider is found to take.
-    ///   - admits: takes a slot for a request of a lane, if there is one; told whether the request is full.
+    ///   - sizeLimit: largest batch that the provider accepts.
+    ///   - admits: takes a slot for a lane, if there is one; receives whether the request is full.
     func next(
         _ provider: ProviderKey, sizeLimit: Int, admits: (ReloadLane, _ isFull: Bool) -> Bool
     ) -> FetchBatch? {
         queues.withLock { queues in
-            // In place: a copy of the queue would copy all that waits, for every request.
+            // In place: a copy of the queue would copy all waiting timelines for every request.
             guard let batch = queues[provider]?.next(provider, sizeLimit, admits) else { return nil }
             if queues[provider]?.isEmpty == true { queues[provider] = nil }
             return batch
@@ -81,7 +80,7 @@ final class FetchQueue: Sendable {
         guard admits(lane, waiting >= limit) else { return nil }
         var items: [FetchItem] = []
         var most = limit
-        // Bulk work does not fill up the request that somebody waits for.
+        // Bulk work does not fill up urgent requests.
         let last = lane.isUrgent ? Int(ReloadLane.push.rawValue) : lanes.count - 1
         for index in first...last where items.count < most {
             while let item = lanes[index].first {

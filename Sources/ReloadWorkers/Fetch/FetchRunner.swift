@@ -4,11 +4,11 @@ import Tracing
 import WidgetModel
 import WidgetStore
 
-/// Asks providers for the timelines of a batch, within the lease and the provider's protection.
+/// Fetches the timelines of a batch from their provider, within the lease and the provider's protection.
 struct FetchRunner: Sendable {
     let context: WorkerContext
 
-    /// Asks for a batch, if its provider may be asked, and for parts of it when it fails for its content or size.
+    /// Requests a batch if the protection admits it, and parts of the batch if it fails for its content or size.
     ///
     /// - Throws: only `CancellationError`.
     func fetch(_ batch: FetchBatch) async throws -> FetchOutcome {
@@ -19,13 +19,13 @@ struct FetchRunner: Sendable {
         switch begin(batch) {
         case .go(let granted): ticket = granted
         case .rest(let time):
-            // Not all of them at the moment when it may be asked again, and none much later.
+            // Spread, so that not all of them come back at once.
             let spread = min(time, .seconds(60)) * Double.random(in: 0...0.2)
             return postponed(batch.items, by: time + spread, .providerResting)
         }
         var batch = batch
         var outcome = FetchOutcome()
-        // A request that the protection itself asks for is not a retry.
+        // A probe is not a retry.
         let isPaid = batch.isRetry && !ticket.isProbe
         let now = context.clock.elapsed
         if isPaid {
@@ -52,12 +52,12 @@ struct FetchRunner: Sendable {
         return outcome
     }
 
-    /// Time for requests, so that the steps after them fit into the lease.
+    /// Time for requests that leaves enough of the lease for the later steps.
     private func timeLeft(of batch: FetchBatch) -> Duration {
         batch.leaseEnds - context.clock.elapsed - context.output.longestPublish
     }
 
-    /// Whether a request with no more time than this tells anything of its provider.
+    /// Whether a request with this time limit says anything about the provider.
     private func isEnough(_ time: Duration, for batch: FetchBatch) -> Bool { time >= batch.timeout / 2 }
 
     private func begin(_ batch: FetchBatch) -> ProviderProtection.Admission {
@@ -72,10 +72,10 @@ struct FetchRunner: Sendable {
         return outcome
     }
 
-    /// One request.
+    /// Makes one request.
     ///
-    /// - Parameter isPaid: out of the retry budget, which gets back what succeeds.
-    /// - Throws: ``ProviderFailure`` when it fails as a whole; `CancellationError`.
+    /// - Parameter isPaid: whether the retry budget paid for it, which gets back the successes.
+    /// - Throws: ``ProviderFailure`` of the whole request; `CancellationError`.
     private func ask(_ part: FetchBatch, _ ticket: RequestTicket, isPaid: Bool) async throws -> FetchOutcome {
         context.statistics.count { counts in
             counts.requests += 1
@@ -105,7 +105,7 @@ struct FetchRunner: Sendable {
             failure.fetchTime = now - began
             context.meter.asked(for: part.items.count, took: now - began, failure: failure)
             if failure.reason == .timeout, !isEnough(timeout, for: part) {
-                // It was the lease that ended.
+                // The lease ended.
                 context.protection.givenUp(ticket, at: now)
             } else {
                 context.protection.failed(ticket, failure, at: now)
@@ -117,7 +117,7 @@ struct FetchRunner: Sendable {
         }
     }
 
-    /// Asks, within the newest trace among the timelines'.
+    /// Sends the request within the newest trace of its timelines.
     private func fetch(_ call: ProviderCall, of part: FetchBatch) async throws -> [UInt8] {
         guard let trace = part.newestTrace else { return try await context.fetcher.fetch(call) }
         return try await withSpan("freshet.fetch", context: TraceHeaders.context(of: trace), ofKind: .client) { span in
@@ -127,8 +127,8 @@ struct FetchRunner: Sendable {
         }
     }
 
-    /// A request for more than one timeline failed as a whole: finds out what of it the provider answers, where that may
-    /// be some of it, within the lease, the retry budget and a number of requests.
+    /// Searches a failed batch for the parts that the provider answers, within the lease, the retry budget and a number
+    /// of requests.
     private func split(
         _ part: FetchBatch, _ ticket: RequestTicket, _ failure: ProviderFailure
     ) async throws -> FetchOutcome {
@@ -142,7 +142,7 @@ struct FetchRunner: Sendable {
             cause = .content
         }
         guard part.items.count > 1, !ticket.isProbe else {
-            // A single timeline that fails again says nothing of the others.
+            // A single timeline that fails again says nothing about the others.
             if verdict == .blamesContent, !part.isRetry {
                 context.protection.failedEverywhere(ticket, failure, at: context.clock.elapsed)
             }
@@ -181,7 +181,7 @@ struct FetchRunner: Sendable {
         return outcome
     }
 
-    /// Asks for what the bisection wants; answers what was answered.
+    /// Makes the bisection's requests and returns the answers.
     private func bisect(_ part: FetchBatch, _ bisection: inout Bisection) async throws -> FetchOutcome {
         var outcome = FetchOutcome()
         while let range = bisection.next() {
@@ -205,7 +205,7 @@ struct FetchRunner: Sendable {
         return outcome
     }
 
-    /// Pays for asking again for a number of timelines; nil when there is no budget, or the provider is to be left alone.
+    /// Pays for retries of a number of timelines; nil without budget, or if the protection refuses the request.
     private func beginRetry(_ part: FetchBatch, _ count: Int) -> RequestTicket? {
         let granted = context.protection.takeRetries(count, of: part.provider, at: context.clock.elapsed)
         if granted == count, case .go(let ticket) = begin(part) { return ticket }

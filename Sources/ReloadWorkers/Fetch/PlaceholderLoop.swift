@@ -3,24 +3,23 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// Fetches the placeholders that are due: one request at a time, seldom, and nobody waits for it. Any number of processes
-/// may do it at once.
+/// Fetches due placeholders at intervals, one request at a time. Any number of processes may do it concurrently.
 struct PlaceholderLoop: Sendable {
     let context: WorkerContext
     let directory: DirectoryCache
 
-    /// How long a provider without the endpoint is not asked again.
+    /// Pause for a provider without the endpoint.
     static let absence = Duration.seconds(86_400)
     /// Part of a lease reserved for the database, besides the request.
     private static let databaseTime = Duration.seconds(10)
-    /// Most requests of one pass, so that a stop does not wait long for them and an expiry gets its turn.
+    /// Most requests of one pass, so that expiry and shutdown do not wait long.
     private static let maximumRequests = 200
-    /// Most placeholders that are deleted in one statement.
+    /// Most placeholders deleted by one statement.
     private static let expiryChunk = 1_000
 
     /// Fetches until the task is cancelled.
     ///
-    /// - Throws: `CancellationError`; what no time can mend.
+    /// - Throws: `CancellationError`; an error that is not transient.
     func run() async throws {
         try await context.repeatedly("fetch placeholders") {
             try await pass()
@@ -30,7 +29,7 @@ struct PlaceholderLoop: Sendable {
 
     func pass() async throws {
         let known = try await directory.directory(maximumAge: context.configuration.directoryAge)
-        // Kinds that are done with for this pass, or whose providers rest.
+        // Kinds that are done in this pass, or whose providers rest.
         var excluded = known.kinds.values.filter { isResting($0) }.map(\.id)
         var requests = 0
         while requests < Self.maximumRequests {
@@ -39,7 +38,7 @@ struct PlaceholderLoop: Sendable {
                 break
             }
             guard let kind = known.kinds[kindID], let app = known.apps[kind.app], app.id == kind.appID else {
-                // Newer than the directory: next time.
+                // Newer than the directory: left to the next pass.
                 excluded.append(kindID)
                 continue
             }
@@ -47,7 +46,7 @@ struct PlaceholderLoop: Sendable {
             guard
                 context.slots.begin(provider, .bulk, limit: context.protection.limit(of: provider))
             else {
-                // Busy with timelines: next time.
+                // Busy with timelines: left to the next pass.
                 excluded.append(kindID)
                 continue
             }
@@ -78,7 +77,7 @@ struct PlaceholderLoop: Sendable {
             || !context.protection.isWell(provider, at: now)
     }
 
-    /// Deletes what the kind's definition does not allow any more; answers the rest.
+    /// Deletes placeholders that the kind's definition does not allow any more, and returns the rest.
     private func keepFitting(
         _ claimed: [ClaimedPlaceholder], _ kind: RegisteredKind
     ) async throws -> [ClaimedPlaceholder] {

@@ -3,18 +3,17 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// Gives people who have just placed a widget something to look at: one entry, fast, while the timeline is made.
+/// Fetches one entry for newly placed widgets, quickly, before the timeline.
 ///
-/// The list is the single flight: however many widgets show the timeline, one worker asks once. A snapshot that fails is
-/// counted and costs the timeline no more than ``WidgetStore/RegisteredKind/snapshotLimit``.
+/// The lease on the list makes one worker request it once. A failed snapshot is counted and delays the timeline by at
+/// most ``WidgetStore/RegisteredKind/snapshotLimit``.
 struct SnapshotRunner: Sendable {
-    /// How long a provider without the endpoint is not asked again.
+    /// Pause for a provider without the endpoint.
     static let absence = Duration.seconds(600)
 
     let context: WorkerContext
 
-    /// Timelines that were never rendered, at their first attempt, of widgets that somebody has just placed. A timeline that
-    /// other widgets show already has content, and nobody waits for an import.
+    /// Timelines without a render at their first attempt, in the interactive lane of new placements.
     static func wanted(of batch: FetchBatch) -> [FetchItem] {
         batch.items.filter { item in
             item.kind.definition.hasSnapshots && item.lane == .interactive && item.timeline.renderedAt == nil
@@ -49,7 +48,7 @@ struct SnapshotRunner: Sendable {
         }
     }
 
-    /// Snapshots of an answer; timelines without one are counted.
+    /// Snapshots of an answer. Failed ones are counted.
     private func snapshots(
         in answer: [UInt8], of wanted: [FetchItem], _ batch: FetchBatch
     ) throws(ProviderFailure) -> [SnapshotWrite] {

@@ -4,17 +4,17 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// The way of a timeline through the workers: decide → fetch → store → publish → end. Claims and the hand-over enter it at
-/// *decide*; each step works on groups.
+/// The way of a timeline through the workers: decide → fetch → store → publish → end. Claims and the hand-over enter it
+/// at *decide*; each step works on groups.
 final class Pipeline: Sendable {
-    /// A piece of work that runs as a task of its own.
+    /// Work that runs as a task of its own.
     enum Work: Sendable {
         case fetch(FetchBatch)
         case settle([TimelineSettlement], [Int32: RegisteredKind], until: Duration)
         case collect([CollectItem], until: Duration)
         case decideAgain([WaitingTimeline])
 
-        /// Bulk work leaves the processors to timelines that a person waits for.
+        /// Lower priority for patient lanes, so that urgent timelines get the processors.
         var priority: TaskPriority? {
             if case .fetch(let batch) = self, !batch.lane.isUrgent { .utility } else { nil }
         }
@@ -41,7 +41,7 @@ final class Pipeline: Sendable {
 
     // MARK: Decide
 
-    /// Takes claimed lists in.
+    /// Takes claimed lists.
     func enter(_ claim: Claim, _ known: KindDirectory, startedAt: Duration, leaseEnds: Duration) {
         let (ready, closed) = context.leases.enter(claim.lists, leaseEnds: leaseEnds)
         ender.append(closed)
@@ -68,7 +68,7 @@ final class Pipeline: Sendable {
             var pipeline = PostgresPipeline()
             let rows = pipeline.append(.readTimelinesAgain(waiting.map(\.row)))
             let token = pipeline.append(.nextToken())
-            // One transaction would take the token after the reading all the same; apart, it is above what was read.
+            // Taken after the reading, so that the token is above the read revisions.
             let results = try await context.pool.run(pipeline)
             let found = Dictionary(results.rows(rows).map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
             let known = try await directory.directory(maximumAge: context.configuration.directoryAge)
@@ -188,16 +188,16 @@ final class Pipeline: Sendable {
 
     // MARK: Settling
 
-    /// Settles timelines: lists that are closed by it are ended, and rows that others waited for are decided again.
+    /// Settles timelines: ends the lists that close, and decides rows again for which lists waited.
     private func settle(_ settled: [SettledTimeline]) {
         let (closed, waiting) = context.leases.settle(settled)
         ender.append(closed)
         if !waiting.isEmpty { start.yield(.decideAgain(waiting)) }
     }
 
-    /// Has the lists of timelines go back: the database is away, or refuses, or the worker stops.
+    /// Gives the lists of timelines back: the database fails, or the worker stops.
     ///
-    /// - Parameter mayBeStored: something of them may be stored or published all the same, so that the next holder compares.
+    /// - Parameter mayBeStored: whether timelines may be stored or published, so that the next holder has to compare.
     private func giveUp(_ settled: [SettledTimeline], _ error: any Error, mayBeStored: Bool = false) {
         let isStopping = Task.isCancelled
         if !isStopping {
@@ -246,11 +246,11 @@ final class Pipeline: Sendable {
                 onStored(stored.fetched.item.timeline.id, stored.fetched.item.timeline.cause)
             }
         }
-        // More was requested meanwhile: no need to wait for the poll.
+        // Requested again during the fetch: no need to wait for the poll.
         if stored.contains(where: \.row.isDue) { context.signal.signal(.timelines) }
     }
 
-    /// Nothing more enters: ``works`` and the ender end once all of it is done.
+    /// Makes ``works`` and the ender end once everything is done.
     func finish() {
         start.finish()
         ender.finish()
@@ -258,7 +258,7 @@ final class Pipeline: Sendable {
 }
 
 extension LeasedList {
-    /// Whether the list stands for a row as it is now.
+    /// Whether the list is the present appointment of a row.
     fileprivate func standsFor(_ timeline: ClaimedTimeline) -> Bool {
         if let generation {
             return timeline.state.generation < generation && generation > timeline.kind.cancelled

@@ -6,26 +6,26 @@ package import WidgetEvents
 package import WidgetModel
 import WidgetStore
 
-/// Where decisions are told. Telling is never in the way of a reload: it takes note and returns.
+/// Receiver of decisions, which must not delay reloads.
 package protocol DecisionPublishing: Sendable {
-    /// - Parameter decisions: those of one statement.
+    /// Records the decisions of one statement and returns at once.
     func record(_ decisions: [TimelineDecidedEvent])
 }
 
-/// Publishes decisions to their topic, behind the reloads' backs: bounded, one send at a time, each message once. What
-/// finds no room, or is not acknowledged, is counted and logged, and not tried again.
+/// Publishes decisions to their topic in the background: bounded, one send at a time, each message once. Decisions
+/// without room or acknowledgement are counted and logged, not retried.
 package final class DecisionLog: DecisionPublishing, Service {
     package struct Counts: Hashable, Sendable {
         package var published = 0
         /// Not acknowledged by Kafka.
         package var failed = 0
-        /// Not taken note of: too many waited.
+        /// Not recorded: too many waited.
         package var dropped = 0
     }
 
     private static let batch = 1_000
     private static let logInterval = Duration.seconds(60)
-    /// How long the last decisions may take when the process stops.
+    /// Time limit of the last decisions when the process stops.
     private static let lastSend = Duration.seconds(3)
     private static let source = "/freshet/decisions"
 
@@ -49,16 +49,13 @@ package final class DecisionLog: DecisionPublishing, Service {
 
     /// - Parameters:
     ///   - inputs: names of the input topics, in the order of `EventPosition.topic`.
-    ///   - limit: most decisions that wait to be sent.
+    ///   - limit: most waiting decisions.
     package init(
         publisher: any TimelinePublishing, topic: String, inputs: [String], limit: Int = 20_000,
         clock: any Clock<Duration> = ContinuousClock(), now: @escaping @Sendable () -> Timestamp = WallClock.now,
         logger: Logger
     ) {
-        self.publisher = publisher
-        self.topic = topic
-        self.inputs = inputs
-        self.limit = limit
+        (self.publisher, self.topic, self.inputs, self.limit) = (publisher, topic, inputs, limit)
         self.clock = WorkerClock(clock)
         self.now = now
         self.logger = logger
@@ -77,8 +74,8 @@ package final class DecisionLog: DecisionPublishing, Service {
         signal.signal(.timelines)
     }
 
-    /// Sends what is recorded until graceful shutdown or cancellation, and what is left then. It must stop after those who
-    /// record.
+    /// Sends recorded decisions until graceful shutdown or cancellation, and the remaining ones then. It must stop
+    /// after the services that record.
     package func run() async throws {
         while !Task.isCancelled, !Task.isShuttingDownGracefully {
             let mark = signal.mark(.timelines)
@@ -89,7 +86,7 @@ package final class DecisionLog: DecisionPublishing, Service {
                 break
             }
         }
-        // A task of its own, since this one may be cancelled; awaited, and bounded.
+        // A task of its own, since this one may be cancelled.
         await Task { [clock] in
             _ = try? await clock.withLimit(Self.lastSend) { await self.send() }
         }.value
@@ -114,7 +111,7 @@ package final class DecisionLog: DecisionPublishing, Service {
         }
     }
 
-    /// Once a minute at most, and at the end: what was lost since the last time.
+    /// Logs new losses, at most once a minute and at the end.
     private func log(isLast: Bool) {
         let elapsed = clock.elapsed
         let lost = state.withLock { state -> Counts? in

@@ -2,13 +2,13 @@ import KafkaClient
 import Synchronization
 import WidgetModel
 
-/// Publishes, and keeps count of whether that works.
+/// Publishes messages and tracks the health of publishing.
 final class OutputGate: Sendable {
     struct Outcome: Sendable {
         var acknowledged: [Int] = []
-        /// Not taken because of what they are: trying again the same way is of no use.
+        /// Refused for their size: a retry cannot succeed.
         var refused: [(index: Int, error: KafkaError)] = []
-        /// Not acknowledged; they may have been stored all the same.
+        /// Not acknowledged; Kafka may have stored them.
         var failed: [Int] = []
     }
 
@@ -46,7 +46,7 @@ final class OutputGate: Sendable {
             case .failure(let error) where error.code == .messageTooLarge:
                 outcome.refused.append((index, error))
             case .failure:
-                // Also what was fatal to the producer's client: the producer makes a new one.
+                // Also after a fatal error of the producer's client, which the producer replaces.
                 outcome.failed.append(index)
             }
         }
@@ -60,22 +60,20 @@ final class OutputGate: Sendable {
     }
 }
 
-/// Whether Kafka takes what is published, and so whether to claim: while it does not, every fetch would be for nothing.
-///
-/// Pure: outcomes and times go in, how much may be claimed comes out.
+/// Health of publishing, which limits claims: while publishing fails, fetches are in vain. Pure: times are parameters.
 struct OutputHealth: Sendable, Equatable {
     private enum State: Sendable, Equatable {
-        /// Anything may be claimed. → `down`
+        /// No limit. → `down`
         case up
-        /// Nothing may be claimed before the time. → `probing`
+        /// No claims before a time. → `probing`
         case down(failures: Int, until: Duration)
-        /// A few timelines were claimed to see whether they can be published. → `up`, `down`
+        /// A few timelines are claimed as a probe. → `up`, `down`
         case probing(failures: Int)
     }
 
     enum Allowance: Sendable, Equatable {
         case everything
-        /// No more than this, as a probe.
+        /// Limited to a probe.
         case probe(timelines: Int)
         case nothing(for: Duration)
     }
@@ -101,7 +99,7 @@ struct OutputHealth: Sendable, Equatable {
         if case .down(let failures, _) = state { state = .probing(failures: failures) }
     }
 
-    /// The probe ended without anything to publish: the next one may follow at once.
+    /// Notes a probe that published nothing, so that the next one may follow at once.
     mutating func probeEnded(now: Duration) {
         if case .probing(let failures) = state { state = .down(failures: failures, until: now) }
     }
@@ -110,14 +108,14 @@ struct OutputHealth: Sendable, Equatable {
         state = .up
     }
 
-    /// Nothing of a batch was acknowledged, and not because of what it was.
+    /// Notes a batch without an acknowledgement.
     mutating func publishFailed(now: Duration) {
         let failures =
             switch state {
             case .up: 0
             case .down(let failures, _), .probing(let failures): failures
             }
-        // Failures of batches that were under way together count once.
+        // Failures of concurrent batches count once.
         if case .down(_, let until) = state, now < until { return }
         state = .down(failures: failures + 1, until: now + backoff.bound(attempt: failures + 1))
     }

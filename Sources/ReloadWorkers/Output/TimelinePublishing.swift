@@ -2,26 +2,22 @@ package import KafkaClient
 import Synchronization
 
 package protocol TimelinePublishing: Sendable {
-    /// How long ``publish(_:)`` can take at most. A batch is published only while at least this much is left of its
-    /// lease.
+    /// Upper limit of the duration of ``publish(_:)``. A batch is published only if its lease lasts longer.
     var longestPublish: Duration { get }
 
-    /// Sends messages and waits for their acknowledgements.
-    ///
-    /// - Returns: the outcomes, in the order of the messages.
+    /// Sends messages, waits for their acknowledgements, and returns the outcomes in order.
     func publish(_ messages: [KafkaMessage]) async -> [Result<KafkaDelivery, KafkaError>]
 }
 
-/// Publishes with a producer, which whoever made it shuts down.
+/// Publishes with a producer, which its owner shuts down.
 package struct KafkaTimelinePublisher: TimelinePublishing {
     package let longestPublish: Duration
     private let producer: KafkaProducer
     private let condition: OutputCondition?
 
     /// - Parameters:
-    ///   - deliveryTimeout: the one that the producer was made with; a message may wait that long for room, and
-    ///     that long for its acknowledgement.
-    ///   - condition: told whether publishing works.
+    ///   - deliveryTimeout: the producer's, which limits the wait for room and the wait for the acknowledgement.
+    ///   - condition: receives the outcomes.
     package init(producer: KafkaProducer, deliveryTimeout: Duration, condition: OutputCondition? = nil) {
         self.producer = producer
         self.condition = condition
@@ -35,16 +31,16 @@ package struct KafkaTimelinePublisher: TimelinePublishing {
     }
 }
 
-/// Whether Kafka takes what is published, for readiness.
+/// Condition of publishing, for readiness.
 package final class OutputCondition: Sendable {
-    /// A failure counts for so long: while there is work, a batch is tried at least as often.
+    /// Time for which a failure counts: under load, a batch is tried at least as often.
     private static let memory = Duration.seconds(60)
 
     private let failure = Mutex<(error: KafkaError, at: ContinuousClock.Instant)?>(nil)
 
     package init() {}
 
-    /// Why nothing of the last batch was taken; nil when something was, only sizes were refused, or it is long ago.
+    /// Error of the last batch; nil if a message was acknowledged, only sizes were refused, or it is long ago.
     package var problem: String? {
         failure.withLock { failure in
             guard let failure, failure.at.duration(to: .now) < Self.memory else { return nil }

@@ -1,14 +1,13 @@
-/// Finds out which parts of a batch a provider answers, after it refused the whole: halves, and halves of those that
-/// fail, down to single timelines.
+/// Search for the parts of a refused batch that the provider answers: halves, and halves of failing halves, down to
+/// single timelines.
 ///
-/// A half that is answered blames the other, which is then asked for only in its halves. It ends early when it would only
-/// multiply the load: when both halves fail and so does a single timeline, so that the failure is everywhere, and when so
-/// many requests have been made.
+/// If one half is answered, the other is requested only in its halves. The search ends early if both halves and a
+/// single timeline fail, so that the failure is everywhere, and at a maximum of requests.
 ///
-/// Pure: it says what to ask for, and is told what came of it. Ranges are of the batch's timelines.
+/// Pure: it returns the next range of the batch's timelines to request and takes the outcome.
 struct Bisection: Sendable {
     enum Cause: Sendable {
-        /// One timeline may be what the provider fails for.
+        /// The provider may fail for a single timeline.
         case content
         case size
     }
@@ -22,7 +21,7 @@ struct Bisection: Sendable {
 
     private struct Part: Sendable {
         let range: Range<Int>
-        /// The other half of what failed.
+        /// The other half of the failed range.
         var sibling: Range<Int>?
     }
 
@@ -37,9 +36,9 @@ struct Bisection: Sendable {
     private let maximumRequests: Int
     private var pending: [Part] = []
     private var asked: Part?
-    /// Of the parts that are still pending, what the whole failed with.
+    /// Failure of the whole batch, and of the pending parts.
     private let failure: ProviderFailure
-    /// Parts larger than this have been refused.
+    /// Largest size that was not refused yet.
     private var largest: Int
     private var isStopped = false
     private(set) var requests = 0
@@ -48,14 +47,12 @@ struct Bisection: Sendable {
     private var settled: [Settled] = []
 
     init(count: Int, failure: ProviderFailure, cause: Cause, maximumRequests: Int) {
-        self.cause = cause
-        self.failure = failure
-        self.maximumRequests = maximumRequests
+        (self.cause, self.failure, self.maximumRequests) = (cause, failure, maximumRequests)
         largest = max(1, count / 2)
         pending = halves(0..<count)
     }
 
-    /// The next part to ask for; nil when there is none, or no more is to be asked.
+    /// The next part to request; nil at the end.
     mutating func next() -> Range<Int>? {
         guard !isStopped, requests < maximumRequests, !pending.isEmpty else { return nil }
         if cause == .content, successes == 0, requests == 2 { takeSample() }
@@ -73,15 +70,16 @@ struct Bisection: Sendable {
     mutating func succeeded(_ part: Range<Int>) {
         successes += 1
         largestSuccess = max(largestSuccess, part.count)
-        // The whole of an answer that is too large is no part's fault.
+        // No part is to blame for an answer that is too large.
         guard cause == .content, failure.reason != .tooLarge, let sibling = asked?.sibling, sibling.count > 1,
             let index = pending.firstIndex(where: { $0.range == sibling })
         else { return }
         pending.replaceSubrange(index...index, with: halves(sibling))
     }
 
-    /// - Parameter isSplit: the part's failure may be that of one of its timelines, or of their number; otherwise it says
-    ///   that nothing more is to be asked.
+    /// Notes the failure of a part.
+    ///
+    /// - Parameter isSplit: whether a single timeline or the size may be the cause; otherwise the search ends.
     mutating func failed(_ part: Range<Int>, _ failure: ProviderFailure, isSplit: Bool) {
         guard isSplit else {
             settled.append(Settled(range: part, failure: failure, isBlamed: false))
@@ -93,32 +91,32 @@ struct Bisection: Sendable {
                 largest = max(1, part.count / 2)
                 pending.insert(contentsOf: halves(part), at: 0)
             } else {
-                // The rest is asked breadth first, so that both halves are known before either is split.
+                // Breadth first, so that both halves are known before either is split.
                 pending += halves(part)
             }
         } else {
-            // An answer or batch that is too large has its own reason.
+            // Sizes do not blame a timeline.
             let isBlamed = failure.reason != .tooLarge && RequestVerdict(failure) != .tooLarge
             settled.append(Settled(range: part, failure: failure, isBlamed: isBlamed))
         }
         if cause == .content, successes == 0, requests >= 2, !settled.isEmpty { isStopped = true }
     }
 
-    /// No more is to be asked: the time is over, or the budget.
+    /// Ends the search for want of time or budget.
     mutating func stop() {
         isStopped = true
     }
 
-    /// Takes a part back that was not asked for after all.
+    /// Takes back a part that was not requested.
     mutating func putBack(_ part: Range<Int>) {
         requests -= 1
         pending.insert(Part(range: part, sibling: asked?.sibling), at: 0)
     }
 
-    /// How many timelines are not too many at a time, as far as was found out.
+    /// Largest accepted batch size, as far as known.
     var fitting: Int { successes > 0 ? largestSuccess : largest }
 
-    /// Nothing was answered: it is not one timeline's fault.
+    /// Whether nothing was answered, so that no single timeline is to blame.
     var isEverywhere: Bool { successes == 0 }
 
     var failures: [Failed] {
@@ -129,8 +127,8 @@ struct Bisection: Sendable {
         } + pending.map { Failed(range: $0.range, failure: failure, isPoison: false) }
     }
 
-    /// Both halves fail: a single timeline tells, for next to nothing, whether everything does, or each half has a
-    /// poisonous timeline of its own.
+    /// Requests a single timeline next after both halves failed: a cheap test whether everything fails, or each half
+    /// has a poisonous timeline.
     private mutating func takeSample() {
         guard let first = pending.first?.range, first.count > 1 else { return }
         let sample = first.lowerBound..<(first.lowerBound + 1)
@@ -138,8 +136,8 @@ struct Bisection: Sendable {
             0...0, with: [Part(range: sample), Part(range: sample.upperBound..<first.upperBound)])
     }
 
-    /// Splits a range that failed. If a single timeline may be the cause, the smaller half goes first: only halves that fail
-    /// use the retry budget, and the larger one may be settled by then.
+    /// Splits a failed range. For a possibly poisonous timeline the smaller half goes first, since failures use the
+    /// retry budget and may settle the larger half.
     private func halves(_ range: Range<Int>) -> [Part] {
         guard range.count > 1 else { return [Part(range: range)] }
         let middle = range.lowerBound + (range.count + (cause == .size ? 1 : 0)) / 2

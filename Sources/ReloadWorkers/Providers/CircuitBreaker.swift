@@ -1,41 +1,41 @@
 import WidgetModel
 
-/// Leaves a provider alone while its whole requests fail.
+/// Stops requests to a provider while whole requests fail.
 ///
-/// It opens after so many failures in a row, or when so large a part of a window's requests fails, or when the provider
-/// asks for a rest. Once the time is over one small request finds out whether the provider is well: its success closes
-/// the breaker, its failure opens it for twice as long. Errors of single timelines never open it.
+/// It opens after a number of failures in a row, at a share of failures in a window, or when the provider asks for a
+/// pause. After the pause a small request probes the provider: success closes the breaker, failure opens it for twice
+/// as long. Errors of single timelines never open it.
 ///
-/// Pure: no clock, and chance is handed in.
+/// Pure: times and random numbers are parameters.
 struct CircuitBreaker: Hashable, Sendable {
     enum State: Hashable, Sendable {
-        /// May become open.
+        /// Requests pass. → `open`
         case closed
-        /// May become half-open, once the time has come and a request begins.
+        /// No requests until a time. → `halfOpen` with the first request after it
         case open(until: Duration)
-        /// A probe is on its way. May become closed or open.
+        /// A probe is under way. → `closed`, `open`
         case halfOpen
     }
 
     enum Allowance: Hashable, Sendable {
         case anything
         case probe
-        /// Nothing before this time; nil: before the probe is back.
+        /// Nothing before a time; nil before the probe's outcome.
         case nothing(until: Duration?)
     }
 
     enum Change: Hashable, Sendable {
-        /// Until this time; `wasClosed`: requests got through before.
+        /// Opened until a time; `wasClosed`: whether requests passed before.
         case opened(until: Duration, wasClosed: Bool)
         case closed
     }
 
     private(set) var state = State.closed
-    /// Which life of the breaker a request belongs to: what it says of an earlier one does not count any more.
+    /// Number of changes of state; outcomes of requests from earlier epochs do not count.
     private(set) var epoch = 0
     private var failuresInARow = 0
     private var successesInARow = 0
-    /// How often it has opened without being well in between.
+    /// Openings without a recovery in between.
     private var trips = 0
     private var failures: SlidingSum
     private var requests: SlidingSum
@@ -55,14 +55,14 @@ struct CircuitBreaker: Hashable, Sendable {
         }
     }
 
-    /// The request that was allowed as a probe begins.
+    /// Notes the begin of the probe.
     mutating func probeBegins() {
         guard case .open = state else { return }
         state = .halfOpen
         epoch += 1
     }
 
-    /// The probe's request was not made to its end: the next one may be.
+    /// Notes a probe without an outcome, so that the next request is a probe.
     mutating func probeWasGivenUp(epoch: Int, at time: Duration) {
         guard state == .halfOpen, epoch == self.epoch else { return }
         state = .open(until: time)
@@ -81,15 +81,15 @@ struct CircuitBreaker: Hashable, Sendable {
         return .closed
     }
 
-    /// A whole request failed.
+    /// Notes the failure of a whole request.
     ///
     /// - Parameters:
-    ///   - rest: how long the provider asks to be left alone.
-    ///   - jitter: from 0 to 1.
+    ///   - rest: pause requested by the provider.
+    ///   - jitter: random number from 0 to 1.
     mutating func failed(epoch: Int, rest: Duration?, jitter: Double, at time: Duration) -> Change? {
         let rest = rest.map { min($0, rules.maximumRest) } ?? .zero
         guard epoch == self.epoch else {
-            // From before it opened; only a wish for a longer rest is news.
+            // Of an earlier epoch: only a longer pause counts.
             guard case .open(let until) = state, time + rest > until else { return nil }
             state = .open(until: time + rest)
             return nil

@@ -1,7 +1,7 @@
-/// How many requests a provider takes at a time, found out by additive increase and multiplicative decrease (AIMD): one
-/// more after each round of successes for which the limit was really used, half of it when the provider is overloaded.
+/// Limit of concurrent requests to a provider, by additive increase and multiplicative decrease (AIMD): one more after
+/// each round of successes that used the limit, half when the provider is overloaded.
 ///
-/// Pure: no clock. Times are the worker's.
+/// Pure: times are parameters.
 struct ConcurrencyLimit: Hashable, Sendable {
     let ceiling: Int
     private(set) var value: Int
@@ -13,8 +13,9 @@ struct ConcurrencyLimit: Hashable, Sendable {
         value = max(1, min(initial, ceiling))
     }
 
-    /// - Parameter wasUsed: there was no free slot left when the request began. A limit that is not reached tells nothing
-    ///   of what the provider would take.
+    /// Notes a success.
+    ///
+    /// - Parameter wasUsed: whether the request took the last slot; otherwise its success says nothing about the limit.
     mutating func succeeded(wasUsed: Bool) {
         guard wasUsed, value < ceiling else { return }
         successes += 1
@@ -23,10 +24,8 @@ struct ConcurrencyLimit: Hashable, Sendable {
         value += 1
     }
 
-    /// The provider did not keep up with a request. Requests that were on their way when the limit was last cut tell of
-    /// the limit before, so one round cuts once.
-    ///
-    /// - Returns: whether the limit is smaller now.
+    /// Notes an overload and returns whether the limit was reduced. Requests from before the latest reduction are
+    /// ignored, so that one round reduces once.
     mutating func overloaded(startedAt: Duration, at time: Duration) -> Bool {
         successes = 0
         if let cutAt, startedAt <= cutAt { return false }
@@ -36,7 +35,7 @@ struct ConcurrencyLimit: Hashable, Sendable {
         return true
     }
 
-    /// Begins again with one request, as for a provider that has just come back.
+    /// Starts again at one, for a provider after an outage.
     mutating func restart(at time: Duration) {
         value = 1
         successes = 0
@@ -44,10 +43,10 @@ struct ConcurrencyLimit: Hashable, Sendable {
     }
 }
 
-/// Largest batch that a provider takes, as far as its refusals tell: the size that it took when more was too much, and one
-/// more for each full batch since.
+/// Largest batch that a provider accepts: the size accepted at the last refusal, and one more for each full batch
+/// since.
 struct BatchSizeLimits: Hashable, Sendable {
-    /// nil: no batch was too large lately.
+    /// Nil without a refusal lately.
     private var limit: Int?
 
     /// A limit of this size is no limit.
@@ -55,7 +54,9 @@ struct BatchSizeLimits: Hashable, Sendable {
 
     func size(atMost maxBatch: Int) -> Int { max(1, min(maxBatch, limit ?? maxBatch)) }
 
-    /// A request was too large, or its answer was; so many timelines are not, as far as is known.
+    /// Notes that a request or its answer was too large.
+    ///
+    /// - Parameter count: size that fits, as far as known.
     mutating func wasTooLarge(fitting count: Int) { limit = max(1, min(limit ?? count, count)) }
 
     mutating func succeeded(_ count: Int) {

@@ -1,26 +1,25 @@
 package import NIOSSL
 
-/// How connections to providers are made: how long they may take, and whose certificates are believed.
+/// Time limits and trusted certificates of connections to providers.
 package struct ConnectionLimits: Sendable {
-    /// A file of authorities that cannot be used.
+    /// A file of authorities that cannot be read.
     package struct InvalidTrustRoots: Error, CustomStringConvertible {
         package let path: String
         package let message: String
         package var description: String { "\(path): \(message)" }
     }
 
-    /// Until a connection is made, TLS included.
+    /// Limit of making a connection, TLS included.
     package var connectTimeout: Duration
-    /// Until the next bytes of an answer.
+    /// Limit of the wait for the next bytes of an answer.
     package var readTimeout: Duration
-    /// Certificates are verified, and the host's name with them.
+    /// Verifies certificates and host names.
     package private(set) var tls: TLSConfiguration
 
     package init(connectTimeout: Duration = .seconds(3), readTimeout: Duration = .seconds(30)) {
         self.connectTimeout = connectTimeout
         self.readTimeout = readTimeout
         tls = TLSConfiguration.makeClientConfiguration()
-        // Older versions are no protection any more.
         tls.minimumTLSVersion = .tlsv12
     }
 

@@ -2,16 +2,16 @@ package import NIOCore
 import Synchronization
 package import WidgetModel
 
-/// Enforces the egress policy: on a provider's host before a request, and on every connection that is made.
+/// Enforces the egress policy on a provider's host before a request, and on every connection.
 package final class EgressGuard: Sendable {
-    /// A host or an address that may not be called.
+    /// A forbidden host or address.
     struct Refusal: Error, CustomStringConvertible {
         let description: String
     }
 
     private let policy: EgressPolicy
     private let resolver: HostResolver
-    /// Addresses of hosts that are permitted by name, by host: a connection shows only its address.
+    /// Addresses of hosts that are permitted by name, since a connection has only an address.
     private let named = Mutex<[String: [IPAddress]]>([:])
 
     package convenience init(_ policy: EgressPolicy) {
@@ -25,18 +25,18 @@ package final class EgressGuard: Sendable {
 
     /// Looks the host up.
     ///
-    /// - Throws: ``Refusal`` when any of its addresses is not permitted, `AddressLookup.Failure`, `CancellationError`.
+    /// - Throws: ``Refusal`` for a forbidden address, `AddressLookup.Failure`, `CancellationError`.
     package func permit(_ url: ProviderURL) async throws {
         let addresses = try await resolver.addresses(of: url.host)
         guard policy.permits(addresses, host: url.host, port: url.port) else {
             throw Refusal(description: "the provider's host has an address that is not public, and not allowed")
         }
         guard policy.permits(host: url.host, port: url.port) else { return }
-        // As many entries as there are hosts that the operator's patterns cover and manifests name.
+        // One entry for each host that the operator's patterns permit and manifests name.
         named.withLock { $0["\(url.host):\(url.port)"] = addresses }
     }
 
-    /// Closes a connection that leads somewhere else than permitted, before anything is sent on it.
+    /// Closes a connection to a forbidden address before anything is sent.
     package func check(_ channel: any Channel) -> EventLoopFuture<Void> {
         guard let remote = channel.remoteAddress, let address = remote.ipAddress.flatMap({ IPAddress($0) }) else {
             return refuse(channel)

@@ -1,8 +1,7 @@
-/// Which addresses provider requests may go to: public ones, and of the others only what the operator's list allows.
-///
-/// So whoever may register a provider cannot make Freshet call into the operator's network.
+/// Addresses to which provider requests may go: public ones and those on the operator's list, so that providers cannot
+/// make Freshet call into the operator's network.
 package struct EgressPolicy: Sendable, Hashable {
-    /// An entry of the list that cannot be read.
+    /// An invalid entry of the list.
     package struct InvalidPattern: Error, Sendable, CustomStringConvertible {
         package let pattern: String
         package var description: String {
@@ -24,7 +23,7 @@ package struct EgressPolicy: Sendable, Hashable {
     private var blocks: [AddressBlock] = []
     private var hosts: [HostPattern] = []
 
-    /// Nothing but public addresses.
+    /// Permits only public addresses.
     package init() {}
 
     /// - Parameter patterns: addresses, CIDR blocks, host names (`provider.internal`, `*.internal`, `localhost:8080`).
@@ -50,24 +49,24 @@ package struct EgressPolicy: Sendable, Hashable {
         }
         let coversSubdomains = first.hasPrefix("*.")
         let name = coversSubdomains ? first.dropFirst(2) : first
-        // Digits and dots alone are an address that could not be read as one, not a name.
+        // Digits and dots alone are an invalid address, not a name.
         guard name.contains(where: \.isLetter), !name.contains(".."), !name.hasPrefix("-"),
             name.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || "-._".contains($0)) })
         else { return nil }
         return HostPattern(name: String(name), coversSubdomains: coversSubdomains, port: port)
     }
 
-    /// Whether a host of this name may have any address at all.
+    /// Whether a host may have any address.
     func permits(host: String, port: Int) -> Bool {
         hosts.contains { $0.matches(host: host, port: port) }
     }
 
-    /// Whether requests may go to this address, whatever the host's name.
+    /// Whether requests may go to an address, whatever the host's name.
     package func permits(_ address: IPAddress) -> Bool {
         address.isPublic || blocks.contains { $0.contains(address) }
     }
 
-    /// Whether requests may go to a host that has these addresses: to all of them, since any may be chosen.
+    /// Whether requests may go to a host with these addresses, all of which have to be permitted.
     package func permits(_ addresses: [IPAddress], host: String, port: Int) -> Bool {
         !addresses.isEmpty && (permits(host: host, port: port) || addresses.allSatisfy { permits($0) })
     }

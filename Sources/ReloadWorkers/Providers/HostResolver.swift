@@ -2,10 +2,10 @@ import NIOPosix
 import Synchronization
 import WidgetStore
 
-/// Looks up host names, on NIO's threads for blocking calls, and remembers the answers for a while.
+/// Looks up host names on NIO's threads for blocking calls, and caches the answers for a while.
 ///
-/// Look-ups of one name at the same time are one, and who waits for it can stop waiting. What failed is remembered too,
-/// for less long, so that a name whose servers hang holds a thread for one look-up at a time.
+/// Concurrent look-ups of a name share one, and a waiter can be cancelled. Failures are cached for a shorter time, so
+/// that a name with hanging servers blocks at most one thread.
 package final class HostResolver: Sendable {
     typealias Lookup = @Sendable (String) throws(AddressLookup.Failure) -> [IPAddress]
     private struct Known {
@@ -23,7 +23,7 @@ package final class HostResolver: Sendable {
     private let answered = WorkSignal()
     private let lifetime: Duration
     private let failureLifetime: Duration
-    /// Names to remember before old ones are forgotten: as many as there are providers is plenty.
+    /// Number of cached names at which expired ones are removed.
     private let maximumKnown = 4_096
     private let threads: NIOThreadPool
     private let lookup: Lookup
@@ -33,10 +33,7 @@ package final class HostResolver: Sendable {
         threads: NIOThreadPool = .singleton,
         lookup: @escaping Lookup = { host throws(AddressLookup.Failure) in try AddressLookup.addresses(of: host) }
     ) {
-        self.lifetime = lifetime
-        self.failureLifetime = failureLifetime
-        self.threads = threads
-        self.lookup = lookup
+        (self.lifetime, self.failureLifetime, self.threads, self.lookup) = (lifetime, failureLifetime, threads, lookup)
     }
 
     package convenience init() {
@@ -45,7 +42,7 @@ package final class HostResolver: Sendable {
 
     /// All addresses of a host.
     ///
-    /// - Throws: `AddressLookup.Failure` when it has none; `CancellationError`.
+    /// - Throws: `AddressLookup.Failure` without any; `CancellationError`.
     package func addresses(of host: String) async throws -> [IPAddress] {
         let began = ContinuousClock.now
         while true {

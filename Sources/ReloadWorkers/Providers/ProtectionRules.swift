@@ -1,37 +1,36 @@
 package import WidgetModel
 
-/// How a worker treats providers that are slow, overloaded, or broken. The defaults suit any installation.
+/// Treatment of slow, overloaded and broken providers. The defaults suit any installation.
 package struct ProtectionRules: Hashable, Sendable {
-    /// Concurrent requests to a provider that was not asked before.
+    /// Concurrent requests to an unknown provider.
     package var initialConcurrency = 8
     /// Most concurrent requests to a provider.
     package var maximumConcurrency = 32
-    /// An answer that takes more than this part of its timeout shrinks the limit, as if it had not come.
+    /// Share of the timeout beyond which an answer reduces the limit like a failure.
     package var slowShare = 0.5
 
-    /// Whole requests that fail, one after the other, until the breaker opens.
+    /// Failures of whole requests in a row that open the breaker.
     package var consecutiveFailures = 5
-    /// Or: the part of the whole requests of ``failureWindow`` that fail, when there are at least ``failureSample``.
+    /// Share of failed requests in ``failureWindow``, of at least ``failureSample``, that opens the breaker.
     package var failureShare = 0.5
     package var failureSample = 20
     package var failureWindow = Duration.seconds(10)
-    /// How long the breaker stays open; between half of the bound and all of it.
+    /// Time for which the breaker stays open, between half and all of the bound.
     package var openBackoff = Backoff(base: .seconds(1), cap: .seconds(60))
-    /// The longest rest that a provider may ask for with `Retry-After`.
+    /// Upper limit of a pause that a provider requests with `Retry-After`.
     package var maximumRest = Duration.seconds(86_400)
-    /// Timelines in the request that finds out whether the provider is well again.
+    /// Timelines of a probe.
     package var probeTimelines = 1
 
-    /// Retries that fail may be this part of first attempts, in timelines over ``retryWindow``.
+    /// Failed retries as a share of first attempts, in timelines over ``retryWindow``.
     package var retryShare = 0.2
     package var retryWindow = Duration.seconds(10)
-    /// As many may always fail, so that a quiet provider's timelines are retried too: a batch of the usual size can be
-    /// bisected.
+    /// Number of retries that may always fail, so that a quiet provider's batch can be bisected.
     package var retryFloor = 100
 
-    /// The most requests to find what is wrong in a batch: enough for four poisonous timelines in a hundred.
+    /// Most requests of a bisection: enough for four poisonous timelines in a hundred.
     package var maximumBisectRequests = 28
-    /// The most providers that are remembered.
+    /// Most known providers.
     package var maximumProviders = 10_000
 
     package init() {}

@@ -4,10 +4,11 @@ import NIOHTTP1
 import Synchronization
 package import WidgetModel
 
-/// Asks providers over HTTP: signed, bounded in time and size, without redirects, and only at permitted addresses.
+/// Sends requests to providers over HTTP: signed, bounded in time and size, without redirects, and only to permitted
+/// addresses.
 ///
-/// Addresses are checked twice: before the request, all that the host's name has, which gives a clear error; and when a
-/// connection is made, the one it really leads to, so that a name that changes its mind in between gains nothing.
+/// Addresses are checked twice: all addresses of the host before the request, for a clear error, and the real one of
+/// every connection, in case the name's addresses change in between.
 package final class ProviderClient: ProviderFetching {
     private let http: HTTPClient
     private let egress: EgressGuard
@@ -15,8 +16,8 @@ package final class ProviderClient: ProviderFetching {
     private let now: @Sendable () -> Timestamp
 
     /// - Parameters:
-    ///   - http: made with ``configuration(egress:)`` of the same guard, so that it follows no redirects and connects
-    ///     to permitted addresses only. Whoever made it shuts it down.
+    ///   - http: a client with ``configuration(egress:)`` of the same guard, which follows no redirects and connects to
+    ///     permitted addresses only. Its owner shuts it down.
     ///   - now: time of day, for signatures.
     package init(
         http: HTTPClient, egress: EgressGuard, clock: any Clock<Duration> = ContinuousClock(),
@@ -28,25 +29,24 @@ package final class ProviderClient: ProviderFetching {
         self.now = now
     }
 
-    /// How the HTTP client is to be made.
+    /// Configuration of the HTTP client.
     ///
     /// - Parameters:
-    ///   - connectionsPerHost: as many as there may be requests at all: several apps may have one host, and a slow one must
-    ///     not keep the connections from the others.
-    ///   - limits: for connecting and reading, and who is trusted.
+    ///   - connectionsPerHost: limit of all requests, since several apps may share a host and a slow one must not block
+    ///     the others.
+    ///   - limits: time limits and trusted certificates.
     package static func configuration(
         egress: EgressGuard, connectionsPerHost: Int = 8, limits: ConnectionLimits = ConnectionLimits()
     ) -> HTTPClient.Configuration {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connectionsPerHost
-        // Neither is more than a part of a request's time: a provider that is not there must not cost as much as one that
-        // works on its answer.
+        // Shorter than a request's time limit: an absent provider must cost less than a slow one.
         configuration.timeout.connect = TimeAmount(limits.connectTimeout)
         configuration.timeout.read = TimeAmount(limits.readTimeout)
-        // Answers are read as they are sent: what is small on the way cannot become large here.
+        // No decompression, so that a small answer cannot become large.
         configuration.decompression = .disabled
         configuration.tlsConfiguration = limits.tls
-        // A connection that cannot be made is a failure of the batch, which backs off by itself.
+        // A failed connection fails the batch, which has its own back-off.
         configuration.connectionPool.retryConnectionEstablishment = false
         configuration.http1_1ConnectionDebugInitializer = { egress.check($0) }
         configuration.http2ConnectionDebugInitializer = { egress.check($0) }

@@ -1,34 +1,31 @@
 package import WidgetModel
 
+/// A request to a provider.
 package struct ProviderCall: Sendable {
-    /// As registered, without the endpoint.
+    /// Registered URL, without the endpoint.
     package var url: String
     package var endpoint: ProviderEndpoint
-    /// The app's, to sign with, the newest first. Never printed or logged.
+    /// Signing secrets of the app, the newest first. Never printed or logged.
     package var secrets: [[UInt8]]
     package var body: [UInt8]
-    /// From the start to the last byte of the answer.
+    /// Time limit up to the last byte of the answer.
     package var timeout: Duration
     package var maximumResponseBytes: Int
-    /// Besides those that every request has: the trace that it belongs to.
+    /// Additional headers, for the trace context.
     package var headers: [String: String] = [:]
 
     package init(
         url: String, endpoint: ProviderEndpoint = .timelines, secrets: [[UInt8]], body: [UInt8], timeout: Duration,
         maximumResponseBytes: Int
     ) {
-        self.url = url
-        self.endpoint = endpoint
-        self.secrets = secrets
-        self.body = body
-        self.timeout = timeout
-        self.maximumResponseBytes = maximumResponseBytes
+        (self.url, self.endpoint, self.secrets) = (url, endpoint, secrets)
+        (self.body, self.timeout, self.maximumResponseBytes) = (body, timeout, maximumResponseBytes)
     }
 }
 
 package protocol ProviderFetching: Sendable {
-    /// The body of a complete answer with status 200 and JSON in it.
+    /// The body of a complete JSON answer with status 200.
     ///
-    /// - Throws: ``ProviderFailure``, or `CancellationError` when the task is cancelled.
+    /// - Throws: ``ProviderFailure``; `CancellationError`.
     func fetch(_ call: ProviderCall) async throws -> [UInt8]
 }

@@ -3,22 +3,22 @@ import WidgetModel
 /// Permission for a request, returned when the request has ended.
 struct RequestTicket: Hashable, Sendable {
     let provider: ProviderKey
-    /// For the log.
+    /// Name of the app, for the log.
     let app: String
-    /// Of the breaker, when the request began.
+    /// Epoch of the breaker at the begin.
     let epoch: Int
     let startedAt: Duration
-    /// It finds out whether the provider is well again.
+    /// Whether the request is the breaker's probe.
     let isProbe: Bool
-    /// No slot of the provider was free beside it.
+    /// Whether the request took the last slot.
     let wasUsed: Bool
 }
 
-/// State that a worker process keeps of one provider: its concurrency, breaker, retry budget and batch size.
+/// State of a provider: concurrency, breaker, retry budget and batch size.
 ///
-/// Pure: time and random numbers are parameters.
+/// Pure: times and random numbers are parameters.
 struct ProviderHealth: Hashable, Sendable {
-    /// Something that an operator may want to know.
+    /// A change to report to the operator.
     enum Change: Hashable, Sendable {
         case breaker(CircuitBreaker.Change)
         case shrunk(to: Int)
@@ -28,7 +28,7 @@ struct ProviderHealth: Hashable, Sendable {
     private(set) var breaker: CircuitBreaker
     var retries: RetryBudget
     var sizes = BatchSizeLimits()
-    /// When it was last asked for anything.
+    /// Time of the latest request.
     private(set) var usedAt: Duration
     private let rules: ProtectionRules
 
@@ -40,9 +40,7 @@ struct ProviderHealth: Hashable, Sendable {
         usedAt = time
     }
 
-    /// A request is about to be made.
-    ///
-    /// - Returns: nil when the breaker does not let it through.
+    /// Admits a request; nil if the breaker refuses it.
     mutating func begin(
         _ provider: ProviderKey, app: String, held: HeldSlots, lane: ReloadLane, at time: Duration
     ) -> RequestTicket? {
@@ -60,7 +58,7 @@ struct ProviderHealth: Hashable, Sendable {
             wasUsed: held.room(lane, of: limit.value) == 0)
     }
 
-    /// A request has ended.
+    /// Notes the end of a request.
     mutating func ended(
         _ ticket: RequestTicket, _ verdict: RequestVerdict, jitter: Double, at time: Duration
     ) -> [Change] {
@@ -75,33 +73,28 @@ struct ProviderHealth: Hashable, Sendable {
             note(breaker.succeeded(epoch: ticket.epoch, at: time), at: time, &changes)
         case .overloaded(let rest):
             cut(ticket, at: time, &changes)
-            note(
-                breaker.failed(epoch: ticket.epoch, rest: rest, jitter: jitter, at: time), at: time, &changes)
+            fail(ticket, rest, jitter, at: time, &changes)
         case .unavailable(let rest):
-            note(
-                breaker.failed(epoch: ticket.epoch, rest: rest, jitter: jitter, at: time), at: time, &changes)
+            fail(ticket, rest, jitter, at: time, &changes)
         case .tooLarge:
-            // It reads requests and answers them.
+            // The provider answers requests.
             note(breaker.succeeded(epoch: ticket.epoch, at: time), at: time, &changes)
         case .blamesContent:
-            // Whether it is the content shows only when it is asked for in parts, or again.
-            if ticket.isProbe {
-                note(
-                    breaker.failed(epoch: ticket.epoch, rest: nil, jitter: jitter, at: time), at: time, &changes)
-            }
+            // Requests for parts, or a retry, show whether the content is to blame.
+            if ticket.isProbe { fail(ticket, nil, jitter, at: time, &changes) }
         }
         return changes
     }
 
-    /// Records that a failure blamed on the content was the provider's own: it fails for the whole batch.
+    /// Notes that a failure blamed on the content was the provider's own, since it fails for the whole batch.
     mutating func failedEverywhere(_ ticket: RequestTicket, jitter: Double, at time: Duration) -> [Change] {
         guard !ticket.isProbe else { return [] }
         var changes: [Change] = []
-        note(breaker.failed(epoch: ticket.epoch, rest: nil, jitter: jitter, at: time), at: time, &changes)
+        fail(ticket, nil, jitter, at: time, &changes)
         return changes
     }
 
-    /// A request was not made to its end, through no fault of the provider.
+    /// Notes a request without an outcome, through no fault of the provider.
     mutating func givenUp(_ ticket: RequestTicket, at time: Duration) {
         if ticket.isProbe { breaker.probeWasGivenUp(epoch: ticket.epoch, at: time) }
     }
@@ -109,6 +102,12 @@ struct ProviderHealth: Hashable, Sendable {
     /// Whether an answer took more than its share of the timeout.
     func isSlow(_ time: Duration, of timeout: Duration) -> Bool {
         time > timeout * rules.slowShare
+    }
+
+    private mutating func fail(
+        _ ticket: RequestTicket, _ rest: Duration?, _ jitter: Double, at time: Duration, _ changes: inout [Change]
+    ) {
+        note(breaker.failed(epoch: ticket.epoch, rest: rest, jitter: jitter, at: time), at: time, &changes)
     }
 
     private mutating func cut(_ ticket: RequestTicket, at time: Duration, _ changes: inout [Change]) {

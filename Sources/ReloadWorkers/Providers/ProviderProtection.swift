@@ -3,18 +3,17 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-/// Requests and timelines of a provider that may be started now.
+/// Requests and timelines that a provider may get now.
 struct ProviderAllowance: Hashable, Sendable {
-    /// Requests at a time, those under way among them.
+    /// Most concurrent requests.
     var requests: Int
-    /// Timelines in all; nil: as many as the requests hold.
+    /// Most timelines; nil without a limit.
     var timelines: Int?
 }
 
-/// Keeps the health of the providers that this process asks, so that a sick one costs only its own share. Each process
-/// learns it by itself, and forgets it when it ends.
+/// Health of the providers, so that a failing one costs only its own share. Each process learns it by itself.
 final class ProviderProtection: Sendable {
-    /// Decision on a request that is about to be made.
+    /// Decision on a request.
     enum Admission: Sendable {
         case go(RequestTicket)
         case rest(Duration)
@@ -26,19 +25,17 @@ final class ProviderProtection: Sendable {
     private let logger: Logger
 
     init(_ rules: ProtectionRules, statistics: WorkerStatistics, logger: Logger) {
-        self.rules = rules
-        self.statistics = statistics
-        self.logger = logger
+        (self.rules, self.statistics, self.logger) = (rules, statistics, logger)
     }
 
     var count: Int { providers.withLock { $0.count } }
 
     // MARK: Claiming
 
-    /// The kinds that may be claimed, with batches no larger than their providers take; those whose providers rest are
-    /// left out. Kinds that ask nobody, being retired, stay as they are.
+    /// The kinds that may be claimed, with the batch sizes of their providers, without those of open breakers. Retired
+    /// kinds, which need no provider, are unchanged.
     ///
-    /// - Parameter allowances: set for the known providers of `due`.
+    /// - Parameter allowances: receives the allowances of the known providers of `due`.
     func permitted(
         _ targets: [Int32: ClaimTarget], due: some Sequence<Int32>,
         _ allowances: inout [ProviderKey: ProviderAllowance],
@@ -70,7 +67,7 @@ final class ProviderProtection: Sendable {
         return permitted
     }
 
-    /// Most timelines of a request that a provider is found to take.
+    /// Largest batch that a provider accepts.
     func sizeLimit(of provider: ProviderKey) -> Int {
         providers.withLock { $0[provider]?.sizes.size(atMost: .max) } ?? .max
     }
@@ -79,7 +76,7 @@ final class ProviderProtection: Sendable {
         providers.withLock { $0[provider]?.limit.value } ?? rules.initialConcurrency
     }
 
-    /// Whether anything at all may be asked of a provider, such as what nothing depends on.
+    /// Whether a provider may get requests without priority.
     func isWell(_ provider: ProviderKey, at time: Duration) -> Bool {
         providers.withLock { $0[provider]?.breaker.allowance(at: time) ?? .anything } == .anything
     }
@@ -92,7 +89,7 @@ final class ProviderProtection: Sendable {
         update(provider, at: time) { health in
             if let ticket = health.begin(provider, app: app, held: held, lane: lane, at: time) { return .go(ticket) }
             guard case .nothing(let until?) = health.breaker.allowance(at: time) else {
-                // Before the probe is back.
+                // Until the probe's outcome.
                 return .rest(rules.openBackoff.base)
             }
             return .rest(until - time)
@@ -104,30 +101,30 @@ final class ProviderProtection: Sendable {
             let isSlow = health.isSlow(time - ticket.startedAt, of: timeout)
             return health.ended(ticket, .answered(slowly: isSlow), jitter: 0, at: time)
         }
-        tell(changes, ticket, nil, at: time)
+        report(changes, ticket, nil, at: time)
     }
 
     func failed(_ ticket: RequestTicket, _ failure: ProviderFailure, at time: Duration) {
         let changes = update(ticket.provider, at: time) {
             $0.ended(ticket, RequestVerdict(failure), jitter: Double.random(in: 0...1), at: time)
         }
-        tell(changes, ticket, failure, at: time)
+        report(changes, ticket, failure, at: time)
     }
 
-    /// Records that a failure blamed on the content was the provider's own.
+    /// Notes that a failure blamed on the content was the provider's own.
     func failedEverywhere(_ ticket: RequestTicket, _ failure: ProviderFailure, at time: Duration) {
         let changes = update(ticket.provider, at: time) {
             $0.failedEverywhere(ticket, jitter: Double.random(in: 0...1), at: time)
         }
-        tell(changes, ticket, failure, at: time)
+        report(changes, ticket, failure, at: time)
     }
 
     func givenUp(_ ticket: RequestTicket, at time: Duration) {
         update(ticket.provider, at: time) { $0.givenUp(ticket, at: time) }
     }
 
-    /// A request for fallback content failed. It counts only where it says something of the whole provider: these endpoints may
-    /// be missing or slow while timelines are made all the same.
+    /// Notes a failed request for fallback content. It counts only if the whole provider is overloaded: these endpoints
+    /// may be missing or slow beside working timelines.
     func fallbackFailed(
         _ failure: ProviderFailure, of provider: ProviderKey, app: String, startedAt: Duration, at time: Duration
     ) {
@@ -145,14 +142,14 @@ final class ProviderProtection: Sendable {
         update(provider, at: time) { $0.retries.firstAttempts(count, at: time) }
     }
 
-    /// Pays for retries; answers for how many of the timelines.
+    /// Pays for retries, and returns the number of granted timelines.
     func takeRetries(_ wanted: Int, of provider: ProviderKey, at time: Duration) -> Int {
         let granted = update(provider, at: time) { $0.retries.take(wanted, at: time) }
         if granted < wanted { statistics.count { $0.retriesRefused += wanted - granted } }
         return granted
     }
 
-    /// How long retries that were refused should stay away.
+    /// Delay of refused retries.
     func retryWait(after refused: Int, of provider: ProviderKey, at time: Duration) -> Duration {
         update(provider, at: time) { $0.retries.wait(after: refused, at: time) }
     }
@@ -161,7 +158,9 @@ final class ProviderProtection: Sendable {
         update(provider, at: time) { $0.retries.payBack(count, at: time) }
     }
 
-    /// - Parameter count: what is not too large, as far as is known.
+    /// Notes a batch that was too large.
+    ///
+    /// - Parameter count: size that fits, as far as known.
     func batchWasTooLarge(fitting count: Int, of provider: ProviderKey, at time: Duration) {
         update(provider, at: time) { $0.sizes.wasTooLarge(fitting: count) }
         statistics.count { $0.batchesTooLarge += 1 }
@@ -196,8 +195,7 @@ final class ProviderProtection: Sendable {
         return value
     }
 
-    /// Forgets the quarter that was used least lately: whoever is forgotten begins anew. Answers those of them whose
-    /// breakers were open.
+    /// Forgets the least recently used quarter. Returns those with open breakers.
     private func makeRoom(in providers: inout [ProviderKey: ProviderHealth]) -> [ProviderKey] {
         let oldest = providers.sorted { $0.value.usedAt < $1.value.usedAt }.prefix(max(1, rules.maximumProviders / 4))
         var open: [ProviderKey] = []
@@ -208,9 +206,9 @@ final class ProviderProtection: Sendable {
         return open
     }
 
-    // MARK: Telling
+    // MARK: Reports
 
-    private func tell(
+    private func report(
         _ changes: [ProviderHealth.Change], _ ticket: RequestTicket, _ failure: ProviderFailure?, at time: Duration
     ) {
         for change in changes {
@@ -229,17 +227,17 @@ final class ProviderProtection: Sendable {
                 }
                 metadata["until"] = "in \((until - time).wholeMilliseconds) ms"
                 if wasClosed {
-                    logger.warning("a provider fails and is left alone for a while", metadata: metadata)
+                    logger.warning("a provider fails and gets no requests for a while", metadata: metadata)
                 } else {
-                    logger.info("a provider fails still", metadata: metadata)
+                    logger.info("a provider still fails", metadata: metadata)
                 }
             case .breaker(.closed):
                 statistics.count { _ = $0.openBreakers.remove(breaker) }
-                logger.notice("a provider is well again", metadata: metadata)
+                logger.notice("a provider has recovered", metadata: metadata)
             case .shrunk(let limit):
                 statistics.count { $0.limitsShrunk += 1 }
                 metadata["limit"] = "\(limit)"
-                logger.debug("a provider is asked less at a time", metadata: metadata)
+                logger.debug("a provider gets fewer concurrent requests", metadata: metadata)
             }
         }
     }

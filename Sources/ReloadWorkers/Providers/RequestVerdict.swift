@@ -1,16 +1,16 @@
 import WidgetModel
 
-/// Result of a whole request for its provider's health. Errors of single timelines are part of an answer.
+/// Outcome of a whole request for the provider's health. Errors of single timelines are part of an answer.
 enum RequestVerdict: Hashable, Sendable {
-    /// - Parameter slowly: it took more than its share of the timeout.
+    /// - Parameter slowly: whether it took more than its share of the timeout.
     case answered(slowly: Bool)
-    /// The provider, or the way to it, does not keep up.
+    /// The provider or the network is overloaded.
     case overloaded(rest: Duration?)
-    /// It is not there for requests of this sort.
+    /// The provider does not serve such requests.
     case unavailable(rest: Duration?)
-    /// The batch was too large: the provider is well.
+    /// The batch was too large.
     case tooLarge
-    /// It fails for what it was asked, which may be one poisonous timeline or all of it.
+    /// The provider fails for the content, which may be one poisonous timeline or all.
     case blamesContent
 
     init(_ failure: ProviderFailure) {
@@ -28,8 +28,8 @@ enum RequestVerdict: Hashable, Sendable {
 }
 
 extension ProviderFailure {
-    /// Whether what was asked for may be what breaks the provider, or keeps it busy for ever, rather than its state. Too
-    /// vague a sign for timelines that are asked for the first time, for an outage looks the same.
+    /// Whether the request may have crashed or blocked the provider. An outage looks the same, so it counts only after
+    /// several attempts.
     var mayBreakProvider: Bool {
         guard retryAfter == nil else { return false }
         switch (reason, status) {

@@ -1,8 +1,8 @@
 import Synchronization
 import WidgetModel
 
-/// Providers' endpoints that are not asked for a while, because they are not there or have failed. Only of those that
-/// nothing depends on: snapshots and placeholders. Each process learns it by itself.
+/// Back-off of providers' optional endpoints, snapshots and placeholders, that are missing or have failed. Each process
+/// learns it by itself.
 final class RestingEndpoints: Sendable {
     private struct Key: Hashable {
         let provider: ProviderKey
@@ -10,14 +10,14 @@ final class RestingEndpoints: Sendable {
     }
 
     private struct Rest {
-        /// On the worker's clock.
+        /// End on the worker's clock.
         var end: Duration
         var failures: Int
     }
 
     private let rests = Mutex<[Key: Rest]>([:])
     private let capacity: Int
-    /// After requests that fail as a whole, one after the other.
+    /// Back-off after failures in a row.
     private static let failureRest = Backoff(base: .seconds(1), cap: .seconds(600))
 
     init(capacity: Int = 10_000) {
@@ -35,8 +35,8 @@ final class RestingEndpoints: Sendable {
         rests.withLock { $0[Key(provider: provider, endpoint: endpoint)] = nil }
     }
 
-    /// The endpoint has failed: it rests for a time that doubles with each failure, for as long as the provider asks, or
-    /// for `absence` when the provider says that it does not have it.
+    /// Notes a failure: the endpoint rests for the back-off, for the provider's `Retry-After`, or for `absence` if the
+    /// provider does not have it.
     func failed(
         _ failure: ProviderFailure, _ endpoint: ProviderEndpoint, of provider: ProviderKey, at time: Duration,
         absence: Duration
@@ -54,7 +54,6 @@ final class RestingEndpoints: Sendable {
 
     private static func makeRoom(in rests: inout [Key: Rest], at time: Duration) {
         rests = rests.filter { time < $0.value.end }
-        // Whoever is forgotten is asked once more.
         if let first = rests.min(by: { $0.value.end < $1.value.end })?.key { rests[first] = nil }
     }
 

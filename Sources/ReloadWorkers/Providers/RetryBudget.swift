@@ -1,12 +1,12 @@
 import WidgetModel
 
-/// Keeps retries from multiplying the load on a provider that fails: those that fail are at most a fifth of first
-/// attempts, in timelines over a sliding window, or a small number when there is little else.
+/// Limit of the load of retries on a failing provider: failed retries are at most a fifth of first attempts, in
+/// timelines over a sliding window, or a small number.
 ///
-/// A retry is paid for before it is made. One that succeeds is paid back, so that after an outage nothing waits for
-/// first attempts to come in.
+/// A retry is paid before it is made, and paid back if it succeeds, so that after an outage nothing waits for first
+/// attempts.
 ///
-/// Pure: no clock.
+/// Pure: times are parameters.
 struct RetryBudget: Hashable, Sendable {
     private let rules: ProtectionRules
     private var firsts: SlidingSum
@@ -24,40 +24,40 @@ struct RetryBudget: Hashable, Sendable {
         firsts.add(count, at: time)
     }
 
-    /// How many timelines may be asked for once more now.
+    /// Number of timelines that may be retried now.
     func available(at time: Duration) -> Int {
         max(0, allowed(at: time) - retries.total(at: time))
     }
 
-    /// Timelines that were refused are given back. Answers how long they should stay away: longer the more of them there
-    /// are for each that may be tried, so that claiming them in vain costs no more than trying them would.
+    /// Notes refused timelines and returns their delay, which grows with the ratio of refused to allowed timelines:
+    /// claiming them in vain must not cost more than retrying them.
     mutating func wait(after count: Int, at time: Duration) -> Duration {
         refused.add(count, at: time)
         let windows = Double(refused.total(at: time)) / Double(max(1, allowed(at: time)))
         return rules.retryWindow * min(Self.longestWait, 1 + windows)
     }
 
-    /// In windows.
+    /// Longest delay, in windows.
     private static let longestWait = 30.0
 
     private func allowed(at time: Duration) -> Int {
         max(rules.retryFloor, Int((Double(firsts.total(at: time)) * rules.retryShare).rounded(.down)))
     }
 
-    /// Pays for as many of the wanted retries as there is budget for; answers how many.
+    /// Pays for wanted retries within the budget, and returns their number.
     mutating func take(_ wanted: Int, at time: Duration) -> Int {
         let granted = min(wanted, available(at: time))
         if granted > 0 { retries.add(granted, at: time) }
         return granted
     }
 
-    /// Retries that were paid for have succeeded, or were not made.
+    /// Pays back retries that succeeded or were not made.
     mutating func payBack(_ count: Int, at time: Duration) {
         retries.takeBack(count, at: time)
     }
 }
 
-/// A sum over the last while, in ten steps: what is older drops out.
+/// A sum over a sliding window of ten steps.
 struct SlidingSum: Hashable, Sendable {
     private static let steps: Int64 = 10
 
@@ -83,7 +83,7 @@ struct SlidingSum: Hashable, Sendable {
         }
     }
 
-    /// Takes off what was added, the newest first, down to nothing.
+    /// Subtracts from the newest steps, down to zero.
     mutating func takeBack(_ value: Int, at time: Duration) {
         _ = advance(to: time)
         var left = value

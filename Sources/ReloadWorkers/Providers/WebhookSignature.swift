@@ -7,7 +7,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Signs requests by Standard Webhooks, so that a provider can tell that they come from Freshet and are not replayed.
+/// Signature of requests by Standard Webhooks, which lets providers verify origin and freshness.
 package struct WebhookSignature: Sendable {
     /// The app's secrets, the newest first.
     private let keys: [SymmetricKey]
@@ -21,10 +21,10 @@ package struct WebhookSignature: Sendable {
         keys = secrets.map { SymmetricKey(data: $0) }
     }
 
-    /// The value of `webhook-signature`: HMAC-SHA256 of `id.timestamp.body`, for each secret in turn, separated by spaces.
+    /// Value of `webhook-signature`: HMAC-SHA256 of `id.timestamp.body` for each secret, separated by spaces.
     ///
     /// - Parameters:
-    ///   - id: value of `webhook-id`, another one for each request.
+    ///   - id: unique value of `webhook-id`.
     ///   - timestamp: value of `webhook-timestamp`, seconds since 1970.
     package func sign(id: String, timestamp: Int64, body: [UInt8]) -> String {
         keys.map { key in

@@ -6,9 +6,8 @@ import WidgetStore
 struct Publisher: Sendable {
     let context: WorkerContext
 
-    /// Publishes the changed ones and awaits their acknowledgements.
-    ///
-    /// A message that is not acknowledged has its list given back: whoever claims it next publishes the stored content.
+    /// Publishes changed timelines and waits for the acknowledgements. The lists of unacknowledged messages go back,
+    /// and their next holder publishes the stored content.
     func publish(_ stored: [StoredTimeline], traces: [EventPosition: String]) async -> [SettledTimeline] {
         var settled = stored.map { stored in
             var settled = stored.fetched.item.settled
@@ -19,7 +18,7 @@ struct Publisher: Sendable {
         guard !changed.isEmpty else { return settled }
         let deadline = changed.lazy.map { stored[$0].fetched.item.leaseEnds }.min() ?? .zero
         guard deadline - context.clock.elapsed > context.output.longestPublish else {
-            // An acknowledgement could come after the lease, when another process may have published already.
+            // An acknowledgement could come after the lease, when another process may have published.
             return returned(settled, changed)
         }
         let outcome = await context.output.publish(
@@ -72,7 +71,7 @@ extension TimelineDecidedEvent {
         cause = timeline.cause
     }
 
-    /// A timeline that was stored, or found unchanged.
+    /// Makes the event of a stored or unchanged timeline.
     init(_ stored: StoredTimeline) {
         let item = stored.fetched.item
         self.init(
@@ -85,7 +84,7 @@ extension TimelineDecidedEvent {
         fetchTime = stored.fetched.fetchTime
     }
 
-    /// A look that stored nothing.
+    /// Makes the event of a look without a store.
     init(_ settlement: TimelineSettlement, _ row: SettledRow, of kind: RegisteredKind?) {
         self.init(
             settlement.timeline, settlement.list.lane, of: kind, settlement.decision, settlement.rule)

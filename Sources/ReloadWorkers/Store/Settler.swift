@@ -4,7 +4,7 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Ends looks that store nothing: deferrals, sleep, failures, and finding nothing to do.
+/// Ends looks without a store: deferrals, sleep, failures, and looks without work.
 struct Settler: Sendable {
     private static let limit = 1_000
 
@@ -33,7 +33,7 @@ struct Settler: Sendable {
         for (settlement, row) in zip(settlements, rows) {
             guard let row else { continue }
             isDue = isDue || row.isDue
-            // Somebody has looked at it meanwhile.
+            // Viewed since the decision.
             guard settlement.decision != .slept || row.isAsleep else { continue }
             if settlement.decision == .slept { slept += 1 }
             if settlement.decision == .deferred { deferred += 1 }
@@ -49,16 +49,16 @@ struct Settler: Sendable {
         }
         context.meter.deferred(settlements)
         if !records.isEmpty { context.decisions?.record(records) }
-        // More was requested meanwhile: no need to wait for the poll.
+        // Requested again since the claim: no need to wait for the poll.
         if isDue { context.signal.signal(.timelines) }
     }
 
-    /// Ends fetches that failed. The last good timelines and all requests stay.
+    /// Ends failed fetches. The last good timelines and all requests stay.
     func fail(
         _ failed: [(item: FetchItem, failure: ProviderFailure)], of batch: FetchBatch
     ) async throws {
         guard let first = failed.first else { return }
-        // One delay for all with as many failures, so that they share lists when they are tried again.
+        // One delay for each number of failures, so that the retries share lists.
         var delays: [Int16: Duration] = [:]
         let settlements = failed.map { item, failure in
             var generator = SystemRandomNumberGenerator()

@@ -3,14 +3,14 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// Stores fetched timelines: statements for groups, with natural batching.
+/// Stores fetched timelines in groups, with natural batching.
 struct Storer: Sendable {
     private static let limit = 1_000
-    /// Attempts for a row that other stores move on.
+    /// Attempts for a row with concurrent stores.
     private static let attempts = 4
 
     let context: WorkerContext
-    /// Urgent timelines are not stored with, or behind, hundreds of a patient lane.
+    /// Separate, so that urgent timelines do not wait for hundreds of a patient lane.
     private let urgent: GroupCommitter<TimelineWrite, StoredRow?>
     private let patient: GroupCommitter<TimelineWrite, StoredRow?>
 
@@ -29,8 +29,8 @@ struct Storer: Sendable {
 
     /// Stores a batch.
     ///
-    /// - Returns: the timelines that are stored, and those that the database refuses for their content. Others are left
-    ///   out: another worker has stored a later fetch, or holds the list.
+    /// - Returns: the stored timelines, and those that the database refuses for their content. Others are left out:
+    ///   another worker has stored a later fetch, or holds the list.
     func store(
         _ fetched: [FetchedTimeline]
     ) async throws -> (stored: [StoredTimeline], refused: [(item: FetchItem, failure: ProviderFailure)]) {
@@ -71,11 +71,11 @@ struct Storer: Sendable {
 
     private typealias Waiting = (fetched: FetchedTimeline, write: TimelineWrite)
 
-    /// Reads rows again that were not as the claim read them. If a later claim has stored, the result is discarded; otherwise
-    /// whether the content changed, ledger and times are computed again.
+    /// Reads rows again that have changed since the claim. The result is discarded if a later claim has stored;
+    /// otherwise change, ledger and times are computed again.
     ///
-    /// A row with this fetch's own revision was stored by an earlier attempt, whose outcome was unknown or which failed for
-    /// other rows.
+    /// A row with this fetch's revision was stored by an earlier attempt with an unknown outcome or a failure for other
+    /// rows.
     private func computedAgain(
         _ missed: [Waiting], until deadline: Duration
     ) async throws -> (again: [Waiting], stored: [StoredTimeline]) {
@@ -89,7 +89,7 @@ struct Storer: Sendable {
         for entry in missed {
             guard let row = found[entry.write.timeline.row] else { continue }
             let token = entry.fetched.item.token
-            // A later store may have found the content unchanged, and left it to this one to publish.
+            // A later store with unchanged content leaves the publishing to this one.
             if row.revision == token || row.contentRevision == token {
                 stored.append(
                     StoredTimeline(
@@ -103,10 +103,12 @@ struct Storer: Sendable {
 
     private func write(_ fetched: FetchedTimeline) -> TimelineWrite { write(fetched, over: fetched.item.timeline) }
 
-    /// - Parameter row: the row that the write is for; the request that it serves is the claim's.
+    /// Computes a write.
+    ///
+    /// - Parameter row: the present row; the served request is the claim's.
     private func write(_ fetched: FetchedTimeline, over row: ClaimedTimeline) -> TimelineWrite {
         let item = fetched.item
-        // Only the span is the worker's; the time of day is the database's, as of the claim.
+        // The database's time at the claim, plus the span of the worker's clock.
         let now = item.timeline.readAt + (context.clock.elapsed - item.startedAt)
         let next = item.rules.next(
             policy: fetched.policy, lastEntry: fetched.lastEntry, renderedAt: now, timeline: row.id,

@@ -3,8 +3,8 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// Walks all timelines, slowly, and appoints those that have something to do and no list that will look at them. There are
-/// none unless a step of the protocol is broken: the count stays at zero, or an alert fires.
+/// Walks all timelines slowly and appoints those with work and no list. Only a fault of the protocol leaves such
+/// timelines: an alert fires unless the count stays zero.
 struct AuditWalker {
     let context: WorkerContext
 
@@ -20,7 +20,7 @@ struct AuditWalker {
         }
     }
 
-    /// Looks at one chunk; answers its last row, nil at the end of a pass.
+    /// Audits one chunk, and returns its last row, nil at the end of a pass.
     func chunk(after last: Int64) async throws -> Int64? {
         let audit = Statements.auditTimelines(
             after: last, limit: context.configuration.auditChunk, slack: context.configuration.auditSlack)

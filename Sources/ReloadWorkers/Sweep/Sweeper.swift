@@ -3,8 +3,8 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// Turns reloads of everyone, and of very large audiences, into lists, in paced chunks; and changes the widgets of kinds that
-/// are retired or moved. Any number of processes may do it at once: a sweep that one works on is passed over by the others.
+/// Turns reloads of everyone and of very large audiences into lists, in paced chunks, and changes the widgets of
+/// retired and moved kinds. Any number of processes work concurrently and skip each other's sweeps.
 struct Sweeper {
     private static let sweeps = 1_000
 
@@ -28,7 +28,7 @@ struct Sweeper {
         }
     }
 
-    /// One chunk of each sweep that has room; answers whether any made progress.
+    /// Runs one chunk of each sweep with room, and returns whether any made progress.
     func pass() async throws -> Bool {
         let configuration = context.configuration
         let chunk = context.sweepSize.share(of: configuration.sweepChunk)
@@ -49,17 +49,16 @@ struct Sweeper {
         return try await changeKinds() || isProgress
     }
 
-    /// A chunk of each kind that is being retired, and of each whose widgets are moved to timelines of another identity;
-    /// answers whether any made progress.
+    /// Runs a chunk of each kind that is being retired or moved, and returns whether any made progress.
     func changeKinds() async throws -> Bool {
         var isProgress = false
         let store = WidgetStore(pool: context.pool)
-        // Each widget that moves may leave one timeline to be collected and place another.
+        // Each moved widget may orphan one timeline and place another.
         let limit = max(1, context.sweepSize.share(of: context.configuration.sweepChunk) / 2)
         let lists = max(1, context.configuration.bulkHighWater / Appending.limit)
         for kind in try await context.pool.query(.kindsToChange(maximumLists: lists)) {
             try Task.checkCancellation()
-            // No chunk: another process has it, or will look again when it is time.
+            // Nil: another process has it, or its next pass is later.
             let chunk = try await store.changeChunk(
                 kindID: kind, limit: limit, settling: context.configuration.definitionSettling)
             guard let chunk else { continue }

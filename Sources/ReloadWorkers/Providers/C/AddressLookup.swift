@@ -1,12 +1,12 @@
 import Foundation
 
-/// The system's look-up of host names. Blocks: call it on a thread of its own, never on Swift's cooperative pool.
+/// The system's blocking look-up of host names, for threads outside Swift's cooperative pool.
 enum AddressLookup {
     struct Failure: Error, Sendable {
         let message: String
     }
 
-    /// All addresses of a host, as the system would try them.
+    /// All addresses of a host, in the system's order.
     static func addresses(of host: String) throws(Failure) -> [IPAddress] {
         var hints = unsafe addrinfo()
         unsafe hints.ai_family = AF_UNSPEC
@@ -17,7 +17,7 @@ enum AddressLookup {
         #endif
         var first: UnsafeMutablePointer<addrinfo>?
         let code = unsafe getaddrinfo(host, nil, &hints, &first)
-        // The list belongs to this call: read, then freed here whatever happens.
+        // The list belongs to this call.
         defer {
             if let first = unsafe first { unsafe freeaddrinfo(first) }
         }
@@ -33,7 +33,7 @@ enum AddressLookup {
         return addresses
     }
 
-    /// The address behind the family, the port and, in IPv6, the flow label.
+    /// Reads the address behind the family, the port and, in IPv6, the flow label.
     private static func address(_ info: addrinfo) -> IPAddress? {
         guard let pointer = unsafe info.ai_addr else { return nil }
         let socket = UnsafeRawPointer(pointer)

@@ -1,7 +1,6 @@
 import Foundation
 
-/// An IP address as a number, whatever family it was written in: an IPv4 address that is mapped into IPv6, or embedded
-/// in it for translation, is the IPv4 address that packets will go to.
+/// An IP address as a number. An IPv4 address mapped or embedded in IPv6 is the IPv4 address, since packets go there.
 package struct IPAddress: Hashable, Sendable {
     package enum Family: Hashable, Sendable {
         case v4
@@ -13,7 +12,7 @@ package struct IPAddress: Hashable, Sendable {
     let high: UInt64
     let low: UInt64
 
-    /// Plain numeric text: dotted decimal, or an IPv6 address without brackets and zone.
+    /// Parses dotted decimal, or an IPv6 address without brackets and zone.
     package init?(_ text: String) {
         var v4 = in_addr_t(0)
         var v6 = (UInt64(0), UInt64(0))
@@ -52,10 +51,10 @@ package struct IPAddress: Hashable, Sendable {
     }
 }
 
-/// A block of addresses: those that share the first bits of one.
+/// Block of addresses with common first bits.
 package struct AddressBlock: Hashable, Sendable {
     let base: IPAddress
-    /// From 0 to 32 or 128, by the base's family.
+    /// Number of common bits, up to 32 or 128 by the family.
     let prefixLength: Int
 
     package init?(_ text: String) {
@@ -93,7 +92,7 @@ package struct AddressBlock: Hashable, Sendable {
 }
 
 extension IPAddress {
-    /// Blocks that no public host has (IANA's special-purpose registries): this network, private, shared, loopback,
+    /// Blocks without public hosts (IANA's special-purpose registries): this network, private, shared, loopback,
     /// link-local, protocol assignments, documentation, benchmarking, multicast, reserved.
     private static let specialV4: [AddressBlock] = [
         "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
@@ -101,9 +100,9 @@ extension IPAddress {
         "224.0.0.0/4", "240.0.0.0/4",
     ].compactMap { AddressBlock($0) }
 
-    /// All that is public in IPv6, for now.
+    /// Public block of IPv6.
     private static let globalV6: [AddressBlock] = ["2000::/3"].compactMap { AddressBlock($0) }
-    /// Within it: protocol assignments with Teredo, and documentation.
+    /// Exceptions in it: protocol assignments with Teredo, and documentation.
     private static let specialV6: [AddressBlock] = ["2001::/23", "2001:db8::/32", "3fff::/20"]
         .compactMap { AddressBlock($0) }
 
