@@ -26,12 +26,8 @@ package final class DeadLetterForwarder: Service {
         pool: PostgresPool, producer: KafkaProducer, topic: String, signal: WorkSignal,
         interval: Duration = .seconds(10), logger: Logger
     ) {
-        self.pool = pool
-        self.producer = producer
-        self.topic = topic
-        self.signal = signal
-        self.interval = interval
-        self.logger = logger
+        (self.pool, self.producer, self.topic) = (pool, producer, topic)
+        (self.signal, self.interval, self.logger) = (signal, interval, logger)
     }
 
     package func run() async throws {
@@ -72,8 +68,8 @@ package final class DeadLetterForwarder: Service {
                 if case .success = result { row.id } else { nil }
             }
             if !sent.isEmpty { _ = try await connection.execute(.deadLettersForwarded(sent)) }
-            // A message that Kafka still refuses is tried a limited number of times. Other errors are tried again in the next
-            // round.
+            // A message that Kafka still refuses is tried a limited number of times. Other errors are tried again in
+            // the next round.
             var refusals: [(id: Int64, error: String)] = []
             var trouble: KafkaError?
             for (row, result) in zip(rows, results) {

@@ -15,12 +15,12 @@ package struct DeadLetterReplayer: Sendable {
         package var failed = 0
         /// Failed events by error code.
         package var failures: [String: Int] = [:]
-        /// True if all selected events are of diverted apps, so that none was replayed.
+        /// Whether all selected events are of diverted apps, so that none was replayed.
         package var isHeldBack = false
 
         package init() {}
 
-        /// Reason and remedy, if nothing was replayed for a diversion.
+        /// Reason and remedy for ``isHeldBack``.
         package static let heldBack =
             "the app is diverted: its events are applied in order once it is resumed (`freshet dead-letters resume`)"
 
@@ -46,7 +46,7 @@ package struct DeadLetterReplayer: Sendable {
     }
 
     package struct Options: Hashable, Sendable {
-        /// Whether to roll back, to find out what would happen.
+        /// Whether to roll back, for a dry run.
         package var isRehearsal = false
         /// Most events per second; nil for no limit.
         package var rate: Int?
@@ -59,10 +59,9 @@ package struct DeadLetterReplayer: Sendable {
     /// Most events, and bytes of payload, in one transaction.
     private static let chunk = 500
     private static let chunkBytes = 8_388_608
-    /// Attempts of a transaction with a transient error.
-    private static let attempts = 8
 
-    private let pool: PostgresPool
+    private let store: WidgetStore
+    private var pool: PostgresPool { store.pool }
     private let applier: BatchApplier
     private let directory: DirectoryCache
     private let directoryAge: Duration
@@ -71,13 +70,13 @@ package struct DeadLetterReplayer: Sendable {
     init(topics: IngestTopics, maximumEventBytes: Int, directoryAge: Duration, applier: BatchApplier) {
         self.directoryAge = directoryAge
         self.applier = applier
-        pool = applier.pool
-        directory = DirectoryCache(pool: pool)
+        store = WidgetStore(pool: applier.pool)
+        directory = DirectoryCache(pool: applier.pool)
         decoder = RecordDecoder(topics, maximumEventBytes: maximumEventBytes)
     }
 
-    /// Replays waiting events once each, oldest first. Those that a diversion holds back are left to ``resume(app:_:onProgress:)``,
-    /// which applies them in order.
+    /// Replays waiting events once each, oldest first. Events of diverted apps are left to
+    /// ``resume(app:_:onProgress:)``, which applies them in order.
     ///
     /// - Parameter onProgress: called with the sum after every transaction.
     /// - Throws: `PostgresError` after several attempts; earlier transactions stay committed.
@@ -93,8 +92,8 @@ package struct DeadLetterReplayer: Sendable {
         return outcome
     }
 
-    /// - Parameter keepsOrder: whether events that ask for it are ordered by their arrival, as in a resumption, where all that
-    ///   was held back is replayed. An event that has been overtaken is ordered by its time.
+    /// - Parameter keepsOrder: whether events may be ordered by their arrival, as in a resumption, which replays all
+    ///   held-back events; otherwise by their time.
     private func replay(
         _ filter: DeadLetterFilter, _ options: Options, keepsOrder: Bool, onProgress: (Outcome) -> Void
     ) async throws -> Outcome {
@@ -124,8 +123,8 @@ package struct DeadLetterReplayer: Sendable {
         return total
     }
 
-    /// Replays the events of a diverted app and ends the diversion once none is left. Until then new events are diverted
-    /// too, so that none overtakes another.
+    /// Replays the events of a diverted app and ends the diversion once none is left. Until then new events are
+    /// diverted too, so that none overtakes another.
     ///
     /// - Returns: the result, and whether the app was diverted.
     /// - Throws: `PostgresError`.
@@ -136,15 +135,9 @@ package struct DeadLetterReplayer: Sendable {
         var wasDiverted = false
         while true {
             // From the oldest each time, since ids are taken before their rows become visible.
-            let before = total
-            total =
-                total
-                + (try await replay(
-                    DeadLetterFilter(owner: .app(app), causes: [.diverted]), options, keepsOrder: true
-                ) {
-                    onProgress(before + $0)
-                })
-            let (isDiverted, isEnded) = try await retrying {
+            let (before, filter) = (total, DeadLetterFilter(owner: .app(app), causes: [.diverted]))
+            total = before + (try await replay(filter, options, keepsOrder: true) { onProgress(before + $0) })
+            let (isDiverted, isEnded) = try await store.retryingConflicts {
                 try await pool.withTransaction { connection in
                     _ = try await connection.execute(.forgetFailures(app: app))
                     let isDiverted = try await !connection.query(.lockDiversion(app: app)).isEmpty
@@ -178,7 +171,8 @@ package struct DeadLetterReplayer: Sendable {
     ) async throws -> Chunk {
         var first: StoredDeadLetter?
         var count = 0
-        return try await retrying {
+        // Also after a COMMIT of unknown outcome: events that it applied do not wait any more.
+        return try await store.retryingConflicts {
             let known = try await directory.directory(maximumAge: directoryAge)
             do {
                 return try await pool.withTransaction { connection in
@@ -251,20 +245,6 @@ package struct DeadLetterReplayer: Sendable {
         outcome.failed = 1
         outcome.failures = [failure.code: 1]
         return .done(outcome, count: 1, last: row.id)
-    }
-
-    /// Retries after transient errors, also after a COMMIT of unknown outcome: events that it applied do not wait any more.
-    private func retrying<Value>(_ body: () async throws -> Value) async throws -> Value {
-        var attempt = 0
-        while true {
-            do {
-                return try await body()
-            } catch let error as PostgresError where error.isRetriable && attempt < Self.attempts {
-                attempt += 1
-                let backoff = Backoff(base: .milliseconds(50), cap: .seconds(2))
-                try await Task.sleep(for: backoff.delay(attempt: attempt))
-            }
-        }
     }
 }
 

@@ -1,8 +1,8 @@
 import Synchronization
 import WidgetStore
 
-/// Numbers of applied events by app since the app's last recorded failure, within the window. Failures are compared with
-/// them, and apps without failures need no database access.
+/// Numbers of applied events by app since the app's last recorded failure, within the window. Failures are compared
+/// with them, and apps without failures need no database access.
 final class EventTally: Sendable {
     private struct State {
         var events: [Int32: Int64] = [:]
@@ -23,9 +23,9 @@ final class EventTally: Sendable {
 
     /// Failures of a batch by app, with the numbers of events. Diverted and unregistered apps are not counted.
     ///
-    /// The name in an event without an app, or with an app that its topic may not carry, does not tell its producer. Such
-    /// failures are charged to the apps that the topic may carry, or to the topic if all of those are diverted or it may
-    /// carry any.
+    /// The producer of an event without an app, or with an app that its topic may not carry, is unknown. Such failures
+    /// are charged to the apps that the topic may carry, or to the topic if all of those are diverted or it may carry
+    /// any.
     ///
     /// - Parameter topic: topic of an event.
     func counts(

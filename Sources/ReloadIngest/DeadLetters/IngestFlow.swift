@@ -3,8 +3,8 @@ import PostgresClient
 import Synchronization
 import WidgetStore
 
-/// The diverted apps and the halted topics as last read (design, section 4). Every batch's transaction checks them in the
-/// database.
+/// The diverted apps and the halted topics as last read (design, section 4). Every batch's transaction checks them in
+/// the database.
 final class IngestFlow: Sendable {
     private struct State {
         var diverted: [Int32: Diversion] = [:]
@@ -31,11 +31,8 @@ final class IngestFlow: Sendable {
         pool: PostgresPool, limits: DeadLetterLimits, allowedApps: [String: Set<String>] = [:], interval: Duration,
         logger: Logger
     ) {
-        self.pool = pool
-        self.limits = limits
-        self.allowedApps = allowedApps
-        self.interval = interval
-        self.logger = logger
+        (self.pool, self.limits, self.allowedApps) = (pool, limits, allowedApps)
+        (self.interval, self.logger) = (interval, logger)
     }
 
     /// Ids of the diverted apps.
@@ -117,7 +114,7 @@ final class IngestFlow: Sendable {
         var counted: (at: ContinuousClock.Instant, took: Duration)?
         while true {
             await reporting("the diverted apps and halted topics were not read") { try await refresh() }
-            // While events are dropped, the end of that is looked for.
+            // Counts also while events are dropped, to find the end of it.
             let hasNewLetters = state.withLock { $0.hasNewLetters } || !fullApps.isEmpty
             if counted.map({ $0.at.duration(to: .now) >= Self.interval(hasNewLetters, $0.took) }) ?? true {
                 let begun = ContinuousClock.now
@@ -145,7 +142,8 @@ final class IngestFlow: Sendable {
         }
     }
 
-    /// Enforces the quotas of waiting events: diverts apps, drops events and halts topics, so that the database does not fill.
+    /// Enforces the quotas of waiting events: diverts apps, drops events and halts topics, so that the database does
+    /// not fill.
     func enforceQuotas() async throws {
         state.withLock { $0.hasNewLetters = false }
         do {
@@ -157,8 +155,8 @@ final class IngestFlow: Sendable {
         }
     }
 
-    /// Halts the topics that only a diverted app with too many waiting events may use. Its further events on topics that it
-    /// shares are dropped, since other apps must not wait for it.
+    /// Halts the topics that only a diverted app with too many waiting events may use. Its further events on topics
+    /// that it shares are dropped, since other apps must not wait for it.
     ///
     /// - Returns: whether something changed.
     private func enforceQuotas(on waiting: [WaitingLetters]) async throws -> Bool {

@@ -21,12 +21,8 @@ package final class RowRetention: Service {
         _ rows: String, interval: Duration, pace: Duration, chunk: Int, logger: Logger,
         deleteChunk: @escaping @Sendable () async throws -> Int
     ) {
-        self.rows = rows
-        self.interval = interval
-        self.pace = pace
-        self.chunk = chunk
-        self.logger = logger
-        self.deleteChunk = deleteChunk
+        (self.rows, self.interval, self.pace) = (rows, interval, pace)
+        (self.chunk, self.logger, self.deleteChunk) = (chunk, logger, deleteChunk)
     }
 
     /// Retention of dead letters that were replayed, discarded or forwarded to the dead-letter topic.
@@ -49,8 +45,8 @@ package final class RowRetention: Service {
         }
     }
 
-    /// Retention of the outcomes of events and of idempotency keys (an hour), and of the tombstones of widgets that were removed
-    /// before they were placed (a day): at most a million of each app's.
+    /// Retention of the outcomes of events and of idempotency keys (an hour), and of the tombstones of widgets that
+    /// were removed before they were placed (a day): at most a million of each app's.
     package static func outcomes(pool: PostgresPool, logger: Logger) -> [RowRetention] {
         let (chunk, count) = (5_000, 1_000_000)
         return [
