@@ -4,7 +4,7 @@ import Testing
 
 /// PostgreSQL's error codes (its documentation, appendix A), class by class: what may be tried again, what is an event's
 /// own fault, and what asks for less at a time.
-@Suite("What an SQLSTATE means")
+@Suite("Classification of SQLSTATEs")
 struct ErrorClassTests {
     enum Meaning: Sendable {
         /// The same again may succeed.

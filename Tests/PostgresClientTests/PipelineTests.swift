@@ -143,7 +143,7 @@ struct PipelineTests {
         }
     }
 
-    @Test("a statement that follows the COMMIT runs behind it, in a transaction of its own")
+    @Test("A statement appended after the COMMIT runs in its own transaction")
     func followers() async throws {
         try await withDatabase(template: items) { database in
             try await database.pool.withConnection { try await $0.simple("CREATE SEQUENCE number") }
@@ -188,7 +188,7 @@ struct PipelineTests {
         }
     }
 
-    @Test("when what follows the COMMIT fails, the transaction stands, and the error does not say that it is undone")
+    @Test("A failure after the COMMIT keeps the transaction, and the error does not claim a rollback")
     func failedFollower() async throws {
         try await withDatabase(template: items) { database in
             var pipeline = PostgresPipeline()

@@ -29,7 +29,7 @@ struct AllowedAppsTests {
         return KafkaBatch.Placed(partition: 0, offset: offset, message: message)
     }
 
-    @Test("events of other apps become dead letters that count towards nobody's limit")
+    @Test("Events of other apps become dead letters that count towards no limit")
     func allowed() {
         let batch = KafkaBatch([
             message(SampleKind.appName, on: "bank.pushes"),
@@ -45,7 +45,7 @@ struct AllowedAppsTests {
         #expect(DeadLetterCause(code: "notAllowed") == .notAllowed)
     }
 
-    @Test("what is broken, too: otherwise anybody could have another app diverted")
+    @Test("Broken events do not count towards another app's limit either")
     func broken() {
         let batch = KafkaBatch([
             message("com.example.other", on: "bank.pushes", kinds: "7"),
@@ -58,7 +58,7 @@ struct AllowedAppsTests {
         #expect(rejected.first?.code == "notAllowed")
     }
 
-    @Test("a topic carries its own sort of events only")
+    @Test("A topic carries only its own type of events")
     func sorts() {
         var topics = Self.topics
         topics.more = [.init(name: "bank.pushes", carries: .widgets)]
@@ -67,7 +67,7 @@ struct AllowedAppsTests {
         #expect(prepared.fold(prepared.items, .sample).fold.rejected.map(\.code) == ["wrongTopic"])
     }
 
-    @Test("Events of a full app are dropped on shared topics only: a topic of its own is halted instead")
+    @Test("Events of a full app are dropped on shared topics, and halt the app's own topic")
     func full() {
         let batch = KafkaBatch([
             message(SampleKind.appName, on: "bank.pushes"), message(SampleKind.appName, on: "bank.pushes", kinds: "7"),

@@ -127,7 +127,7 @@ struct BatchFoldTests {
         #expect(fold.bumps.isEmpty)
     }
 
-    @Test("Views stay in their order; one that is no later than another of its widget never counts")
+    @Test("Views stay in order; a view no later than another of its widget never counts")
     func views() throws {
         var fold = BatchFold(directory: .sample)
         for (offset, second) in [(0, 30), (1, 90), (2, 60), (3, 90), (4, 91)] {

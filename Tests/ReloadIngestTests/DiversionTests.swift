@@ -54,7 +54,7 @@ struct DiversionTests {
         }
     }
 
-    @Test("Events that come while what waits is replayed are applied once, and the diversion ends")
+    @Test("Events during a resumption are applied once, and the diversion ends")
     func resumeUnderLoad() async throws {
         try await IngestHarness.lend(maximumBatch: 20, deadLetters: .few()) { ingest in
             let first = ingest.service()

@@ -21,7 +21,7 @@ struct ExactlyOnceTests {
         try await ingest.store.settle()
     }
 
-    @Test("A consumer that crashes in the middle is followed by one that goes on where the database stands")
+    @Test("After a crash the next consumer continues at the stored positions")
     func crash() async throws {
         try await IngestHarness.lend(maximumBatch: 100) { ingest in
             try await place(50, ingest)
@@ -205,7 +205,7 @@ struct PartitionPositionsTests {
         return positions
     }
 
-    @Test("What lies before the position, or is of a partition that was dropped, is not due")
+    @Test("Messages before the position or of dropped partitions are not due")
     func due() {
         var positions = taken(epoch: 1, next: 5)
         #expect(positions.firstDue(of: partition, receivedUnder: 1) == 5)
@@ -217,7 +217,7 @@ struct PartitionPositionsTests {
         #expect(positions.advances(to: [partition: 6]).isEmpty)
     }
 
-    @Test("After a failed compare-and-set the stored row tells whether the COMMIT went through or another took over")
+    @Test("After a failed compare-and-set the stored row shows whether the COMMIT succeeded")
     func outcome() {
         let positions = taken(epoch: 3, next: 5)
         let advances = positions.advances(to: [partition: 9])

@@ -93,7 +93,7 @@ struct HandOverTests {
         }
     }
 
-    @Test("the token is taken after the COMMIT: a revision that another transaction takes meanwhile is below it")
+    @Test("The token is taken after the COMMIT, above revisions of concurrent transactions")
     func tokenAfterCommit() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1", user: "u1")])[0]
@@ -234,7 +234,7 @@ struct HandOverTests {
         }
     }
 
-    @Test("while ingest is behind nothing is handed over, and the workers are told; the rest of the backlog counts")
+    @Test("While ingest is behind nothing is handed over, and the workers are notified")
     func backlog() async throws {
         try await IngestHarness.lend(partitions: 1, maximumBatch: 20) { ingest in
             try await ingest.store.place((0..<50).map { .test("w\($0)", user: "u\($0)") })

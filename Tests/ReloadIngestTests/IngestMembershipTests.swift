@@ -38,7 +38,7 @@ struct IngestMembershipTests {
         }
     }
 
-    @Test("What belongs to others or is halted is given up; what is not read yet is taken")
+    @Test("Partitions of others and halted topics are given up; unread partitions are taken")
     func changes() {
         let change = IngestMembership.Change(
             from: [places[0]: 1, places[1]: 1, places[10]: 1], to: share([places[0], places[2], places[10]]),
@@ -58,7 +58,7 @@ struct IngestMembershipTests {
         #expect(change.taken == [places[0]])
     }
 
-    @Test("A silent process counts as gone after the timeout, and one that has left at once")
+    @Test("A silent process counts as dead after the timeout, one that has left at once")
     func registry() async throws {
         try await withStore { store in
             let ids = [2, 1, 3].map { PostgresUUID(high: 0, low: $0) }
@@ -79,7 +79,7 @@ struct IngestMembershipTests {
         }
     }
 
-    @Test("A process that joins gets its share, and gives it back when it stops; one that is gone is replaced")
+    @Test("A process gets its share when it joins and gives it back when it stops; a dead one is replaced")
     func handOver() async throws {
         try await IngestHarness.lend(partitions: 4) { ingest in
             let (first, second) = (ingest.service(), ingest.service())
@@ -100,7 +100,7 @@ struct IngestMembershipTests {
         }
     }
 
-    @Test("A process that reaches no broker is not registered, so that others read its partitions")
+    @Test("A process without brokers is not registered, so that others read its partitions")
     func brokersAway() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             guard let embedded = ingest.kafka.embedded else { return }

@@ -9,7 +9,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("Ingest applies what Kafka holds", .timeLimit(.patience))
+@Suite("Ingest applies Kafka's messages", .timeLimit(.patience))
 struct IngestServiceTests {
     private let at = Timestamp(microseconds: 1_700_000_000_000_000)
 

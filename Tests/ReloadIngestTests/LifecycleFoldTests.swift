@@ -5,7 +5,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("Lifecycle events of a batch are folded onto what is stored")
+@Suite("Lifecycle events of a batch are folded onto stored widgets")
 struct LifecycleFoldTests {
     private func fold(
         _ stored: [StoredWidget], _ steps: [(LifecycleStep.Operation)]
@@ -135,7 +135,7 @@ struct LifecycleFoldTests {
         #expect(writes.placements.isEmpty && writes.departures.isEmpty)
     }
 
-    @Test("A device's new environment moves its widgets, also one placed earlier in the batch, not one that has left")
+    @Test("A device's new environment moves its widgets, also one placed earlier in the batch")
     func environment() throws {
         let here = StoredWidget.sample("w1", device: "d1", changedAt: at(1))
         let leaving = StoredWidget.sample("w2", device: "d1", changedAt: at(1))

@@ -60,7 +60,7 @@ struct MarkDecisionTests {
         }
     }
 
-    @Test("requests through Kafka and the database: merged, deferred and refused are told, once, after the commit")
+    @Test("Merged, deferred and refused requests are recorded once, after the commit")
     func told() async throws {
         try await IngestHarness.lend { harness in
             let ids = try await harness.store.place([.test("w1", user: "u1"), .test("w2", user: "u2")])

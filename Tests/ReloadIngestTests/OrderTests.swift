@@ -8,7 +8,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("The order of lifecycle events, and what becomes of them", .timeLimit(.patience))
+@Suite("Order and outcomes of lifecycle events", .timeLimit(.patience))
 struct OrderTests {
     private let at = Timestamp(microseconds: 1_700_000_000_000_000)
     private let api = EventHandling(isOrderedByArrival: true, keepsOutcome: true)
@@ -140,7 +140,7 @@ struct OrderTests {
         }
     }
 
-    @Test("In the name of one user nothing of another's changes, and it is told as if the widget were not there")
+    @Test("An event limited to a user changes no other user's widget, which counts as unknown")
     func limited() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await ingest.running([ingest.service()]) {
@@ -175,7 +175,7 @@ struct OrderTests {
         }
     }
 
-    @Test("Outcomes of requests, dead letters and diverted events; a replay tells the outcome anew")
+    @Test("Outcomes of requests, dead letters and diverted events; a replay replaces the outcome")
     func outcomes() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await ingest.store.place([.test("w1")])

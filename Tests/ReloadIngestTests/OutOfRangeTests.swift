@@ -13,7 +13,7 @@ import WidgetStore
 struct OutOfRangeTests {
     private let partition = TopicPartition(topic: "t", partition: 2)
 
-    @Test("What happened is told from the bounds of the log")
+    @Test("The bounds of the log explain a gap")
     func causes() {
         func cause(_ offset: Int64, _ bounds: KafkaLogBounds?) -> LogGap.Cause {
             LogGap(partition: partition, offset: offset, bounds: bounds).cause
@@ -30,7 +30,7 @@ struct OutOfRangeTests {
         #expect(gap.command == "freshet positions set t 2 earliest")
     }
 
-    @Test("With earliest the position moves to the oldest message, and what was lost is said and counted")
+    @Test("With `earliest` the position moves to the oldest message, and lost messages are logged and counted")
     func earliest() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             guard ingest.kafka.embedded != nil else { return }
@@ -98,7 +98,7 @@ struct OutOfRangeTests {
         }
     }
 
-    @Test("While the brokers cannot say what the log has, nothing stands still for good: it is read there again")
+    @Test("While the bounds of the log are unknown, the position is retried")
     func unknownBounds() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             guard let embedded = ingest.kafka.embedded else { return }
@@ -125,7 +125,7 @@ struct OutOfRangeTests {
         }
     }
 
-    @Test("A position beyond the end of the log, of a topic that was created anew, is named as such and moved too")
+    @Test("A position beyond the end of a recreated topic's log is reported and moved")
     func beyondEnd() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await ingest.place(users: 10)

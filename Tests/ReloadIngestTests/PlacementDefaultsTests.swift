@@ -150,7 +150,7 @@ struct PlacementDefaultsTests {
         }
     }
 
-    @Test("a value that a person sets meanwhile is not overridden")
+    @Test("A value set by the person during the request is not overridden")
     func meanwhile() async throws {
         let gate = Gate()
         let provider = Provider { _ in

@@ -9,7 +9,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("What is kept can be replayed, each event once", .timeLimit(.patience))
+@Suite("Waiting events can be replayed, each once", .timeLimit(.patience))
 struct ReplayTests {
     private let late = IngestHarness.lateApp
     private let at = Timestamp(microseconds: 1_700_000_000_000_000)
@@ -49,7 +49,7 @@ struct ReplayTests {
         }
     }
 
-    @Test("What fails again waits on with its new error; what the database refuses is found; the others are applied")
+    @Test("Events that fail again wait with their new errors; refused ones are found; the others are applied")
     func failsAgain() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await ingest.running([ingest.service()]) {
@@ -102,7 +102,7 @@ struct ReplayTests {
         }
     }
 
-    @Test("What Kafka refuses is given up after some tries, and holds nothing back; old letters are deleted in chunks")
+    @Test("Letters that Kafka refuses are given up without delaying others; old letters are deleted in chunks")
     func forwarderAndRetention() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             func insert(_ offset: Int64, header: Int, code: String = "invalidValue") async throws {

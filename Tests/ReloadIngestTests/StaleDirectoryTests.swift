@@ -8,7 +8,7 @@ import WidgetStore
 
 @Suite("A kind that was registered before its event was sent is known", .timeLimit(.patience))
 struct StaleDirectoryTests {
-    @Test("also where only a later transaction of a batch has an event of it")
+    @Test("Also if only a later transaction of a batch has an event of the app")
     func laterTransaction() async throws {
         try await IngestHarness.lend(partitions: 1, maximumBatch: 1_000) { ingest in
             let people = 500

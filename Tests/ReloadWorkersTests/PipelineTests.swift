@@ -71,7 +71,7 @@ struct PipelineTests {
         }
     }
 
-    @Test("A service that is cancelled between storing and publishing: another one publishes what is stored")
+    @Test("Another service publishes the content of one cancelled between storing and publishing")
     func cancelledBeforePublishing() async throws {
         try await withWorker { worker in
             try await withTimelinesTopic { publisher, topic in
@@ -123,7 +123,7 @@ struct PipelineTests {
         }
     }
 
-    @Test("A removed widget's timeline gets its tombstone, and one that is placed again is published again")
+    @Test("A removed widget's timeline gets a tombstone, and content again after a new placement")
     func removed() async throws {
         try await withWorker { worker in
             try await withTimelinesTopic { publisher, topic in

@@ -20,7 +20,7 @@ struct StatisticsFlusherTests {
             pool: worker.store.pool, statistics: worker.context.statistics, interval: interval, logger: .silent)
     }
 
-    @Test("requests, decisions, what the gate spared and lints, by kind")
+    @Test("Requests, decisions, unchanged content and lints are counted by kind")
     func counting() async throws {
         try await withWorker(minimumSpacing: .zero) { worker in
             let kindID = try await worker.store.kindID("Purchases")

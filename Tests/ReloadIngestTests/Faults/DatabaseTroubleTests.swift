@@ -173,7 +173,7 @@ struct DatabaseTroubleTests {
         }
     }
 
-    @Test("A batch that is too large to be done in time is halved; what can be done is done")
+    @Test("A batch that takes too long is halved, and its other events are applied")
     func statementTimeout() async throws {
         try await withTrouble(Limits(statementTimeout: .milliseconds(500))) { ingest, _, service in
             let mine = "timeline s JOIN widget w ON w.timeline_id = s.id AND w.user_id = 'u9'"

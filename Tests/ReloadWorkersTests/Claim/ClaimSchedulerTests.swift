@@ -31,12 +31,12 @@ struct ClaimSchedulerTests {
     }
 
     private static func capacity(
-        _ timelines: Int, patient: Int? = nil, requests: Int = 100, concurrency: Int? = nil, perProvider: Int = 100,
+        _ timelines: Int, patient: Int? = nil, concurrency: Int = 100, perProvider: Int = 100,
         inFlight: [ProviderKey: HeldSlots] = [:]
     ) -> ClaimCapacity {
         ClaimCapacity(
-            timelines: timelines, patientTimelines: patient ?? timelines, requests: requests,
-            concurrency: concurrency ?? requests, requestsPerProvider: perProvider, inFlight: inFlight)
+            timelines: timelines, patientTimelines: patient ?? timelines, concurrency: concurrency,
+            requestsPerProvider: perProvider, inFlight: inFlight)
     }
 
     private func count(_ plan: ClaimPlan, _ lane: ReloadLane) -> Int {
@@ -136,7 +136,7 @@ struct ClaimSchedulerTests {
         var scheduler = ClaimScheduler()
         let plan = scheduler.plan(
             due: [Self.row(11, .push, 3), Self.row(21, .push, 3), Self.row(31, .push, 3)],
-            targets: Self.targets(11, 21, 31), capacity: Self.capacity(1_000, requests: 2))
+            targets: Self.targets(11, 21, 31), capacity: Self.capacity(1_000, concurrency: 2))
         #expect(plan.wishes.count == 2)
         #expect(plan.isHeldBack)
     }
@@ -146,10 +146,10 @@ struct ClaimSchedulerTests {
         var targets = Self.targets(maxBatch: 10, 11, 12, 13)
         let due = [11, 12, 13].map { Self.row($0, .push, 3) }
         var scheduler = ClaimScheduler()
-        let together = scheduler.plan(due: due, targets: targets, capacity: Self.capacity(1_000, requests: 1))
+        let together = scheduler.plan(due: due, targets: targets, capacity: Self.capacity(1_000, concurrency: 1))
         #expect(together.wishes.map(\.count) == [3, 3, 3] && !together.isHeldBack)
         targets[13] = ClaimTarget(appID: 1, provider: ProviderKey(appID: 1, url: "http://other"), maxBatch: 10)
-        let apart = scheduler.plan(due: due, targets: targets, capacity: Self.capacity(1_000, requests: 1))
+        let apart = scheduler.plan(due: due, targets: targets, capacity: Self.capacity(1_000, concurrency: 1))
         #expect(Set(apart.wishes.map(\.kindID)) == [11, 12] || apart.wishes.map(\.kindID) == [13])
         #expect(apart.isHeldBack)
     }
@@ -158,11 +158,11 @@ struct ClaimSchedulerTests {
         var scheduler = ClaimScheduler()
         let urgent = scheduler.plan(
             due: [Self.row(11, .interactive, 5), Self.row(11, .push, 1_000)], targets: Self.targets(11),
-            capacity: Self.capacity(1_000, requests: 1))
+            capacity: Self.capacity(1_000, concurrency: 1))
         #expect(count(urgent, .interactive) == 5 && count(urgent, .push) == 95)
         let patient = scheduler.plan(
             due: [Self.row(11, .scheduled, 5), Self.row(11, .bulk, 1_000)], targets: Self.targets(11),
-            capacity: Self.capacity(1_000, requests: 1))
+            capacity: Self.capacity(1_000, concurrency: 1))
         #expect(count(patient, .scheduled) == 5 && count(patient, .bulk) == 95)
     }
 
@@ -170,7 +170,7 @@ struct ClaimSchedulerTests {
         var scheduler = ClaimScheduler()
         let plan = scheduler.plan(
             due: [Self.row(11, .push, 5), Self.row(11, .bulk, 1_000)], targets: Self.targets(11),
-            capacity: Self.capacity(1_000, requests: 4, perProvider: 4))
+            capacity: Self.capacity(1_000, concurrency: 4, perProvider: 4))
         #expect(count(plan, .push) == 5 && count(plan, .bulk) == 200)
         #expect(plan.isHeldBack && !plan.isFull)
     }
@@ -200,7 +200,7 @@ struct ClaimSchedulerTests {
             let ofAll = scheduler.plan(
                 due: due, targets: targets,
                 capacity: Self.capacity(
-                    1_000, requests: slots - held.all, concurrency: slots,
+                    1_000, concurrency: slots,
                     inFlight: [ProviderKey(appID: 2, url: "http://p2"): held]))
             #expect(count(ofAll, lane) == expected * 10, "\(lane)")
         }
@@ -217,7 +217,7 @@ struct ClaimSchedulerTests {
             let plan = scheduler.plan(
                 due: [.push, .scheduled, .bulk].map { Self.row(11, $0, 1_000) },
                 targets: Self.targets(maxBatch: 25, 11),
-                capacity: Self.capacity(1_000, requests: 1, concurrency: 8, perProvider: 8, inFlight: [provider: held]))
+                capacity: Self.capacity(1_000, concurrency: 8, perProvider: 8, inFlight: [provider: held]))
             for wish in plan.wishes { served[wish.lane, default: 0] += wish.count }
         }
         #expect(served == [.push: 10_000, .scheduled: 5_000, .bulk: 2_500])
@@ -239,7 +239,7 @@ struct ClaimSchedulerTests {
         let unknown = scheduler.plan(due: due, targets: Self.targets(11), capacity: Self.capacity(1_000))
         #expect(unknown == ClaimPlan())
         let saturated = scheduler.plan(
-            due: [Self.row(11, .push, 10)], targets: Self.targets(11), capacity: Self.capacity(1_000, requests: 0))
+            due: [Self.row(11, .push, 10)], targets: Self.targets(11), capacity: Self.capacity(1_000, concurrency: 0))
         #expect(saturated.wishes.isEmpty && saturated.isHeldBack)
     }
 
@@ -255,7 +255,7 @@ struct ClaimSchedulerTests {
             }
             let capacity = Self.capacity(
                 Int.random(in: 0...800, using: &generator), patient: Int.random(in: 0...300, using: &generator),
-                requests: Int.random(in: 0...9, using: &generator), concurrency: 9,
+                concurrency: Int.random(in: 0...9, using: &generator),
                 perProvider: Int.random(in: 0...4, using: &generator))
             let plan = scheduler.plan(
                 due: due, targets: Self.targets(maxBatch: maxBatch, 11, 12, 21, 22, 31), capacity: capacity)
@@ -269,7 +269,7 @@ struct ClaimSchedulerTests {
                     return (wishes.map(\.count).reduce(0, +) + maxBatch - 1) / maxBatch
                 }.reduce(0, +)
             }
-            #expect(requests.reduce(0, +) <= capacity.requests)
+            #expect(requests.reduce(0, +) <= capacity.concurrency)
             #expect(requests.allSatisfy { $0 <= capacity.requestsPerProvider })
             for wish in plan.wishes {
                 let available = due.first { $0.kindID == wish.kindID && $0.lane == wish.lane }?.count ?? 0

@@ -21,7 +21,7 @@ struct HandOverDeskTests {
         }
     }
 
-    @Test("Room is granted up to what may be in flight, and is free again once it is accepted")
+    @Test("Room is granted up to the limit, and free again after its acceptance")
     func room() async throws {
         try await withDesk {
             $0.maximumTimelinesInFlight = 20
@@ -35,7 +35,7 @@ struct HandOverDeskTests {
         }
     }
 
-    @Test("A closed desk grants nothing, and drops what comes late")
+    @Test("A closed desk grants nothing and drops late claims")
     func closed() async throws {
         try await withDesk { desk, worker, kind in
             let grant = try #require(desk.reserve(1, of: [kind]))

@@ -34,7 +34,7 @@ struct GroupCommitterTests {
         try await eventually("\(count) callers wait", every: .milliseconds(1)) { committer.waiting == count }
     }
 
-    @Test("Callers that come while a statement is under way share the next one, and each gets its own answers in order")
+    @Test("Callers during a statement share the next one, and each gets its own answers in order")
     func sharing() async throws {
         let statements = Statements()
         let committer = committer(statements)
@@ -79,7 +79,7 @@ struct GroupCommitterTests {
         #expect(try await first == ["1"])
     }
 
-    @Test("An error is thrown to all that shared the statement, and to nobody else")
+    @Test("Only the callers that share a statement get its error")
     func errors() async throws {
         let statements = Statements()
         let committer = committer(statements)
@@ -96,7 +96,7 @@ struct GroupCommitterTests {
         #expect(try await committer.run([4]) == ["4"], "the slot is free again")
     }
 
-    @Test("A cancelled caller that leads ends its statement and passes the slot on; one that waits gets its answer")
+    @Test("A cancelled leader ends its statement and passes the slot on; a cancelled waiter gets its answer")
     func cancellation() async throws {
         let statements = Statements()
         let committer = committer(statements)

@@ -142,7 +142,7 @@ struct LeaseBookTests {
         #expect(signal.mark(.timelines) == last)
     }
 
-    @Test("Abandoned lists are answered with what is known of them, and what is settled later changes nothing")
+    @Test("Abandoned lists are returned with their state, and later settlements have no effect")
     func abandoning() {
         enter(Sample.list(1, rows: [10, 11]), Sample.list(2, rows: [12]))
         var stored = settled(1, 10)

@@ -26,7 +26,7 @@ struct WorkSignalTests {
         }
     }
 
-    @Test("Sorts of work are told apart")
+    @Test("Types of work have separate signals")
     func sorts() async throws {
         let signal = WorkSignal()
         let mark = signal.mark(.timelines)

@@ -68,7 +68,7 @@ struct DeciderTests {
         #expect(until > Sample.now && found.decision == .deferred && found.rule == .spacing)
     }
 
-    @Test("A timeline that nobody has looked at for long sleeps when only its policy asks")
+    @Test("A timeline without views for long sleeps if only its policy asks")
     func sleeps() throws {
         var state = rendered()
         state.policyAt = Sample.now - .seconds(1)

@@ -157,7 +157,7 @@ struct RulesInDatabaseTests {
         }
     }
 
-    @Test("A view while the worker decides that nobody looks keeps the timeline awake")
+    @Test("A view during the decision to sleep keeps the timeline awake")
     func viewedMeanwhile() async throws {
         try await withWorker(minimumSpacing: .zero) { worker in
             let start = WallClock.now()

@@ -52,7 +52,7 @@ struct CollectionTests {
         }
     }
 
-    @Test("A tombstone that comes after another worker's message is not the last word")
+    @Test("A tombstone after another worker's message is not the last message")
     func lateTombstone() async throws {
         try await withWorker { slow in
             let id = try await slow.store.place([.test("w1")])[0]
@@ -115,7 +115,7 @@ struct CollectionTests {
         }
     }
 
-    @Test("A row that somebody else has locked is left alone, and collected later")
+    @Test("A locked row is collected later")
     func locked() async throws {
         try await withWorker {
             $0.publishRetryDelay = .zero

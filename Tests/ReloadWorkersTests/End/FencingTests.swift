@@ -75,7 +75,7 @@ struct FencingTests {
         }
     }
 
-    @Test("A message under a lost lease is compared afterwards: what is stored is published last")
+    @Test("After a message under a lost lease the stored content is published last")
     func publishedUnderALostLease() async throws {
         try await withWorker { slow in
             slow.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: "old") }) }
@@ -99,7 +99,7 @@ struct FencingTests {
         }
     }
 
-    @Test("A timeline that was collected meanwhile gets its tombstone last")
+    @Test("A timeline collected during the publishing gets its tombstone last")
     func collectedMeanwhile() async throws {
         try await withWorker { slow in
             let id = try await slow.store.place([.test("w1")])[0]
@@ -117,7 +117,7 @@ struct FencingTests {
         }
     }
 
-    @Test("A timeline that was collected and placed again meanwhile has its new content published last")
+    @Test("A timeline collected and placed again during the publishing has its new content published last")
     func placedAgainMeanwhile() async throws {
         try await withWorker { slow in
             let id = try await slow.store.place([.test("w1")])[0]
@@ -160,7 +160,7 @@ struct FencingTests {
         }
     }
 
-    @Test("Stored and not published by a worker that was killed: whoever takes the list over publishes it")
+    @Test("The next holder publishes the content that a killed worker stored")
     func killedBeforePublishing() async throws {
         try await withWorker { slow in
             let id = try await slow.store.place([.test("w1")])[0]
@@ -185,7 +185,7 @@ struct FencingTests {
         }
     }
 
-    @Test("While other workers are registered, what was published is compared before its list ends")
+    @Test("While other workers are registered, messages are compared before their list ends")
     func comparedBesideOthers() async throws {
         try await withWorker { slow in
             let quick = slow.another()

@@ -178,7 +178,7 @@ struct ConfigurationClientTests {
         }
     }
 
-    @Test("an invalid answer is told with its place")
+    @Test("An invalid answer is reported with its place")
     func place() async throws {
         try await withSetup { setup in
             setup.provider.respond(to: .options) { _ in .body(Array(#"{"options":[{"display":"A"}]}"#.utf8)) }

@@ -40,7 +40,7 @@ struct FetchQueueTests {
         #expect(next() == [3, 4, 5, 6])
     }
 
-    @Test("Admission is asked for the most urgent lane, and told whether a whole request waits")
+    @Test("Admission gets the most urgent lane and whether the request is full")
     func admission() {
         append(1...3, kind: Sample.kind(maxBatch: 4), lane: .bulk)
         var asked: [(ReloadLane, Bool)] = []
@@ -58,7 +58,7 @@ struct FetchQueueTests {
         #expect(asked.map(\.0) == [.bulk, .scheduled] && asked.map(\.1) == [false, true])
     }
 
-    @Test("What is refused a slot waits in its place")
+    @Test("Timelines without a slot keep their place")
     func refused() {
         append(1...2)
         #expect(next { _, _ in false } == nil)

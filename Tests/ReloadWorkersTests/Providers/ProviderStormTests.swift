@@ -76,9 +76,9 @@ struct ProviderStormTests {
 
         private mutating func claim() {
             var capacity = ClaimCapacity(
-                timelines: 1_000, patientTimelines: 1_000, requests: 32 - inFlight.count, concurrency: 32,
+                timelines: 1_000, patientTimelines: 1_000, concurrency: 32,
                 requestsPerProvider: 8, inFlight: held)
-            guard capacity.requests > 0 else { return }
+            guard inFlight.count < 32 else { return }
             // Half of what is due is provider 0's.
             let due = (0..<10).map { DueTimelines(kindID: Int32($0), lane: .push, count: $0 == 0 ? 900 : 100) }
             let permitted = protection.permitted(
@@ -237,7 +237,7 @@ struct ProviderProtectionTests {
         let sick = ProviderKey(appID: 1, url: "http://p")
         for _ in 0..<3 { fail(protection, sick, at: .zero) }
         var capacity = ClaimCapacity(
-            timelines: 1_000, patientTimelines: 1_000, requests: 32, concurrency: 32, requestsPerProvider: 8,
+            timelines: 1_000, patientTimelines: 1_000, concurrency: 32, requestsPerProvider: 8,
             inFlight: [:])
         let targets = Dictionary(
             uniqueKeysWithValues: (1...3).map {
@@ -265,7 +265,7 @@ struct ProviderProtectionTests {
         inFlight[grown]?.add(own, .push)
         inFlight[other]?.add(others, .push)
         var capacity = ClaimCapacity(
-            timelines: 1_000, patientTimelines: 1_000, requests: 32 - own - others, concurrency: 32,
+            timelines: 1_000, patientTimelines: 1_000, concurrency: 32,
             requestsPerProvider: 8, inFlight: inFlight)
         capacity.allowances = [grown: ProviderAllowance(requests: limit)]
         var scheduler = ClaimScheduler()

@@ -101,7 +101,7 @@ struct DecisionLogTests {
         #expect(log.counts == DecisionLog.Counts(published: 101, failed: 0, dropped: 20))
     }
 
-    @Test("what is not acknowledged is counted, and not sent again")
+    @Test("Unacknowledged decisions are counted, and not sent again")
     func failing() async throws {
         let sink = Sink(isFailing: true)
         let log = log(sink)
@@ -112,7 +112,7 @@ struct DecisionLogTests {
         #expect(sink.sends.withLock { $0 } == [10])
     }
 
-    @Test("what is recorded last is sent when the service stops, cancelled or not", arguments: [true, false])
+    @Test("The last decisions are sent when the service stops, cancelled or not", arguments: [true, false])
     func stopping(isGraceful: Bool) async throws {
         let sink = Sink()
         let log = log(sink)
@@ -127,7 +127,7 @@ struct DecisionLogTests {
         #expect(log.counts == DecisionLog.Counts(published: 1, failed: 0, dropped: 0))
     }
 
-    @Test("what a worker decides: reloaded, unchanged, failed, deferred, each with its rule")
+    @Test("A worker records reloaded, unchanged, failed and deferred decisions with their rules")
     func workers() async throws {
         let recorded = Mutex<[TimelineDecidedEvent]>([])
         struct Recorder: DecisionPublishing {

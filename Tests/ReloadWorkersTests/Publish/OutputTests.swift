@@ -9,7 +9,7 @@ import WidgetStore
 /// Kafka that does not take what is published.
 @Suite("Output", .serialized, .tags(.database), .timeLimit(.patience))
 struct OutputTests {
-    @Test("What cannot be published is stored, its list goes back, and the next holder publishes what is stored")
+    @Test("Unpublished content is stored, its list goes back, and the next holder publishes it")
     func laterPublished() async throws {
         try await withWorker {
             $0.outputBackoff = Backoff(base: .zero, cap: .zero)

@@ -70,7 +70,7 @@ struct CoalescingTests {
         }
     }
 
-    @Test("A request in a better lane than the one that is being fetched waits for it, and is fetched once afterwards")
+    @Test("A request in a better lane than a fetch under way is fetched once afterwards")
     func betterLane() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]

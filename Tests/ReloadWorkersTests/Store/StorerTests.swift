@@ -47,7 +47,7 @@ struct StorerTests {
         }
     }
 
-    @Test("A result is computed again and stored when an earlier token has stored meanwhile")
+    @Test("A result is recomputed and stored after a store with an earlier token")
     func earlier() async throws {
         try await withWorker { worker in
             try await worker.store.sql("ALTER SEQUENCE token RESTART 100")
@@ -63,7 +63,7 @@ struct StorerTests {
         }
     }
 
-    @Test("What an earlier attempt has stored is found as stored, and is published")
+    @Test("Content stored by an earlier attempt is found and published")
     func again() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]

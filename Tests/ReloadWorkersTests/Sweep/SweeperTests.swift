@@ -43,7 +43,7 @@ struct SweeperTests {
         }
     }
 
-    @Test("A kind whose backlog is full is left alone")
+    @Test("A kind with a full backlog is not changed")
     func fullBacklog() async throws {
         try await withWorker(configure: configure) { worker in
             _ = try await place(200, worker)
