@@ -24,7 +24,7 @@ struct HarnessTests {
         schedule.faults.map { "\($0.start) \($0.description)" }
     }
 
-    @Test("a seed gives one schedule, of which a longer run has more; another seed gives another")
+    @Test("A seed determines the schedule, which a longer run continues")
     func seeds() {
         let faults = text(schedule(seed: 7, minutes: 10))
         #expect(faults == text(schedule(seed: 7, minutes: 10)))
@@ -42,7 +42,7 @@ struct HarnessTests {
         #expect(Set((1...3).flatMap { schedule(seed: $0, minutes: 10).faults.map(\.name) }).count >= 24)
     }
 
-    @Test("a real Kafka is left alone")
+    @Test("A real Kafka is not stopped")
     func realBrokers() {
         let names = schedule(seed: 1, minutes: 30, embedded: false).faults.map(\.name)
         #expect(!names.contains { $0.contains("broker") || $0.contains("request errors") })
