@@ -49,7 +49,7 @@ private enum Programs {
     }
 }
 
-/// The examples of deploy/publishing.md for other languages publish what Freshet reads.
+/// The examples of deploy/publishing.md for other languages publish valid events.
 @Suite(.timeLimit(.patience))
 struct ForeignProducerTests {
     private static func example(_ name: String) throws -> String {

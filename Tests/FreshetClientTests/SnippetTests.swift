@@ -30,7 +30,7 @@ enum Snippets {
     }
 
     struct Block: Hashable {
-        /// What stands in the comment before it, such as `snippet: make`; nil without one.
+        /// Text of the comment before it, such as `snippet: make`.
         var mark: String?
         var language: String
         var text: String

@@ -4,7 +4,7 @@ import Testing
 import Tracing
 import WidgetEvents
 
-/// Stands for the instrument of OpenTelemetry: carries what the context says under the names of W3C.
+/// Instrument that propagates the context under the W3C names, like that of OpenTelemetry.
 private struct TestInstrument: Instrument {
     struct Parent: ServiceContextKey {
         typealias Value = String

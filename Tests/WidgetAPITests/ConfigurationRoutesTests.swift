@@ -10,7 +10,7 @@ import WidgetStore
 
 @testable import WidgetAPI
 
-/// A provider that answers options and defaults from memory.
+/// A provider with options and defaults in memory.
 final class StubConfigurations: ConfigurationProvider {
     let questions = Mutex<[OptionsQuestion]>([])
     let answer: Result<IntentOptions, ConfigurationFailure>

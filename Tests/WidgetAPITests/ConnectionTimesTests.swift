@@ -13,7 +13,7 @@ struct ConnectionTimesTests {
     private static let head = HTTPRequestPart.head(
         HTTPRequest(method: .put, scheme: "http", authority: "a", path: "/"))
 
-    /// The idle limit is long, so that it is not what ends anything here.
+    /// The idle limit is long, so that it closes no connection here.
     private static let configuration = APIConfiguration.test {
         $0.times.idle = .seconds(600)
         $0.times.receive = .seconds(1)

@@ -16,7 +16,7 @@ struct HTTPRulesTests {
         var isProblem: Bool { headers.contains("content-type: application/problem+json") }
     }
 
-    /// Splits what has come into responses.
+    /// Splits received bytes into responses.
     ///
     /// - Parameter methods: methods of the requests, since the response to `HEAD` has no body.
     private static func answers(_ text: String, to methods: [String]) throws -> [Answer] {
@@ -58,7 +58,7 @@ struct HTTPRulesTests {
         }
     }
 
-    /// Sends requests, of which the last one asks for the end of the connection, and returns all that comes.
+    /// Sends requests, the last of which closes the connection, and returns the received bytes.
     private static func exchange(_ port: Int, _ requests: [String]) async throws -> String {
         let connection = try await RawConnection.open(port)
         // The server may close the connection before all are sent.

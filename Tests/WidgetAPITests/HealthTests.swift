@@ -66,7 +66,7 @@ struct HealthTests {
         let readiness = Readiness(
             checks: [
                 ReadinessCheck(name: "silent") {
-                    // Ends when it is cancelled, which is what the time limit does.
+                    // Ends when the time limit cancels it.
                     try? await Task.sleep(for: .seconds(600))
                     return nil
                 },

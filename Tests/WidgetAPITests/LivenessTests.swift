@@ -52,7 +52,7 @@ struct LivenessTests {
         ).add(to: router)
         try await Application(router: router, logger: quiet).test(.router) { client in
             heartbeat.beat()
-            // What is missing outside is no reason to restart the process.
+            // A missing dependency is no reason to restart the process.
             var (status, _, document) = try await client.json("/health/live")
             #expect(status == 200 && document == ["status": "live"])
             (status, _, document) = try await client.json("/health/ready")

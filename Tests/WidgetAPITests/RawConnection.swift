@@ -38,7 +38,7 @@ final class RawConnection: Sendable {
         try await channel.writeAndFlush(ByteBuffer(string: text))
     }
 
-    /// What has come until now.
+    /// Bytes received so far.
     var bytes: [UInt8] { received.bytes.withLock { $0 } }
     var text: String { String(decoding: bytes, as: UTF8.self) }
     var isOpen: Bool { channel.isActive }
@@ -47,7 +47,7 @@ final class RawConnection: Sendable {
         try await channel.close()
     }
 
-    /// Asks once, without a body, and answers all that came.
+    /// Sends one request without a body and returns the received bytes.
     static func ask(_ port: Int, _ path: String, bearer: String?) async throws -> String {
         let connection = try await open(port)
         let token = bearer.map { "Authorization: Bearer \($0)\r\n" } ?? ""
@@ -57,7 +57,7 @@ final class RawConnection: Sendable {
     }
 }
 
-/// Runs a service that tells its port, and lends that.
+/// Runs a service and lends the port that it reports.
 func withPort(
     _ run: @escaping @Sendable (_ onListening: @escaping @Sendable (Int) -> Void) async throws -> Void,
     _ body: @Sendable (Int) async throws -> Void

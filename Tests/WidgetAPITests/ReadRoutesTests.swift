@@ -161,14 +161,14 @@ struct ReadRoutesTests {
                 #expect(second.status == 503 && second.headers[.retryAfter] != nil)
                 #expect(second.document["type"] == "urn:freshet:problem:too-many-waiting")
                 #expect(try await api.ask(.get, "\(TestAPI.base)/devices/d1/events").status == 503)
-                // A hint without a change answers nobody.
+                // A hint without a change ends no wait.
                 changes.changed([.timeline(id)])
                 try await store.saveContent(id, hash: 2)
                 changes.changed([.timeline(id)])
                 let answer = try await waited
                 #expect(answer.status == 200 && answer.headers[.freshetRevision] == "2")
                 try await eventually("the place is free") { changes.counts.polls == 0 }
-                // The end of the process answers at once.
+                // Shutdown ends the wait at once.
                 headers[.ifNoneMatch] = "W/\"00000000-0000-0000-0000-000000000002\""
                 let now = headers
                 async let ended = api.ask(.get, path, headers: now)

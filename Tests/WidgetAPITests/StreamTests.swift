@@ -93,7 +93,7 @@ struct StreamTests {
                 let last = try #require(ids(first).last)
                 try await first.close()
 
-                // Nothing has changed meanwhile.
+                // Nothing has changed since.
                 let second = try await open("Last-Event-ID: \(last)\r\n")
                 try await eventually("it is open") { second.text.contains("still here") }
                 #expect(events(second, "timeline") == 0 && events(second, "widgets") == 0)

@@ -19,7 +19,7 @@ extension Tag {
 
 let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
-/// What the API has published.
+/// Messages that the API has published.
 final class PublishedMessages: Sendable {
     private let messages = Mutex<[KafkaMessage]>([])
 
@@ -36,7 +36,7 @@ final class PublishedMessages: Sendable {
         }
     }
 
-    /// What the events ask of ingest.
+    /// Handling that the events request.
     func handlings() throws -> [EventHandling] {
         try all.map { message in
             var bytes: [UInt8] = []

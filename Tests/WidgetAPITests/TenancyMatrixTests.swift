@@ -13,24 +13,24 @@ import WidgetStore
 /// Every route × every fault that a token can have. The routes are the router's own: one without a rule here fails.
 @Suite("Tenancy of all routes", .tags(.api), .timeLimit(.patience))
 struct TenancyMatrixTests {
-    /// What is wrong with a token.
+    /// Defect of a token.
     enum Fault: CaseIterable, Sendable {
         case none, garbage, expired, notYetValid, wrongKey, unsigned, confused, wrongApp, wrongUser, missingScope
     }
 
-    /// What a route answers to a token of another person of the same app.
+    /// Response of a route to a token of another user of the same app.
     enum Foreign: Sendable {
         /// It concerns all of the app, or the body names another person.
         case forbidden
         /// As if it were not there.
         case notFound
-        /// Only what is nobody's secret, without this member's elements.
+        /// Only public data, without this member's elements.
         case empty(String)
-        /// Results, as if nothing of it were there.
+        /// Results as for missing objects.
         case missing
-        /// The same for everybody of the app.
+        /// The same for all users of the app.
         case allowed
-        /// A stream on which nothing of it comes.
+        /// An empty stream.
         case silent
         /// Published in the name of that person, so that it changes nothing.
         case accepted
@@ -195,7 +195,7 @@ struct TenancyMatrixTests {
                         #expect(answer.headers[.wwwAuthenticate]?.hasPrefix("Bearer realm") == true, what)
                     case .wrongApp:
                         #expect(answer.status == 404, what)
-                        // What is there of another app, and what is not there at all, are the same.
+                        // Objects of another app and missing objects have the same response.
                         let missing = try await api.ask(
                             route.method, Self.path(route, app: "com.example.nothing") + rule.query, as: bearer,
                             body: rule.body, headers: headers)

@@ -18,7 +18,7 @@ struct TimelineChangesTests {
         for _ in 0..<3 { #expect(await watch.wait(atMost: .milliseconds(1)) == .timedOut) }
         changes.changed([.timeline(Self.other)])
         #expect(await watch.wait(atMost: .milliseconds(1)) == .timedOut)
-        // Any number of hints before he looks are one.
+        // Hints before the next wait are merged.
         for _ in 0..<3 { changes.changed([.timeline(Self.id)]) }
         #expect(await watch.wait(atMost: .seconds(60)) == .changed)
         #expect(await watch.wait(atMost: .milliseconds(1)) == .timedOut)
@@ -48,7 +48,7 @@ struct TimelineChangesTests {
         let bystander = try changes.watch(.poll, [.timeline(Self.other)], for: Self.holder)
         let outcomes = await withTaskGroup(of: TimelineChanges.Watch.Outcome.self) { group in
             for watch in watches {
-                // Shorter than what the wakings are spread over: a hint that comes in between is kept.
+                // Shorter than the time over which wake-ups are spread: a hint in between is kept.
                 group.addTask {
                     var outcome = TimelineChanges.Watch.Outcome.timedOut
                     for _ in 0..<500 where outcome == .timedOut {

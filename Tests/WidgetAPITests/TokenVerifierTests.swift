@@ -56,7 +56,7 @@ struct TokenVerifierTests {
         }
     }
 
-    /// A token of these parts, signed by nobody.
+    /// An unsigned token of these parts.
     private static func raw(_ header: JSONValue, _ claims: JSONValue, signature: String = "AAAA") -> String {
         "\(Base64URL.encode(header.encoded)).\(Base64URL.encode(claims.encoded)).\(signature)"
     }
@@ -70,7 +70,7 @@ struct TokenVerifierTests {
         #expect(principal.subject == "s" && principal.tokenID != nil)
         // Remembered, and still the same.
         #expect(try await bench.verifier.principal(authorization: "bearer " + token) == principal)
-        // One bit of the signature, or of what is signed.
+        // One bit of the signature, or of the signed text.
         var parts = token.split(separator: ".").map(String.init)
         let signature = try #require(Base64URL.decode(parts[2]))
         for index in [0, signature.count - 1] {

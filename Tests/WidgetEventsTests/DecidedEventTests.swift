@@ -8,7 +8,7 @@ import WidgetModel
 /// Decisions as messages, read by a decoder that is none of ours.
 @Suite(.tags(.schemas), .timeLimit(.patience))
 struct DecidedEventTests {
-    /// What a consumer elsewhere would write.
+    /// Decoder of a foreign consumer.
     private struct Decided: Decodable, Equatable {
         struct Cause: Decodable, Equatable {
             var topic: String

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// That the fuzzer itself notices what it is there to notice.
+/// The fuzzer detects planted defects.
 @Suite("The fuzzer", .timeLimit(.patience))
 struct FuzzToolTests {
     private struct NotBuilt: Error {}
@@ -68,7 +68,7 @@ struct FuzzToolTests {
             ("memory", "TOO MUCH MEMORY", 4),
         ] as [(String, String, Int32?)])
     func provoked(what: String, word: String, status: Int32?) async throws {
-        // Beside other tests the machine may be slow: only what hangs is to meet its limit.
+        // Beside other tests the machine may be slow: only a hang may exceed the limit.
         let limit = what == "hang" ? 1 : Int(Patience.limit.components.seconds)
         let ended = try await run([
             "10", "--seed", "5", "--target", "json", "--limit", "\(limit)", "--provoke", what,

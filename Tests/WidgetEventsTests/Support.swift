@@ -27,7 +27,7 @@ struct Message {
         arena.append(contentsOf: bytes("\"}"))
     }
 
-    /// Binary mode with everything that it needs, some of it replaced or (nil) left out.
+    /// A complete message in binary mode, with some headers replaced or (nil) left out.
     static func binary(
         _ type: String, _ data: [UInt8]?, replacing replaced: [String: [UInt8]?] = [:]
     ) -> Message {

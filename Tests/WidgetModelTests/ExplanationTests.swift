@@ -36,7 +36,7 @@ struct ExplanationTests {
         Explanation(facts(change), rules: rules)
     }
 
-    /// A ledger of which so many tokens were spent in the last minutes.
+    /// A ledger with tokens spent in the last minutes.
     private static func spent(_ count: Int, of budget: Int) -> BudgetLedger {
         var ledger = BudgetLedger()
         for index in 0..<count {
@@ -45,7 +45,7 @@ struct ExplanationTests {
         return ledger
     }
 
-    /// What makes a state, what is said of it, and by which rule.
+    /// A state with its expected status, rule and text.
     struct Case: Sendable, CustomTestStringConvertible {
         let testDescription: String
         var rules = ExplanationTests.rules()

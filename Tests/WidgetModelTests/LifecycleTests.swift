@@ -114,7 +114,7 @@ struct LifecycleTests {
                     #expect(second.record == record)
                     #expect(first.outcomes + second.outcomes == outcomes)
                 }
-                // Time never goes back, and what is delivered again changes nothing but is at most confirmed.
+                // Time never goes back, and a repeated change is at most confirmed.
                 let times = outcomes.compactMap { $0.record?.changedAt }
                 #expect(times == times.sorted())
                 if let last = order.last, let record, case .placed = last, last.at == record.changedAt {
@@ -199,7 +199,7 @@ struct LifecycleTests {
 }
 
 extension WidgetLifecycle {
-    /// Applies changes in log order; answers the widget afterwards and what each change did.
+    /// Applies changes in log order and returns the widget and the outcome of each change.
     fileprivate static func reduce(
         _ record: WidgetRecord?, _ changes: some Sequence<WidgetChange>
     ) -> (record: WidgetRecord?, outcomes: [WidgetOutcome]) {

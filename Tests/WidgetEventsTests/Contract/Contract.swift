@@ -5,13 +5,13 @@ import WidgetModel
 
 @testable import WidgetEvents
 
-/// All of version 1, by name: schemas of what is read and what is written, without what only explains them.
+/// All of version 1 by name: schemas of input and output, without descriptions.
 struct Contract: Sendable {
     var parts: [ContractRule.Direction: [String: JSONValue]] = [:]
 
     subscript(direction: ContractRule.Direction) -> [String: JSONValue] { parts[direction] ?? [:] }
 
-    /// What the documents say now.
+    /// The contract of the current documents.
     static func current() throws -> Contract { try documents.get() }
 
     /// Read once: every case asks for it.
@@ -64,7 +64,7 @@ struct Contract: Sendable {
         }
     }
 
-    /// What the names of the HTTP API's parts begin with.
+    /// Prefix of the names of the HTTP API's parts.
     static let interface = "API "
 
     /// The HTTP API, if its document is there.
@@ -164,7 +164,7 @@ struct Contract: Sendable {
         return contract
     }
 
-    /// What `newer` breaks of this.
+    /// Breaking changes in `newer`.
     func breaches(by newer: Contract) -> [String] {
         var breaches: [String] = []
         for direction in ContractRule.Direction.allCases {
@@ -182,7 +182,7 @@ struct Contract: Sendable {
 }
 
 extension JSONValue {
-    /// Indented, so that differences can be read; what fits a line is one.
+    /// Indented for readable differences, with short values on one line.
     func indented(_ depth: Int = 0) -> String {
         let compact = text
         guard compact.utf8.count > 100 else { return compact }

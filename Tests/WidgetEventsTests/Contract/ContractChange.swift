@@ -64,7 +64,7 @@ extension ContractChange {
     private static let request = "POST /timelines request"
 
     static let all: [ContractChange] = [
-        // What Freshet reads: less is accepted.
+        // Input: less is accepted.
         ContractChange(.reads, push, ["properties", "matching"], nil, "/matching: is gone"),
         ContractChange(
             .reads, push, ["properties", "audience", "properties", "device"], nil, "/audience/device: is gone"),
@@ -94,7 +94,7 @@ extension ContractChange {
         ContractChange(.reads, push, ["required", "2"], nil, nil),
         ContractChange(.reads, push, ["properties", "kinds", "oneOf", "2"], ["type": "null"], nil),
         ContractChange(.reads, placed, ["properties", "family", "enum", "7"], "accessoryCorner", nil),
-        // What Freshet writes: readers find less, or what they do not know.
+        // Output: readers find less, or unknown values.
         ContractChange(.writes, updated, ["properties", "user"], nil, "/user: is gone"),
         ContractChange(.writes, updated, ["required", "0"], nil, "/timeline: is not always there"),
         ContractChange(
@@ -115,7 +115,7 @@ extension ContractChange {
         ContractChange(
             .writes, request, ["properties", "requests", "items", "properties", "kind", "type"], ["string", "null"],
             "/kind: null is written now"),
-        // Readers find more, or nothing that they were not told to expect.
+        // Readers find more, or only values that they have to expect.
         ContractChange(.writes, updated, ["properties", "checksum"], ["type": "string"], nil),
         ContractChange(.writes, updated, ["required", "7"], "storedAt", nil),
         ContractChange(.writes, updated, ["properties", "user", "maxLength"], 128, nil),

@@ -15,7 +15,7 @@ enum ContractFiles {
         let description: String
     }
 
-    /// A document in YAML, as the JSON that it stands for.
+    /// A YAML document as JSON.
     static func yaml(_ path: String) throws -> JSONValue {
         let text = try String(contentsOf: folder.appending(path: path), encoding: .utf8)
         let outcome = LocatedYAML.read(text, file: path)
@@ -24,7 +24,7 @@ enum ContractFiles {
         return outcome.documents[0].json
     }
 
-    /// The value with what its references name in their place: `#/…` of the document, or a file of `schemas/`.
+    /// The value with its references resolved: `#/…` in the document, or a file of `schemas/`.
     static func resolved(_ value: JSONValue, in document: JSONValue, depth: Int = 0) throws -> JSONValue {
         guard depth < 64 else { throw Unresolved(description: "references go in circles") }
         switch value {

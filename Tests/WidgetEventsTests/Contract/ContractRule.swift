@@ -1,26 +1,26 @@
 import WidgetModel
 
-/// What version 1 may become: only more. Compares two versions of a schema.
+/// Compares two versions of a schema by the rule that version 1 only grows.
 ///
-/// What Freshet reads must go on being accepted; what it writes must go on being understood by those who were written for
-/// the older one. In both a member that is gone is a breach, and so is a value that is gone from a list.
+/// What Freshet reads must go on being accepted; what it writes must go on being understood by those who were written
+/// for the older one. In both a member that is gone is a breach, and so is a value that is gone from a list.
 enum ContractRule {
     enum Direction: String, CaseIterable {
-        /// Others write it: events, providers' answers.
+        /// Input: events, providers' answers.
         case reads
         /// Others read it: published messages, requests to providers.
         case writes
     }
 
-    /// In a list of values of what Freshet writes: readers were told to expect further ones.
+    /// Mark of an enumeration in output whose readers must expect further values.
     static let extensible = "x-extensible"
 
-    /// What an older peer would stumble over, each with a pointer.
+    /// Changes that break an older peer, each with a pointer.
     static func problems(
         old: JSONValue, new: JSONValue, _ direction: Direction, at pointer: String = ""
     ) -> [String] {
         if old == new { return [] }
-        // A boolean schema is one that allows everything, or nothing.
+        // A boolean schema allows everything or nothing.
         if new == false || old == false { return ["\(pointer): nothing is allowed there any more, or was before"] }
         var comparison = Comparison(
             old: old == true ? .object(JSONObject()) : old, new: new == true ? .object(JSONObject()) : new,
@@ -162,7 +162,7 @@ private struct Comparison {
                     return ContractRule.problems(old: old, new: new, direction, at: "\(pointer)/\(name)/\(index)")
                 }
                 if attempts.contains(where: \.isEmpty) { continue }
-                // The nearest one tells most; of several, the one in the same place.
+                // The most similar alternative gives the best message; of several, the one at the same index.
                 let nearest = attempts.min { $0.count < $1.count } ?? ["\(pointer)/\(name)/\(index): is gone, or new"]
                 let same = attempts.indices.contains(index) ? attempts[index] : nearest
                 add(same.count > nearest.count ? nearest : same)
@@ -170,7 +170,7 @@ private struct Comparison {
         }
     }
 
-    /// What is not understood here must stay as it is.
+    /// Keywords without a rule here must not change.
     private mutating func compareRest() {
         let names = Set((old.objectValue?.keys ?? []) + (new.objectValue?.keys ?? []))
         for name in names.subtracting(Self.understood).sorted() where old[name] != new[name] {

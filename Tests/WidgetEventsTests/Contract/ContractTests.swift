@@ -5,7 +5,7 @@ import WidgetModel
 
 @testable import WidgetEvents
 
-/// Version 1 only grows: the documents are held to what was committed as `schemas/v1.lock.json`.
+/// Version 1 only grows: the documents are compared with the committed `schemas/v1.lock.json`.
 ///
 /// `FRESHET_UPDATE_CONTRACT=1 deploy/local/test --filter ContractTests` writes the file anew after an addition, and
 /// refuses to after anything else.

@@ -40,7 +40,7 @@ struct SchemaTests {
             #expect(SchemaCheck.problems(of: example, by: schema) == [])
             let decoded = try Message.binary(type.rawValue, example.encoded).decode(type.topic).get()
             #expect(decoded.event.type == type)
-            // What the encoder makes of it satisfies the schema too, and names nothing that the schema does not.
+            // The encoded event satisfies the schema too, and has only members of the schema.
             let written = try JSONValue.parse(EventEncoder.data(of: decoded.event))
             #expect(SchemaCheck.problems(of: written, by: schema) == [])
             #expect(try #require(written.objectValue).keys.allSatisfy(properties.contains))
@@ -161,7 +161,7 @@ struct SchemaTests {
                 case .missing, .duplicate, .invalid: Issue.record("\(outcome)")
                 }
             }
-            // What the schema requires of an element, the parser requires too.
+            // The parser requires the members that the schema requires.
             for key in ["entry", "content", "date"] {
                 var broken = elements
                 for index in broken.indices { broken[index] = Self.without(key, broken[index]) }

@@ -132,7 +132,7 @@ struct TopicsDocumentTests {
                     #expect(result.error == nil, "\(name)")
                 }
             }
-            // What the program's own producers send is described too.
+            // Events of the program's own producers are described too.
             let written = EventEncoder.encode(
                 decoded.event, id: "i", source: "s", time: Timestamp(microseconds: 0), traceparent: "00-a")
             let names = written.headers.map(\.name)

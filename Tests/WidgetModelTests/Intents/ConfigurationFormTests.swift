@@ -75,7 +75,7 @@ struct ConfigurationFormTests {
         #expect(values["category"] == "all" as JSONValue && values["mirrorCalendarApp"] == true as JSONValue)
         #expect(values["calendars"] == ["home"] as JSONValue, "a hidden value is kept")
         #expect(values["note"] == .some(nil))
-        // What no longer fits is shown as such, and the default takes its place.
+        // An invalid value is reported, and the default replaces it.
         #expect(values["count"] == 4 as JSONValue)
         #expect(form.problems.map(\.pointer) == ["/count", "/nothing"])
     }

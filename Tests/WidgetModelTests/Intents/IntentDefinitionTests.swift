@@ -281,7 +281,7 @@ struct IntentValueTests {
                  "parent": {"name": "mirror", "hasExactly": false}},
                 {"name": "count", "type": "integer", "default": 1}
                 """)
-        /// A configuration and what it shows.
+        /// A configuration and its effective values.
         func any() -> (text: String, shows: String) {
             var members: [String] = []
             var (mirror, calendar, count) = (true, "home", 1)

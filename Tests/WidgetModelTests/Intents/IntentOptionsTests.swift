@@ -102,7 +102,7 @@ struct IntentOptionsTests {
             ])
         let search = OptionsQuestion(parameter: "card", search: "", context: try context())
         #expect(try JSONValue.parse(search.encode(kind: "K"))["search"] == "")
-        // A default that is left out is the same question as one that is given.
+        // An omitted default is the same question as a given one.
         let left = OptionsQuestion(parameter: "card", context: try context())
         let given = OptionsQuestion(parameter: "card", context: try context(["category": "all"]))
         #expect(left.normalized(for: Self.intent) == given.normalized(for: Self.intent))

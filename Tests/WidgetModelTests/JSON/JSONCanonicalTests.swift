@@ -3,7 +3,7 @@ import Testing
 
 @testable import WidgetModel
 
-/// RFC 8785's own examples, and what goes beyond them.
+/// Examples of RFC 8785, and further cases.
 @Suite(.tags(.json), .timeLimit(.patience))
 struct JSONCanonicalTests {
     /// Appendix B.

@@ -117,7 +117,7 @@ struct JSONParsingTests {
         let expected = JSONError(
             kind: bad.kind, message: bad.message, byteOffset: bad.offset, pointer: bad.pointer)
         #expect(throws: expected) { try JSONValue.parse(bad.text) }
-        // What is skipped or made canonical is checked as strictly as what is taken.
+        // Skipped and canonicalised values are checked as strictly as read ones.
         #expect(throws: expected) {
             var reader = JSONReader(bad.text)
             try reader.skip()

@@ -29,7 +29,7 @@ extension ProviderResponseTests {
         #expect(shortened > 200)
     }
 
-    /// The value without what the pointers name, by way of a tree; nil when the value itself is named.
+    /// The value without the members at the pointers, computed on a tree; nil if a pointer is empty.
     private static func removing(_ pointers: [ArraySlice<String>], from value: JSONValue) -> JSONValue? {
         guard !pointers.contains(where: \.isEmpty) else { return nil }
         func below(_ token: String) -> [ArraySlice<String>] {

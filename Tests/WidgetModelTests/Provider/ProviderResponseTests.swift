@@ -72,7 +72,7 @@ struct ProviderResponseTests {
         #expect(timeline.entryCount == 4)
         #expect(timeline.firstEntryDate == time("2020-06-22T09:00:00Z"))
         #expect(timeline.lastEntryDate == time("2020-06-22T10:00:00.5Z"))
-        // Of what people see: all but the policy.
+        // Of the visible content: everything except the policy.
         let entriesEnd = timeline.content.count - #"],"policy":{"after":"2020-06-22T22:00:00Z"}}"#.utf8.count
         #expect(timeline.hash == ContentHash(of: timeline.content[..<entriesEnd]))
         let stored = try JSONValue.parse(timeline.content)

@@ -14,7 +14,7 @@ struct BudgetLedgerPropertyTests {
         var budget: Int
     }
 
-    /// What is granted of requests in order of time.
+    /// Granted requests of a series in order of time.
     static func granted(_ requests: [Request]) -> [Request] {
         var ledger = BudgetLedger()
         return requests.filter { request in
@@ -73,15 +73,15 @@ struct BudgetLedgerPropertyTests {
             for _ in 0..<6 {
                 now = now + steps[rest % steps.count]
                 rest /= steps.count
-                // Whoever asks asks more than once.
+                // Each requester repeats its request.
                 requests += [Request(time: now, budget: budget), Request(time: now, budget: budget)]
             }
             if Self.isBroken(requests) { return Self.check(requests, "pattern \(pattern)") }
         }
     }
 
-    /// An adversary that knows the ledger: he asks as soon as there is a token, or as late as he can so that much falls
-    /// into a window, or at borders of what he was granted before, or anywhere.
+    /// An adversary that knows the ledger: it requests at the first token, as late as possible so that many fall into a
+    /// window, at the borders of earlier grants, or at random times.
     static func adversary(
         steps: Int, using random: inout SeededGenerator, budget: (inout SeededGenerator) -> Int
     ) -> [Request] {

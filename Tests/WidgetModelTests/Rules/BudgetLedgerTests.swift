@@ -132,7 +132,7 @@ struct BudgetLedgerTests {
         #expect(ledger.stored?.count == 10 + 2 * 17)
     }
 
-    /// What follows the form and the time.
+    /// Bytes after the version and the time.
     @Test(
         "what is not a stored ledger is refused",
         arguments: [

@@ -103,7 +103,7 @@ struct DesignPartATests {
             kind.identity(of: try placement($0, "Hero", configuration: ["hero": .string($0)])).id
         }
         let elements = zip(ids, heroes).map { id, hero in
-            // One link of its own for the smallest family; what else a larger one links to is part of the content.
+            // The smallest family has one link; further links of larger ones are part of the content.
             #"{"id":"\#(id)","policy":"never","entries":[{"date":"2020-06-22T10:00:00Z","#
                 + #""content":{"links":["game:///\#(hero)","game:///all"]},"url":"game:///\#(hero)"}]}"#
         }

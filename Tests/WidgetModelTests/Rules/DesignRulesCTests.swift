@@ -125,7 +125,7 @@ struct DesignPartCTests {
         var row = SimpleRow(renderedAt: now)
         row.store(rules, at: now)
         var renders: [Timestamp] = []
-        // A person a second for an hour stands for ten million in an hour: what comes before a fetch is one.
+        // One person a second represents ten million in an hour, since requests before a fetch are merged.
         for second in 1...3600 {
             let time = now + .seconds(second)
             row.request(.foreground)
@@ -269,7 +269,7 @@ struct DesignPartHTests {
 
     @Test("A fetch without a visible change spends a token")
     func gateSpends() {
-        // What a fetch spends and when the next one is due does not depend on its answer's content.
+        // The spent token and the next due time do not depend on the content.
         let rules = ReloadRules.test(budget: .always(1)).exact
         var row = SimpleRow(renderedAt: now - .days(1))
         row.state.policyAt = now
@@ -327,7 +327,7 @@ private struct SimpleRow {
         if case .fetch = rules.decide(state, kind, facts: facts, via: .appointment, at: time) { true } else { false }
     }
 
-    /// Stores what was fetched.
+    /// Stores a fetched timeline.
     ///
     /// - Parameter serving: `requested` at the claim; nil: all requests.
     mutating func store(

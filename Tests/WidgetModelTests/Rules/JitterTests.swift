@@ -8,7 +8,7 @@ import Testing
 struct JitterTests {
     private let now = time("2020-06-22T10:00:00Z")
 
-    /// The delay that jitter adds to what is due after an interval.
+    /// Delay by jitter of a reload that is due after an interval.
     private func delay(_ schedule: ReloadSchedule, _ interval: Duration, _ timeline: TimelineID = .latest) -> Duration {
         schedule.jittered(now + interval, from: now, timeline: timeline) - (now + interval)
     }

@@ -72,7 +72,7 @@ struct ReloadRulesTests {
         #expect(rules.plan(rendered, at: now + .hours(2)) == .wait(until: now + .hours(3), rule: .spacing))
     }
 
-    /// Days since somebody looked, and since somebody asked; nil: never, or not known.
+    /// Days since the last view and the last request; nil for never or unknown.
     @Test(
         "not viewed for the kind's dormantAfter: no reload by policy until it is viewed, placed or asked for",
         arguments: [
@@ -87,7 +87,7 @@ struct ReloadRulesTests {
                 views: ViewStatistics(lastActive: viewed.map { now - .days($0) }))
             #expect((rules.plan(state, at: now) == .sleep) == sleeps)
             #expect(rules.isDormant(state, at: now) == sleeps)
-            // Whoever asks is served.
+            // A request is always served.
             for need in [ReloadNeed.first, .free, .budgeted] {
                 state.need = need
                 #expect(rules.plan(state, at: now).reloadRule != nil)
@@ -149,7 +149,7 @@ struct ReloadRulesTests {
         }
     }
 
-    /// What waits is reloaded at the time that was named, or, where its budget has shrunk meanwhile, at the next one.
+    /// A deferred timeline is reloaded at the planned time, or, after a reduction of its budget, at the next one.
     @Test("A deferred reload is never dropped", .tags(.property), arguments: 1...20)
     func neverDrops(seed: UInt64) {
         var random = SeededGenerator(seed: seed)

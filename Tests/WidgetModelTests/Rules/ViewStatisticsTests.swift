@@ -16,7 +16,7 @@ struct ViewStatisticsTests {
             ([0, 1800, 3600, 5400, 7200], nil, [0, 3600, 7200]),
             ([0, 3000, 6000, 9000], nil, [0, 6000]), ([3599], 0, []), ([3600], 0, [3600]),
             ([3599, 7198, 7199], 0, [7198]),
-            // An event that is late is older than what was counted, and counts for nothing.
+            // A late event is older than a counted view and is not counted.
             ([5000, 100, 9000], nil, [5000, 9000]), ([-50], 0, []),
         ] as [([Int], Int?, [Int])])
     func counted(views: [Int], last: Int?, counted: [Int]) {
