@@ -4,11 +4,11 @@ package import WidgetEvents
 import WidgetModel
 package import WidgetStore
 
-/// An event that explains something, with its envelope if Kafka still has it.
+/// Cause of an explained state, with the event's envelope if Kafka still has it.
 package struct ExplainedEvent: Sendable {
     package enum Lookup: Hashable, Sendable {
         case found(EventEnvelope)
-        /// The log does not have it any more, or has another event in its place.
+        /// The log no longer has it, or has another event in its place.
         case gone
         /// No brokers are configured, or they did not answer in time.
         case notLookedUp(String)
@@ -29,7 +29,7 @@ package struct EventLookup: Sendable {
     private let timeout: Duration
     private let places: Places
 
-    /// Limit on look-ups under way, each of which has a client and a thread of its own.
+    /// Limit on concurrent look-ups, each with its own client and thread.
     private final class Places: Sendable {
         private static let limit = 16
         private let taken = Mutex(0)
@@ -48,8 +48,8 @@ package struct EventLookup: Sendable {
     /// - Parameters:
     ///   - reader: nil to look nothing up.
     ///   - topics: names of the input topics, in the order of `EventPosition.topic`.
-    ///   - sorts: sort of events that each of them carries.
-    ///   - timeout: limit of all look-ups together.
+    ///   - sorts: type of each topic.
+    ///   - timeout: limit for each look-up.
     package init(
         reader: KafkaReader?, topics: [String], sorts: [EventTopic] = EventTopic.allCases,
         timeout: Duration = .seconds(3)
@@ -61,7 +61,7 @@ package struct EventLookup: Sendable {
         places = Places()
     }
 
-    /// Looks up events of an app, all at once, each position once.
+    /// Looks up the events of an app concurrently, each position once.
     package func events(_ causes: [ExplainedCause], of app: String) async -> [ExplainedEvent] {
         let positions = Set(causes.compactMap(\.position))
         var found: [EventPosition: ExplainedEvent.Lookup] = [:]
@@ -99,7 +99,7 @@ package struct EventLookup: Sendable {
         let headers = batch.headers(0).lazy.map { (name: $0.name, value: $0.value) }
         let result = EventDecoder().decode(
             bytes: batch.bytes, value: batch.value(0), headers: headers, topic: sorts[index])
-        // It was an event of this app when it was applied. Any other belongs to a later log and is not disclosed.
+        // The applied event was one of this app. Any other belongs to a later log and is not disclosed.
         guard case .success(let decoded) = result, Text.equal(decoded.event.app, app) else { return .gone }
         var envelope = decoded.envelope
         if envelope.time == nil, batch.records[0].timestampMilliseconds >= 0 {

@@ -9,9 +9,9 @@ package struct Forecast: Sendable {
         package var kinds: [String] = []
         /// Due already.
         package var now = 0
-        /// From the begin of the current hour.
+        /// From the beginning of the current hour.
         package var hours: [Int]
-        // Not among these: being fetched; of paused kinds; of retired ones.
+        // Not included above: timelines being fetched, and those of paused and of retired kinds.
         package var leased = 0
         package var paused = 0
         package var retired = 0

@@ -2,7 +2,7 @@ package import WidgetModel
 package import WidgetStore
 
 extension TimelineDetail {
-    /// JSON of the timeline as the API and the commands show it. Stored JSON is spliced in as it is.
+    /// JSON of the timeline for the API and the commands. Stored JSON is spliced in unchanged.
     ///
     /// - Parameter time: time of the current entry; that of the reading if nil.
     package func encoded(at time: Timestamp? = nil) -> [UInt8] {
@@ -20,7 +20,7 @@ extension TimelineDetail {
         ])
     }
 
-    /// Link that a tap on the widget opens: that of the shown entry, else the kind's for the configuration; nil: the app.
+    /// Link of the shown entry, else that of the kind for the configuration; nil if a tap opens the app.
     package func url(at time: Timestamp? = nil) -> String? { url(of: currentEntry(at: time)) }
 
     private func url(of entry: ArraySlice<UInt8>?) -> String? {
@@ -30,21 +30,21 @@ extension TimelineDetail {
             ?? widgetURL.flatMap { try? LinkTemplate($0) }?.url(for: timeline.configuration)
     }
 
-    /// JSON of what a widget shows: `{"state", "entry"}`, where the state is `timeline`, `snapshot` or `placeholder`.
+    /// JSON of the shown content: `{"state", "entry"}`, where the state is `timeline`, `snapshot` or `placeholder`.
     ///
-    /// The entry of a placeholder has a content only; that of a timeline is null before its first date.
+    /// The entry of a placeholder has only content; that of a timeline is null before its first date.
     package func shown(at time: Timestamp? = nil) -> [UInt8] { shown(currentEntry(at: time)) }
 
     private func shown(_ entry: ArraySlice<UInt8>?) -> [UInt8] {
         fallback?.encoded ?? (["state": "timeline"] as JSONValue).encoded.splicing([("entry", entry)])
     }
 
-    /// JSON of the stored entry that is shown at a time; nil before the first, or when nothing is stored.
+    /// JSON of the stored entry for a time; nil before the first entry, or without stored content.
     package func currentEntry(at time: Timestamp? = nil) -> ArraySlice<UInt8>? {
         content.flatMap { StoredEntries.current(in: $0, at: time ?? readAt) }
     }
 
-    /// Time since it was rendered; nil before the first time.
+    /// Time since the last render.
     package var age: Duration? {
         renderedAt.map { max(.zero, readAt - $0) }
     }
@@ -62,7 +62,7 @@ extension TimelineDetail {
 }
 
 extension FallbackContent {
-    /// JSON of what a widget shows while there is no timeline.
+    /// JSON of the shown content without a timeline.
     package var encoded: [UInt8] {
         switch self {
         case .snapshot(let entry, let storedAt):
@@ -77,7 +77,7 @@ extension FallbackContent {
 }
 
 extension [UInt8] {
-    /// This object's JSON with more members, whose values are JSON too; nil is `null`. Empty bytes are an empty object.
+    /// The JSON object with further members, whose values are JSON; nil is `null`. Empty bytes are an empty object.
     package func splicing(_ members: [(name: String, value: ArraySlice<UInt8>?)]) -> [UInt8] {
         var bytes = isEmpty ? [UInt8(ascii: "{")] : Array(dropLast())
         for (name, value) in members {

@@ -3,12 +3,12 @@ package import WidgetModel
 package import WidgetStore
 
 extension WidgetExplanation {
-    /// The explanation as the API and the commands show it.
+    /// The explanation for the API and the commands.
     ///
     /// - Parameters:
-    ///   - events: the causes, with their events in Kafka.
-    ///   - refused: requests for the widget that became dead letters, the latest first.
-    ///   - ignored: lifecycle events of the widget without effect, the latest first.
+    ///   - events: causes with their events in Kafka.
+    ///   - refused: requests for the widget that became dead letters, latest first.
+    ///   - ignored: lifecycle events of the widget without effect, latest first.
     package func json(
         events: [ExplainedEvent], refused: [RefusedRequest] = [], ignored: [EventOutcome] = []
     ) -> JSONValue {
