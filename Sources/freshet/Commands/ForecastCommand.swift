@@ -95,26 +95,3 @@ extension Forecast {
         return String(repeating: "█", count: eighths / 8) + parts[eighths % 8]
     }
 }
-
-enum NumberText {
-    /// A number that was counted up to a limit.
-    static func upTo(_ limit: Int, _ number: Int) -> String {
-        number < limit ? "\(number)" : "at least \(number)"
-    }
-
-    /// `1 reload`, `1,234 reloads`.
-    static func counted(_ number: Int, _ noun: String) -> String {
-        "\(grouped(number)) \(noun)\(number == 1 ? "" : "s")"
-    }
-
-    /// `1,234,567`.
-    static func grouped(_ number: Int) -> String {
-        let digits = Array(String(number.magnitude))
-        var text = number < 0 ? "-" : ""
-        for (index, digit) in digits.enumerated() {
-            if index > 0, (digits.count - index) % 3 == 0 { text.append(",") }
-            text.append(digit)
-        }
-        return text
-    }
-}
