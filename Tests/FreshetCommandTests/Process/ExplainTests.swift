@@ -182,4 +182,36 @@ struct ExplainTests {
             }
         }
     }
+
+    @Test("an explanation ends with the device: when it was notified, how, the answer, and its last fetch")
+    func device() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1", user: "u1"), .test("w2", user: "u2", device: "d2")])
+            try await store.sql(
+                """
+                INSERT INTO registration (app_id, user_id, device_id, registered_at, channel, environment, topic, token_key,
+                    token, changed, sent, listed_at, tried_at, sent_at, fetched_at, answer, reason)
+                SELECT 1, 'u1', 'd1', now(), 1, 1, 'com.example.bank.push-type.widgets', 'k1', 'secret token', 7, 6,
+                    now() + interval '1 minute', now() - interval '10 s', now() - interval '2 minutes',
+                    now() - interval '1 minute', 429, 'TooManyRequests'
+                """)
+            let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
+            let text = try await FreshetProcess.run(["explain", "w1", "--app", Self.app], environment: environment)
+            #expect(text.status == 0, "\(text.err)")
+            let lines = text.out.split(separator: "\n").suffix(3)
+            #expect(lines.first?.hasPrefix("device") == true && lines.first?.contains("by apns") == true)
+            for part in ["answered 429 TooManyRequests", "1 change waiting", "fetched"] {
+                #expect(lines.contains { $0.contains(part) }, "\(part) in\n\(text.out)")
+            }
+            #expect(!text.out.contains("secret"))
+            let json = try await FreshetProcess.run(
+                ["explain", "w1", "--app", Self.app, "--json"], environment: environment)
+            let delivery = try #require(JSONValue.parse(json.out)["delivery"])
+            #expect(delivery["answer"] == 429 && delivery["waiting"] == 1 && delivery["channel"] == "apns")
+            #expect(delivery["token"] == nil && !json.out.contains("secret"))
+            let other = try await FreshetProcess.run(
+                ["explain", "w2", "--app", Self.app, "--json"], environment: environment)
+            #expect(try JSONValue.parse(other.out)["delivery"] == .null)
+        }
+    }
 }
