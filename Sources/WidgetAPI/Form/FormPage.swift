@@ -218,19 +218,7 @@ struct FormPage: Sendable {
 }
 
 extension ConfigurationForm.Row {
-    fileprivate var typeName: String {
-        switch parameter.type {
-        case .string: "string"
-        case .boolean: "boolean"
-        case .integer, .decimal: "number"
-        case .person: "person"
-        case .location: "location"
-        case .date: "date"
-        case .url: "url"
-        case .enumeration: "enumeration"
-        case .custom: "custom"
-        }
-    }
+    fileprivate var typeName: String { range == nil ? parameter.type.name : "number" }
 
     fileprivate var capitalization: String {
         guard case .string(let capitalization) = parameter.type else { return "none" }

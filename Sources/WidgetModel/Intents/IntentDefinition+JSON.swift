@@ -11,20 +11,14 @@ extension IntentDefinition {
         if !isEligibleForSuggestions { object["eligibleForSuggestions"] = .bool(false) }
         object["parameters"] = .array(parameters.map { $0.json() })
         if !supportedCombinations.isEmpty {
-            object["supportedCombinations"] = .array(
-                supportedCombinations.map { .array($0.map { .string($0) }) })
+            object["supportedCombinations"] = .array(supportedCombinations.map { .texts($0) })
+        }
+        func sorted<Value>(_ table: [String: Value], _ json: (Value) -> JSONValue) -> JSONValue {
+            let entries = table.sorted { Text.precedes($0.key, $1.key) }
+            return .object(JSONObject(entries.map { JSONObject.Member(key: $0.key, value: json($0.value)) }))
         }
         if !localizations.tables.isEmpty {
-            object["localizations"] = .object(
-                JSONObject(
-                    localizations.tables.sorted { Text.precedes($0.key, $1.key) }.map { locale, table in
-                        JSONObject.Member(
-                            key: locale,
-                            value: .object(
-                                JSONObject(
-                                    table.sorted { Text.precedes($0.key, $1.key) }
-                                        .map { JSONObject.Member(key: $0.key, value: .string($0.value)) })))
-                    }))
+            object["localizations"] = sorted(localizations.tables) { sorted($0) { .string($0) } }
         }
         return .object(object)
     }
@@ -114,32 +108,22 @@ extension IntentParameter {
     ]
 
     func json() -> JSONValue {
-        var object: JSONObject = ["name": .string(name), "displayName": .string(displayName)]
-        func number(_ type: String, _ range: NumberRange, _ control: NumberControl) {
-            object["type"] = .string(type)
+        var object: JSONObject = [
+            "name": .string(name), "displayName": .string(displayName), "type": .string(type.name),
+        ]
+        switch type {
+        case .string(let capitalization):
+            if capitalization != .sentences { object["capitalization"] = .string(capitalization.name) }
+        case .integer(let range, let control), .decimal(let range, let control):
             if control != .field { object["control"] = .string(control.name) }
             for (key, value) in [("minimum", range.minimum), ("maximum", range.maximum), ("step", range.step)] {
                 object[key] = value.flatMap { JSONNumber($0) }.map { .number($0) }
             }
-        }
-        switch type {
-        case .string(let capitalization):
-            object["type"] = "string"
-            if capitalization != .sentences { object["capitalization"] = .string(capitalization.name) }
-        case .boolean: object["type"] = "boolean"
-        case .integer(let range, let control): number("integer", range, control)
-        case .decimal(let range, let control): number("decimal", range, control)
-        case .person: object["type"] = "person"
-        case .location: object["type"] = "location"
-        case .date: object["type"] = "date"
-        case .url: object["type"] = "url"
         case .enumeration(let cases):
-            object["type"] = "enumeration"
             object["cases"] = .array(
                 cases.map { ["name": .string($0.name), "displayName": .string($0.displayName)] })
-        case .custom(let typeName):
-            object["type"] = "custom"
-            object["typeName"] = .string(typeName)
+        case .custom(let typeName): object["typeName"] = .string(typeName)
+        case .boolean, .person, .location, .date, .url: break
         }
         switch count {
         case .one: break

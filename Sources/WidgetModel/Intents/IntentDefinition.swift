@@ -88,6 +88,9 @@ package struct IntentParameter: Hashable, Sendable {
         case enumeration([Case])
         /// Objects of the app, each with an identifier and a display string.
         case custom(typeName: String)
+
+        /// Name of the type in documents, which is that of its case.
+        package var name: String { Mirror(reflecting: self).children.first?.label ?? "\(self)" }
     }
 
     /// Number of values of a parameter that has several.
