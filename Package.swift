@@ -215,7 +215,7 @@ let package = Package(
             name: "WidgetDeliveryTests",
             dependencies: [
                 "WidgetDelivery", "ReloadWorkers", "SampleProvider", "PostgresClient", "WidgetModel", "WidgetStore",
-                "TestSupport", logging, httpClient, jwt, nio,
+                "TestSupport", logging, httpClient, jwt, nio, .product(name: "NIOPosix", package: "swift-nio"),
             ],
             swiftSettings: strict),
         .testTarget(
@@ -272,7 +272,8 @@ let package = Package(
             name: "ChaosTests",
             dependencies: [
                 "freshet", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore",
-                "FreshetClient", "Fuzzing", "Randomness", "TestSupport", logging, lifecycle, crypto, hummingbird, nio,
+                "FreshetClient", "Fuzzing", "Randomness", "SampleProvider", "TestSupport", logging, lifecycle, crypto,
+                hummingbird, nio,
             ],
             swiftSettings: strict),
     ]

@@ -6,24 +6,23 @@ import ServiceLifecycle
 import WidgetModel
 package import WidgetStore
 
-/// The delivery role of a process: marks the devices that show what has changed, and tells them.
+/// The delivery role of a process: marks the devices that show changed timelines, and notifies them.
 ///
 /// Any number of processes run it against one database. A list that a process leaves behind is claimed again when its lease
-/// ends, so that a device may be told twice, but never not at all.
+/// ends: a device may be notified twice, but never not at all.
 package struct DeliveryService: Service {
-    /// Claims that are worked on side by side, and most lists of one.
-    private static let tellers = 8
-    private static let listsPerClaim = 1
+    /// Lists that are worked on side by side, so that a device that does not answer does not hold up the others.
+    private static let notifiers = 8
     /// Attempts that are settled in one statement.
     private static let settledAtOnce = 250
     private static let databaseAttempts = 5
-    /// Age at which statistics, and devices that are registered no longer, are deleted.
+    /// Age at which statistics and ended registrations are deleted.
     private static let retention = Duration.seconds(90 * 86_400)
     private static let cleaningInterval = Duration.seconds(3_600)
 
     private let configuration: DeliveryConfiguration
     private let store: WidgetStore
-    private let teller: DeviceTeller
+    private let notifier: DeviceNotifier
     private let statistics: DeliveryStatistics
     private let clock: any Clock<Duration>
     private let logger: Logger
@@ -41,79 +40,77 @@ package struct DeliveryService: Service {
         self.statistics = statistics
         self.clock = clock
         self.logger = logger
-        teller = DeviceTeller(
+        notifier = DeviceNotifier(
             configuration: configuration,
             apns: APNsClient(
                 http: apns, urls: configuration.apnsURLs, tokens: ProviderTokens(keys: configuration.apnsKeys),
                 timeout: configuration.timeout),
             webhooks: WebhookClient(http: webhooks, egress: egress, timeout: configuration.timeout), store: store,
-            directory: directory, routes: RestingRoutes(backoff: configuration.restBackoff), statistics: statistics,
-            logger: logger)
+            directory: directory, statistics: statistics, logger: logger)
     }
 
+    /// Runs until the task is cancelled, or until the graceful shutdown, which ends the lists at work first.
     package func run() async throws {
         do {
-            try await cancelWhenGracefulShutdown {
-                try await withThrowingTaskGroup(of: Void.self) { group in
-                    group.addTask {
-                        try await repeatedly("mark devices") {
-                            while try await mark() {}
-                        }
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { try await repeatedly("mark devices") { try await mark() } }
+                group.addTask { try await repeatedly("mark devices of shared timelines") { try await markShared() } }
+                group.addTask {
+                    try await repeatedly("delete old rows", every: Self.cleaningInterval) {
+                        _ = try await store.query(.deleteOldDelivery(olderThan: Self.retention))
+                        return false
                     }
-                    group.addTask {
-                        try await repeatedly("delete old rows", every: Self.cleaningInterval) {
-                            _ = try await store.query(.deleteOldDelivery(olderThan: Self.retention))
-                        }
-                    }
-                    // Several, so that a device that does not answer does not keep the others waiting.
-                    for _ in 0..<Self.tellers {
-                        group.addTask {
-                            try await repeatedly("tell devices") {
-                                while try await tell() {}
-                            }
-                        }
-                    }
-                    try await group.waitForAll()
                 }
+                for _ in 0..<Self.notifiers {
+                    group.addTask { try await repeatedly("notify devices") { try await notify() } }
+                }
+                try await group.waitForAll()
             }
         } catch is CancellationError {
         }
     }
 
-    /// Marks the devices of a chunk of changes. Returns whether there was one.
+    /// Marks the devices of a change of personal timelines. Returns whether there was one.
     package func mark() async throws(PostgresError) -> Bool {
-        let statement = Statements.markDevices(limit: configuration.chunk, window: configuration.policy.window)
+        try await mark(Statements.markDevices(limit: configuration.chunk, window: configuration.policy.window))
+    }
+
+    /// Marks a chunk of the devices of a shared timeline. Returns whether there was one, and room for it.
+    package func markShared() async throws(PostgresError) -> Bool {
+        try await mark(
+            Statements.markSharedDevices(
+                limit: configuration.chunk, window: configuration.policy.window, backlog: configuration.backlog))
+    }
+
+    private func mark(_ statement: PostgresQuery<MarkedDevices>) async throws(PostgresError) -> Bool {
         guard let marked = try await store.query(statement).first, marked.isFound else { return false }
-        statistics.count { counts in
-            counts.marked += Int(marked.devices)
-            counts.widgets += Int(marked.widgets)
-        }
+        statistics.count { $0.marked += Int(marked.devices) }
         return true
     }
 
-    /// Tells the devices of some lists that are due. Returns whether there were any.
-    package func tell() async throws -> Bool {
-        let statement = Statements.claimDeliveries(lists: Self.listsPerClaim, lease: configuration.lease)
-        let rows = try await store.query(statement)
-        guard !rows.isEmpty else { return false }
-        try await tell(DeliveryLists(rows), from: DatabaseTime(rows.lazy.compactMap { $0.device?.claimedAt }.first))
+    /// Notifies the devices of a list that is due. Returns whether there was one.
+    package func notify() async throws -> Bool {
+        let rows = try await store.query(.claimDelivery(lease: configuration.lease))
+        guard let list = LeasedDelivery(rows) else { return false }
+        try await notify(list, from: DatabaseTime(list.devices.first?.claimedAt))
         return true
     }
 
-    private func tell(_ lists: DeliveryLists, from time: DatabaseTime) async throws {
+    private func notify(_ list: LeasedDelivery, from time: DatabaseTime) async throws {
         let now: @Sendable () -> Timestamp = { time.now() }
-        let groups = lists.groups
-        let batches = groups.webhooks.flatMap { $0.chunks(of: configuration.webhookBatch) }
+        let groups = DeliveryGroups(list.devices)
         statistics.count { $0.spared += groups.fetched.count }
         var settled = groups.fetched.map {
-            teller.settle(DeliveryOutcome(verdict: .fetchedAlready), $0, at: time.now())
+            notifier.settle(DeliveryOutcome(verdict: .fetchedAlready), $0, at: time.now())
+        }
+        var works: [@concurrent @Sendable () async throws -> [DeliverySettlement]] = []
+        for device in groups.pushes { works.append { [try await notifier.push(to: device, now: now)] } }
+        for batch in groups.webhooks.flatMap({ $0.chunks(of: configuration.webhookBatch) }) {
+            works.append { try await notifier.call(for: batch, now: now) }
         }
         try await withThrowingTaskGroup(of: [DeliverySettlement].self) { group in
-            var works: [@concurrent @Sendable () async throws -> [DeliverySettlement]] = []
-            for device in groups.pushes { works.append { [try await teller.push(to: device, now: now)] } }
-            for batch in batches { works.append { try await teller.call(for: batch, now: now) } }
             for (index, work) in works.enumerated() {
-                if index >= configuration.concurrency / Self.tellers { try await settled += group.next() ?? [] }
+                if index >= configuration.concurrency / Self.notifiers { try await settled += group.next() ?? [] }
                 group.addTask(operation: work)
             }
             for try await more in group {
@@ -124,7 +121,7 @@ package struct DeliveryService: Service {
             }
         }
         if !settled.isEmpty { try await settle(settled) }
-        try await persistently { () throws(PostgresError) in _ = try await store.query(.endDeliveries(lists.holds)) }
+        try await persistently { () throws(PostgresError) in _ = try await store.query(.endDelivery(list.hold)) }
     }
 
     private func settle(_ settlements: [DeliverySettlement]) async throws {
@@ -149,38 +146,47 @@ package struct DeliveryService: Service {
         }
     }
 
+    /// Does the work as long as it returns true, and again after an interval, until the graceful shutdown.
     private func repeatedly(
-        _ what: String, every interval: Duration? = nil, _ body: () async throws -> Void
+        _ what: String, every interval: Duration? = nil, _ work: () async throws -> Bool
     ) async throws {
         var failures = 0
-        while true {
+        while !Task.isShuttingDownGracefully {
             try Task.checkCancellation()
+            let pause: Duration
             do {
-                try await body()
+                let isBusy = try await work()
                 failures = 0
-                try await clock.sleep(for: (interval ?? configuration.pollInterval) * Double.random(in: 0.8...1.2))
+                if isBusy { continue }
+                pause = (interval ?? configuration.pollInterval) * Double.random(in: 0.8...1.2)
             } catch let error as PostgresError {
                 try Task.checkCancellation()
                 guard error.canPass else { throw error }
                 statistics.count { $0.databaseErrors += 1 }
                 failures += 1
                 logger.error("cannot \(what)", metadata: ["error": "\(error)", "failures": "\(failures)"])
-                try await clock.sleep(for: configuration.databaseBackoff.bound(attempt: failures))
+                pause = configuration.databaseBackoff.bound(attempt: failures)
+            }
+            do {
+                try await cancelWhenGracefulShutdown { try await clock.sleep(for: pause) }
+            } catch is CancellationError {
+                // The shutdown ends the pause, and not the work of the other tasks.
+                try Task.checkCancellation()
             }
         }
     }
 }
 
-/// The database's time, as it passes since a statement has told it.
+/// The database's time, counted on from the time of a statement.
 private struct DatabaseTime: Sendable {
-    private let told: Timestamp
-    private let at = ContinuousClock.now
+    private let base: Timestamp
+    private let readAt = ContinuousClock.now
 
-    init(_ told: Timestamp?) {
-        self.told = told ?? WallClock.now()
+    init(_ time: Timestamp?) {
+        base = time ?? WallClock.now()
     }
 
-    func now() -> Timestamp { told + at.duration(to: .now) }
+    func now() -> Timestamp { base + readAt.duration(to: .now) }
 }
 
 extension Array {

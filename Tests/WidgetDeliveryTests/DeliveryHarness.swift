@@ -1,11 +1,11 @@
 import AsyncHTTPClient
 import Foundation
-import JWTKit
 import Logging
 import NIOCore
 import PostgresClient
 import ReloadWorkers
 import SampleProvider
+import Synchronization
 import TestSupport
 import Testing
 import WidgetModel
@@ -21,9 +21,12 @@ struct DeliveryHarness: Sendable {
     let service: DeliveryService
     let apns: APNsStandIn
     let statistics: DeliveryStatistics
+    let http: HTTPClient
     let configuration: DeliveryConfiguration
     /// Makes another process's delivery.
-    let makeService: @Sendable () -> DeliveryService
+    let makeServiceWith: @Sendable (DeliveryConfiguration) -> DeliveryService
+
+    func makeService() -> DeliveryService { makeServiceWith(configuration) }
 
     private var keys: DeviceTokenKeys { get throws { try #require(configuration.tokenKeys) } }
 
@@ -62,10 +65,48 @@ struct DeliveryHarness: Sendable {
             """)
     }
 
-    /// Marks and tells until nothing is due.
-    func deliver() async throws {
+    /// Marks the devices of all changes.
+    func mark() async throws {
         while try await service.mark() {}
-        while try await service.tell() {}
+        while try await service.markShared() {}
+    }
+
+    /// Marks and notifies until nothing is due.
+    func deliver() async throws {
+        try await mark()
+        while try await service.notify() {}
+    }
+
+    /// Leases the first list; its only device.
+    func claim() async throws -> DueDevice {
+        let rows = try await store.pool.query(.claimDelivery(lease: .seconds(60)))
+        return try #require(LeasedDelivery(rows)?.devices.first)
+    }
+
+    /// Stores the result of an attempt.
+    func settle(_ verdict: DeliveryVerdict, _ device: DueDevice) async throws {
+        let settlement = DeliveryOutcome(verdict: verdict, answer: 200).settlement(
+            of: device, at: device.claimedAt, resting: nil, policy: configuration.policy, jitter: 0)
+        _ = try await store.pool.query(
+            .settleDeliveries([settlement], window: configuration.policy.window))
+    }
+
+    /// Records that the API has served content to widgets.
+    @discardableResult
+    func record(
+        _ widgets: String..., app: String = TestKinds.app, revision: Int64? = nil, age: Duration = .zero,
+        objectives: FreshnessObjectives = FreshnessObjectives(general: .seconds(30))
+    ) async throws -> [Int] {
+        var served: [ServedContent] = []
+        for widget in widgets {
+            let latest = try await store.integer(
+                """
+                SELECT coalesce(max(t.content_revision), 0) FROM widget w JOIN timeline t ON t.id = w.timeline_id
+                WHERE w.id = '\(widget)'
+                """)
+            served.append(ServedContent(app: app, widget: widget, revision: revision ?? Int64(latest), age: age))
+        }
+        return try await store.pool.query(.recordFetches(served, objectives: objectives))
     }
 
     /// Makes everything that waits due now.
@@ -80,7 +121,7 @@ struct DeliveryHarness: Sendable {
             """)
     }
 
-    /// Number of devices that wait to be told.
+    /// Number of devices that wait to be notified.
     func waiting() async throws -> Int {
         try await store.integer("SELECT count(*) FROM registration WHERE listed_at < 'infinity'")
     }
@@ -99,12 +140,15 @@ extension DeliveryConfiguration {
 /// Lends a delivery.
 func withDelivery(
     _ configuration: DeliveryConfiguration = .test(), _ apps: [AppDefinition] = TestKinds.apps(),
+    logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
     _ body: (DeliveryHarness) async throws -> Void
 ) async throws {
     let apns = try await APNsStandIn.start()
+    let privateKey = APNsStandIn.makeKey()
+    try apns.trust(privateKey, keyID: "KEY", teamID: "TEAM")
     var configuration = configuration
     configuration.tokenKeys = DeviceTokenKeys([.init(id: "k1", secret: Array(repeating: 9, count: 32))])
-    let key = APNsKey(teamID: "TEAM", keyID: "KEY", privateKeyPEM: ES256PrivateKey().pemRepresentation)
+    let key = APNsKey(teamID: "TEAM", keyID: "KEY", privateKeyPEM: privateKey)
     configuration.apnsKeys = [TestKinds.app: key]
     for environment in APNsAddress.Environment.allCases { configuration.apnsURLs[environment] = apns.url }
     let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: try trusting(apns))
@@ -112,16 +156,16 @@ func withDelivery(
     do {
         try await withStore(apps) { store in
             let egress = EgressGuard(try EgressPolicy(allowing: ["127.0.0.0/8"]))
-            let makeService: @Sendable () -> DeliveryService = { [configuration] in
+            let makeService: @Sendable (DeliveryConfiguration) -> DeliveryService = { configuration in
                 DeliveryService(
                     configuration: configuration, store: store.store, directory: DirectoryCache(pool: store.pool),
                     apns: http, webhooks: http, egress: egress, statistics: statistics,
-                    logger: Logger(label: "test"))
+                    logger: logger)
             }
             try await body(
                 DeliveryHarness(
-                    store: store, service: makeService(), apns: apns, statistics: statistics,
-                    configuration: configuration, makeService: makeService))
+                    store: store, service: makeService(configuration), apns: apns, statistics: statistics, http: http,
+                    configuration: configuration, makeServiceWith: makeService))
         }
     } catch {
         try? await http.shutdown()
@@ -140,4 +184,17 @@ private func trusting(_ apns: APNsStandIn) throws -> HTTPClient.Configuration {
     var limits = ConnectionLimits()
     try limits.trust(roots: file.path)
     return APNsClient.configuration(trusting: limits)
+}
+
+/// A clock that the test sets.
+final class TestClock: Sendable {
+    private let time: Mutex<Timestamp>
+
+    init(_ start: Timestamp = Timestamp(microseconds: 1_790_000_000_000_000)) {
+        time = Mutex(start)
+    }
+
+    var now: Timestamp { time.withLock { $0 } }
+
+    func advance(by duration: Duration) { time.withLock { $0 = $0 + duration } }
 }

@@ -4,7 +4,7 @@ import WidgetModel
 @testable import WidgetDelivery
 @testable import WidgetStore
 
-@Suite("What an attempt comes to")
+@Suite("Outcomes of attempts")
 struct DeliveryOutcomeTests {
     private static let now = Timestamp(microseconds: 1_790_000_000_000_000)
 
@@ -14,8 +14,9 @@ struct DeliveryOutcomeTests {
     ) -> DeliverySettlement {
         let device = DueDevice(
             id: 1, list: ListHold(id: 1, lease: 1), dueAt: Self.now, appID: 1, app: "a",
-            isDeveloperMode: developerMode, user: "u", device: "d", channel: .webhook(isDisabled: false), changed: 3,
-            changedAt: nil, registeredAt: Self.now - .seconds(60), attempts: attempts, budget: BudgetLedger(),
+            isDeveloperMode: developerMode, user: "u", device: "d", channel: .webhook(.works), changed: 3,
+            changedAt: nil, isUrgent: false, registeredAt: Self.now - .seconds(60), attempts: attempts,
+            budget: BudgetLedger(),
             hasFetched: false, claimedAt: Self.now)
         return DeliveryOutcome(verdict: verdict, answer: 1).settlement(
             of: device, at: Self.now, resting: rest, policy: DeliveryPolicy(), jitter: jitter)
@@ -29,7 +30,7 @@ struct DeliveryOutcomeTests {
         #expect(developer.isDone && developer.eligibleAt == Self.now && developer.budget == BudgetLedger())
     }
 
-    @Test("What was fetched already costs nothing")
+    @Test("Changes that were fetched already cost nothing")
     func fetched() {
         let settled = settle(.fetchedAlready)
         #expect(settled.isDone && settled.eligibleAt == nil && settled.budget == BudgetLedger())
@@ -61,16 +62,37 @@ struct DeliveryOutcomeTests {
 
     @Test("A route rests longer with each failure after a rest, and not for failures of what was sent before")
     func routes() {
-        let routes = RestingRoutes(backoff: Backoff(base: .seconds(1), cap: .seconds(300)))
+        let routes = RouteBackoff(backoff: Backoff(base: .seconds(1), cap: .seconds(300)), probeTime: .seconds(10))
         #expect(routes.failed("r", at: Self.now, retryAfter: nil) == Self.now + .seconds(1))
         #expect(routes.failed("r", at: Self.now, retryAfter: nil) == Self.now + .seconds(1))
-        #expect(routes.rest(of: "r", at: Self.now) == Self.now + .seconds(1))
-        #expect(routes.rest(of: "other", at: Self.now) == nil)
+        #expect(routes.admit("r", at: Self.now) == Self.now + .seconds(1))
+        #expect(routes.admit("other", at: Self.now) == nil)
         let next = Self.now + .seconds(1)
-        #expect(routes.rest(of: "r", at: next) == nil)
+        #expect(routes.admit("r", at: next) == nil)
         #expect(routes.failed("r", at: next, retryAfter: nil) == next + .seconds(2))
         #expect(routes.failed("r", at: next, retryAfter: .seconds(60)) == next + .seconds(60))
-        #expect(routes.succeeded("r") && !routes.succeeded("r"))
-        #expect(routes.rest(of: "r", at: next) == nil)
+        routes.succeeded("r")
+        #expect(routes.admit("r", at: next) == nil && routes.admit("r", at: next) == nil)
+    }
+
+    @Test("After a rest one request goes first, and the others wait for its result or its limit")
+    func probe() {
+        let routes = RouteBackoff(backoff: Backoff(base: .seconds(1), cap: .seconds(300)), probeTime: .seconds(10))
+        let next = routes.failed("r", at: Self.now, retryAfter: nil)
+        #expect(routes.admit("r", at: next) == nil)
+        #expect(routes.admit("r", at: next) == next + .seconds(2))
+        #expect(routes.admit("r", at: next + .seconds(9)) == next + .seconds(10))
+        #expect(routes.admit("r", at: next + .seconds(10)) == nil)
+        #expect(routes.failed("r", at: next + .seconds(11), retryAfter: nil) == next + .seconds(13))
+    }
+
+    @Test("A message of one subject is logged once a minute, with the number of those left out")
+    func limiter() {
+        let (limiter, start) = (LogLimiter(), ContinuousClock.now)
+        #expect(limiter.admit("a", at: start) == 0)
+        #expect(limiter.admit("a", at: start + .seconds(1)) == nil)
+        #expect(limiter.admit("b", at: start + .seconds(1)) == 0)
+        #expect(limiter.admit("a", at: start + .seconds(61)) == 1)
+        #expect(limiter.admit("a", at: start + .seconds(122)) == 0)
     }
 }

@@ -8,63 +8,92 @@ import WidgetStore
 
 @Suite("Acknowledgement by pull", .timeLimit(.patience))
 struct FetchTests {
-    private func record(
-        _ store: TestStore, _ served: [ServedContent], objective: Duration = .seconds(30)
-    ) async throws -> [Int] {
-        try await store.pool.query(.recordFetches(served, objective: objective))
+    private func totals(_ delivery: DeliveryHarness) async throws -> [DeliveryTotals] {
+        try await delivery.store.pool.query(.deliveryTotals(hours: 1))
     }
 
-    private func served(_ widget: String, _ revision: Int, app: String = TestKinds.app) -> ServedContent {
-        ServedContent(app: app, widget: widget, revision: Int64(revision), age: .zero)
+    private func registration(_ delivery: DeliveryHarness) async throws -> Registration {
+        try #require(try await delivery.store.pool.query(.listRegistrations(app: TestKinds.app, user: "u1")).first)
     }
 
-    @Test("A fetch is recorded with its latency, a device once a minute")
-    func once() async throws {
+    @Test("A fetch is recorded with its latency since the change and since the push")
+    func latencies() async throws {
         try await withDelivery { delivery in
-            let store = delivery.store
-            try await store.place([.test("w1"), .test("w2", kind: "DueDate"), .test("w3", user: "u2", device: "d2")])
+            try await delivery.store.place([.test("w1"), .test("w2", kind: "DueDate")])
             try await delivery.register()
             try await delivery.change()
             try await delivery.deliver()
-            try await store.sql("UPDATE timeline SET stored_at = now() - interval '5 seconds'")
-            let revision = try await store.integer(
-                "SELECT content_revision FROM timeline t JOIN widget w ON w.timeline_id = t.id WHERE w.id = 'w1'")
-            #expect(try await record(store, [served("w1", revision), served("w3", revision)]) == [])
-            #expect(try await store.integer("SELECT count(*) FROM registration WHERE fetched_at IS NOT NULL") == 1)
-            let totals = try await store.pool.query(.deliveryTotals(hours: 1))
-            #expect(totals.map(\.changes).reduce(0, +) == 2 && totals.map(\.fetched).reduce(0, +) == 1)
-            let kind = try #require(totals.first { $0.fetched == 1 })
-            #expect(kind.late == 0)
-            let latency = try #require(kind.latency(0.5))
-            #expect(latency > .seconds(4) && latency < .seconds(8.2))
-
-            // Within the minute it waits; later the same content counts once.
-            #expect(try await record(store, [served("w2", revision)]) == [0])
-            try await store.sql("UPDATE registration SET fetched_at = fetched_at - interval '2 minutes'")
-            #expect(try await record(store, [served("w1", revision), served("w2", revision + 1)]) == [])
-            #expect(try await store.integer("SELECT cardinality(fetched_timelines) FROM registration") == 2)
-            #expect(try await store.pool.query(.deliveryTotals(hours: 1)).map(\.fetched).reduce(0, +) == 2)
+            try await delivery.store.sql(
+                """
+                UPDATE registration SET sent_at = now() - interval '3 seconds',
+                    stale_since = ARRAY(SELECT now() - interval '20 seconds' FROM unnest(stale_since))
+                """)
+            #expect(try await delivery.record("w1").isEmpty)
+            let totals = try await totals(delivery)
+            #expect(totals.map(\.changes).reduce(0, +) == 2)
+            let fetched = try #require(totals.first { $0.fetched == 1 })
+            #expect(fetched.late == 0 && fetched.attained == 1 && fetched.missed == 0)
+            let (sinceChange, sincePush) = (fetched.latencies.quantile(0.5), fetched.pushLatencies.quantile(0.5))
+            #expect(try #require(sinceChange) > .seconds(16) && #require(sinceChange) < .seconds(33))
+            #expect(try #require(sincePush) > .seconds(2) && #require(sincePush) < .seconds(4.1))
+            let other = try #require(totals.first { $0.fetched == 0 })
+            #expect(other.notFetched == 1 && other.attained == 0 && other.missed == 1)
+            let device = try await registration(delivery)
+            #expect(device.pushes == 1 && device.answeredPushes == 1)
+            #expect(try #require(device.pushLatency(0.99)) >= .seconds(3))
         }
     }
 
-    @Test("A fetch after the objective is late, and counts add up")
-    func late() async throws {
+    @Test("A device's fetches are written once a minute; those in between are answered as not recorded")
+    func once() async throws {
         try await withDelivery { delivery in
-            let store = delivery.store
-            try await store.place([.test("w1")])
+            try await delivery.store.place([
+                .test("w1"), .test("w2", kind: "DueDate"), .test("w3", user: "u2", device: "d2"),
+            ])
             try await delivery.register()
-            for _ in 0..<2 {
+            try await delivery.change()
+            try await delivery.deliver()
+            #expect(try await delivery.record("w1", "w3").isEmpty)
+            #expect(
+                try await delivery.store.integer("SELECT count(*) FROM registration WHERE fetched_at IS NOT NULL") == 1)
+            #expect(try await delivery.record("w2") == [0])
+            try await delivery.store.sql("UPDATE registration SET recorded_at = now() - interval '61 seconds'")
+            #expect(try await delivery.record("w1", "w2").isEmpty)
+            #expect(try await delivery.store.integer("SELECT cardinality(fetched_timelines) FROM registration") == 2)
+            #expect(try await delivery.store.integer("SELECT cardinality(stale_timelines) FROM registration") == 0)
+            #expect(try await totals(delivery).map(\.fetched) == [1, 1])
+        }
+    }
+
+    @Test("Changes before the fetch count as one, and content that has changed meanwhile stays stale")
+    func gathered() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.place([.test("w1")])
+            try await delivery.register()
+            for _ in 0..<3 {
                 try await delivery.change()
-                try await store.sql(
-                    """
-                    UPDATE timeline SET stored_at = now() - interval '40 seconds';
-                    UPDATE registration SET fetched_at = fetched_at - interval '2 minutes'
-                    """)
-                let revision = try await store.integer("SELECT content_revision FROM timeline")
-                #expect(try await record(store, [served("w1", revision)]) == [])
+                try await delivery.mark()
             }
-            let totals = try #require(try await store.pool.query(.deliveryTotals(hours: 1)).first)
-            #expect(totals.late == 2 && totals.fetched == 2 && totals.latencies.reduce(0, +) == 2)
+            #expect(try await totals(delivery).map(\.changes) == [1])
+            try await delivery.record("w1", revision: 1)
+            #expect(try await totals(delivery).map(\.fetched) == [0])
+            #expect(try await delivery.store.integer("SELECT cardinality(stale_timelines) FROM registration") == 1)
+        }
+    }
+
+    @Test("A kind's own objective takes the place of the general one")
+    func objectives() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.place([.test("w1"), .test("w2", kind: "DueDate")])
+            try await delivery.register()
+            try await delivery.change()
+            try await delivery.mark()
+            try await delivery.store.sql(
+                "UPDATE registration SET stale_since = ARRAY(SELECT now() - interval '40 s' FROM unnest(stale_since))")
+            let due = try await delivery.store.integer("SELECT id FROM kind WHERE name = 'DueDate' AND app_id = 1")
+            try await delivery.record(
+                "w1", "w2", objectives: FreshnessObjectives(general: .seconds(30), byKind: [Int32(due): .seconds(60)]))
+            for totals in try await totals(delivery) { #expect(totals.late == (totals.kindID == due ? 0 : 1)) }
         }
     }
 
@@ -74,9 +103,24 @@ struct FetchTests {
             try await delivery.store.place([.test("w1")])
             try await delivery.register()
             try await delivery.change()
-            #expect(try await record(delivery.store, [served("w1", 1, app: TestKinds.otherApp)]) == [])
+            try await delivery.record("w1", app: TestKinds.otherApp)
             #expect(
                 try await delivery.store.integer("SELECT count(*) FROM registration WHERE fetched_at IS NOT NULL") == 0)
+        }
+    }
+
+    @Test("A device without a fetch after its push is silent after the time")
+    func silent() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.place([.test("w1"), .test("w2", device: "d2")])
+            try await delivery.register("u1", "d1", token: "0101010101010101")
+            try await delivery.register("u1", "d2", token: "0202020202020202")
+            try await delivery.change()
+            try await delivery.deliver()
+            try await delivery.record("w1")
+            try await delivery.store.sql("UPDATE registration SET sent_at = sent_at - interval '1 hour'")
+            let totals = try await delivery.store.pool.query(.deviceTotals(silentFor: .seconds(1_800))).first
+            #expect(totals == DeviceTotals(devices: 2, waiting: 0, silent: 1))
         }
     }
 }

@@ -1,5 +1,4 @@
 import JWTKit
-import Synchronization
 import Testing
 import WidgetModel
 
@@ -14,16 +13,7 @@ struct ProviderTokenTests {
         func verify(using algorithm: some JWTAlgorithm) throws {}
     }
 
-    /// A clock that the test sets.
-    private final class Clock: Sendable {
-        private let time = Mutex(Timestamp(microseconds: 1_790_000_000_000_000))
-
-        var now: Timestamp { time.withLock { $0 } }
-
-        func advance(by duration: Duration) { time.withLock { $0 = $0 + duration } }
-    }
-
-    private static func tokens(_ key: ES256PrivateKey, _ clock: Clock) -> ProviderTokens {
+    private static func tokens(_ key: ES256PrivateKey, _ clock: TestClock) -> ProviderTokens {
         ProviderTokens(
             keys: ["a": APNsKey(teamID: "TEAM", keyID: "KEY", privateKeyPEM: key.pemRepresentation)],
             now: { clock.now })
@@ -31,7 +21,7 @@ struct ProviderTokenTests {
 
     @Test("A token is signed with the app's key and names its team")
     func signed() async throws {
-        let (key, clock) = (ES256PrivateKey(), Clock())
+        let (key, clock) = (ES256PrivateKey(), TestClock())
         let text = try await Self.tokens(key, clock).token(of: "a")
         let verifier = JWTKeyCollection()
         await verifier.add(ecdsa: key.publicKey, kid: "KEY")
@@ -41,7 +31,7 @@ struct ProviderTokenTests {
 
     @Test("It is used for 50 minutes; one that is refused is replaced after 20 minutes at the earliest")
     func lifetime() async throws {
-        let clock = Clock()
+        let clock = TestClock()
         let tokens = Self.tokens(ES256PrivateKey(), clock)
         let first = try await tokens.token(of: "a")
         clock.advance(by: .seconds(19 * 60))
@@ -58,7 +48,7 @@ struct ProviderTokenTests {
 
     @Test("After the clock went back, a token of the future is made anew")
     func clockWentBack() async throws {
-        let clock = Clock()
+        let clock = TestClock()
         let tokens = Self.tokens(ES256PrivateKey(), clock)
         let first = try await tokens.token(of: "a")
         clock.advance(by: .seconds(-3_600))

@@ -1,5 +1,6 @@
 import PostgresClient
 import SampleProvider
+import Synchronization
 import TestSupport
 import Testing
 import WidgetModel
@@ -9,7 +10,7 @@ import WidgetStore
 
 @Suite("Pushes to devices", .timeLimit(.patience))
 struct PushTests {
-    @Test("A change is told to the devices that show it, once each")
+    @Test("A change notifies the devices that show it, once each")
     func once() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([
@@ -27,6 +28,35 @@ struct PushTests {
             #expect(try await delivery.store.integer("SELECT count(*) FROM delivery") == 0)
             #expect(try await delivery.store.integer("SELECT count(*) FROM registration WHERE answer = 200") == 2)
             #expect(try await delivery.store.integer("SELECT sum(changes) FROM delivery_statistics") == 3)
+            #expect(try await delivery.store.integer("SELECT min(pushes) FROM registration") == 1)
+        }
+    }
+
+    @Test("A push names type, topic, collapse id, expiration and payload; its priority follows the urgency")
+    func headers() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.place([.test("w1"), .test("w2", device: "d2")])
+            try await delivery.register("u1", "d1", token: "0101010101010101")
+            let pushes = Mutex<[APNsStandIn.Push]>([])
+            delivery.apns.set { push in
+                pushes.withLock { $0.append(push) }
+                return nil
+            }
+            try await delivery.change(urgent: true)
+            try await delivery.deliver()
+            try await delivery.register("u1", "d2", token: "0202020202020202")
+            try await delivery.change(urgent: false)
+            try await delivery.deliver()
+            let received = pushes.withLock { $0 }
+            #expect(received.map { $0.headers["apns-priority"] } == ["10", "5"])
+            let day = WallClock.now().microseconds / 1_000_000 + 86_400
+            for push in received {
+                #expect(push.headers["apns-push-type"] == "widgets" && push.topic == DeliveryHarness.topic)
+                #expect(push.headers["apns-collapse-id"] == "freshet-widgets")
+                #expect(push.body == #"{"aps":{"content-changed":true}}"#)
+                let expiration = try #require(push.headers["apns-expiration"].flatMap { Int64($0) })
+                #expect(abs(expiration - day) < 300)
+            }
         }
     }
 
@@ -41,15 +71,54 @@ struct PushTests {
             #expect(delivery.apns.statistics.received == 0)
             #expect(try await delivery.store.integer("SELECT changed FROM registration") == 2)
             try await delivery.makeDue()
-            let claimed = try await delivery.store.pool.query(.claimDeliveries(lists: 1, lease: .seconds(60)))
-            let device = try #require(claimed.first?.device)
+            let device = try await delivery.claim()
             try await delivery.change(urgent: false)
-            _ = try await delivery.service.mark()
-            let settlement = DeliveryOutcome(verdict: .accepted, answer: 200).settlement(
-                of: device, at: device.claimedAt, resting: nil, policy: delivery.configuration.policy, jitter: 0)
-            _ = try await delivery.store.pool.query(.settleDeliveries([settlement], window: .seconds(2)))
+            try await delivery.mark()
+            try await delivery.settle(.accepted, device)
             #expect(try await delivery.store.integer("SELECT changed - sent FROM registration") == 1)
             #expect(try await delivery.waiting() == 1)
+        }
+    }
+
+    @Test("A change that a person waits for is pushed at once, and a second one when the window is over")
+    func urgent() async throws {
+        try await withDelivery(.test { $0.policy.window = .seconds(60) }) { delivery in
+            try await delivery.store.place([.test("w1")])
+            try await delivery.register()
+            try await delivery.change(urgent: false)
+            try await delivery.mark()
+            try await delivery.change(urgent: true)
+            try await delivery.deliver()
+            #expect(delivery.apns.statistics.accepted == 1)
+            try await delivery.change(urgent: true)
+            try await delivery.deliver()
+            #expect(delivery.apns.statistics.accepted == 1)
+            #expect(
+                try await delivery.store.integer(
+                    """
+                    SELECT count(*) FROM registration
+                    WHERE listed_at BETWEEN sent_at + interval '60 s' AND sent_at + interval '60.3 s'
+                    """) == 1)
+        }
+    }
+
+    @Test("A change that a person waits for is exempt from the spacing also when it comes during a push")
+    func urgentMeanwhile() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.place([.test("w1")])
+            try await delivery.register()
+            try await delivery.change(urgent: false)
+            try await delivery.mark()
+            let device = try await delivery.claim()
+            #expect(!device.isUrgent)
+            try await delivery.change(urgent: true)
+            try await delivery.mark()
+            try await delivery.settle(.accepted, device)
+            #expect(
+                try await delivery.store.integer(
+                    "SELECT count(*) FROM registration WHERE listed_at < now() + interval '1 s' AND eligible_at > listed_at"
+                )
+                    == 1)
         }
     }
 
@@ -76,14 +145,12 @@ struct PushTests {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1"), .test("w2", kind: "DueDate")])
             try await delivery.register()
+            // Before the devices are marked, and after.
             try await delivery.change()
-            while try await delivery.service.mark() {}
-            try await delivery.store.sql(
-                """
-                UPDATE registration SET fetched_at = now(),
-                    fetched_timelines = ARRAY(SELECT id FROM timeline ORDER BY id),
-                    fetched_revisions = ARRAY(SELECT content_revision FROM timeline ORDER BY id)
-                """)
+            try await delivery.record("w1")
+            try await delivery.mark()
+            try await delivery.store.sql("UPDATE registration SET recorded_at = now() - interval '61 seconds'")
+            try await delivery.record("w2")
             try await delivery.deliver()
             #expect(delivery.apns.statistics.received == 0)
             #expect(delivery.statistics.snapshot.spared == 1)
@@ -131,12 +198,12 @@ struct PushTests {
     }
 
     @Test(
-        "After a fault, the change is told by a later push",
+        "After a fault, a later push follows the change",
         arguments: [
             APNsStandIn.Fault.answer(APNsAnswer(status: 503, reason: "ServiceUnavailable")),
             .answer(APNsAnswer(status: 429, reason: "TooManyRequests", retryAfter: .seconds(9))),
             .answer(APNsAnswer(status: 400, reason: "DeviceTokenNotForTopic")),
-            .answer(APNsAnswer(status: 403, reason: "InvalidProviderToken")), .reset, .goAway, .hang,
+            .answer(APNsAnswer(status: 403, reason: "InvalidProviderToken")), .reset, .goAway, .cut, .hang, .stall,
         ])
     func faults(_ fault: APNsStandIn.Fault) async throws {
         try await withDelivery(
@@ -149,18 +216,17 @@ struct PushTests {
             try await delivery.register()
             delivery.apns.set { _ in fault }
             try await delivery.change()
-            try await delivery.deliver()
+            try await delivery.mark()
+            _ = try await delivery.service.notify()
             #expect(delivery.apns.statistics.accepted == 0)
             #expect(try await delivery.waiting() == 1)
             #expect(try await delivery.store.integer("SELECT changed - sent FROM registration") == 1)
             delivery.apns.set(nil)
-            // A rest that the service asks for outlasts the test.
-            guard case .answer(let answer) = fault, answer.status == 403 else {
-                try await delivery.makeDue()
-                try await delivery.deliver()
-                #expect(delivery.apns.statistics.accepted == 1)
-                return
-            }
+            // Another process does not know of the rest that the service asks for.
+            try await delivery.makeDue()
+            _ = try await delivery.makeService().notify()
+            #expect(delivery.apns.statistics.accepted == 1)
+            #expect(try await delivery.waiting() == 0)
         }
     }
 
@@ -180,7 +246,7 @@ struct PushTests {
         }
     }
 
-    @Test("A shared timeline is walked in chunks, and each of its devices is told once")
+    @Test("A shared timeline is walked in chunks, and each of its devices is notified once")
     func shared() async throws {
         try await withDelivery(.test { $0.chunk = 10 }) { delivery in
             try await delivery.store.place(
@@ -197,15 +263,14 @@ struct PushTests {
         }
     }
 
-    @Test("A list whose process has died is told by another one when its lease ends")
+    @Test("The list of a process that has died is taken over when its lease ends")
     func died() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1")])
             try await delivery.register()
             try await delivery.change()
-            while try await delivery.service.mark() {}
-            let claimed = try await delivery.store.pool.query(.claimDeliveries(lists: 1, lease: .seconds(60)))
-            let device = try #require(claimed.first?.device)
+            try await delivery.mark()
+            let device = try await delivery.claim()
             try await delivery.deliver()
             #expect(delivery.apns.statistics.received == 0)
             try await delivery.store.sql("UPDATE delivery SET ready_at = now()")
@@ -219,7 +284,7 @@ struct PushTests {
         }
     }
 
-    @Test("Another app's change is not told")
+    @Test("Another app's change notifies nobody")
     func tenants() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1", app: TestKinds.otherApp)])
@@ -227,6 +292,38 @@ struct PushTests {
             try await delivery.change()
             try await delivery.deliver()
             #expect(delivery.apns.statistics.received == 0)
+        }
+    }
+
+    @Test("A token that replaces another one during a push is pushed to as well")
+    func replaced() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.place([.test("w1")])
+            try await delivery.register(at: Timestamp(microseconds: 1))
+            try await delivery.change()
+            try await delivery.mark()
+            let device = try await delivery.claim()
+            try await delivery.register(token: "0909090909090909", at: Timestamp(microseconds: 2))
+            try await delivery.settle(.accepted, device)
+            try await delivery.makeDue()
+            try await delivery.deliver()
+            #expect(delivery.apns.statistics.byToken == ["0909090909090909": 1])
+        }
+    }
+
+    @Test("A device that registers again and again gets no push before its spacing")
+    func registeredAgain() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.place([.test("w1")])
+            try await delivery.register(at: Timestamp(microseconds: 1))
+            for time in 2..<6 {
+                try await delivery.change(urgent: false)
+                try await delivery.deliver()
+                try await delivery.register(at: Timestamp(microseconds: Int64(time)))
+                try await delivery.deliver()
+            }
+            #expect(delivery.apns.statistics.accepted == 1)
+            #expect(try await delivery.waiting() == 1)
         }
     }
 }

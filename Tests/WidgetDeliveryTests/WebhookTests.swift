@@ -1,5 +1,8 @@
+import NIOCore
+import NIOPosix
 import PostgresClient
 import ReloadWorkers
+import SampleProvider
 import TestSupport
 import Testing
 import WidgetModel
@@ -36,8 +39,8 @@ struct WebhookTests {
         }
     }
 
-    @Test("The backend is told, in one signed request, which widgets of which devices have changed")
-    func told() async throws {
+    @Test("The backend gets one signed request with the changed widgets of the devices")
+    func request() async throws {
         try await withWebhook { delivery, backend in
             try await delivery.change()
             try await delivery.deliver()
@@ -60,7 +63,7 @@ struct WebhookTests {
         }
     }
 
-    @Test("After a failure the devices are told later, together with what has changed meanwhile")
+    @Test("After a failure the devices are sent later, together with what has changed meanwhile")
     func failure() async throws {
         try await withWebhook { delivery, backend in
             backend.respond(to: .options) { _ in .status(500) }
@@ -79,7 +82,7 @@ struct WebhookTests {
         }
     }
 
-    @Test("One that fails for too long is disabled, until it is resumed")
+    @Test("A webhook that fails for too long is disabled, until it is resumed")
     func disabled() async throws {
         try await withWebhook(patience: .zero) { delivery, backend in
             backend.respond(to: .options) { _ in .status(500) }
@@ -92,34 +95,109 @@ struct WebhookTests {
             #expect(try await delivery.waiting() == 0)
             let asked = backend.requests(to: .options).count
             try await delivery.change()
-            while try await delivery.service.mark() {}
+            try await delivery.mark()
             try await delivery.makeDue()
             try await delivery.deliver()
             #expect(backend.requests(to: .options).count == asked)
 
             backend.respond(to: .options) { _ in .body([]) }
             #expect(try await !delivery.store.pool.query(.enableWebhook(app: TestKinds.app)).isEmpty)
-            #expect(try await delivery.store.store.relistDevices(app: TestKinds.app, toldSince: nil) == 2)
+            #expect(try await delivery.store.store.relistDevices(app: TestKinds.app, notifiedSince: nil) == 2)
             try await delivery.deliver()
             #expect(backend.requests(to: .options).count == asked + 1)
             #expect(try await delivery.store.integer("SELECT sum(changed - sent) FROM registration") == 0)
         }
     }
 
-    @Test("A replay tells devices again that were told since a time, and no others")
+    @Test("A replay sends the devices again that were notified since a time, and no others, with all their widgets")
     func replay() async throws {
         try await withWebhook { delivery, backend in
+            try await delivery.store.place([.test("w5", user: "u9", device: "d9")])
+            try await delivery.register("u9", "d9")
             try await delivery.change()
             try await delivery.deliver()
+            #expect(delivery.apns.statistics.accepted == 1)
+            try await delivery.record("w1", "w2", "w3")
             try await delivery.store.sql(
                 "UPDATE registration SET sent_at = now() - interval '1 hour' WHERE device_id = 'd2'")
             let since = try #require(try await delivery.store.pool.query(.databaseTime()).first) - .seconds(60)
-            #expect(try await delivery.store.store.relistDevices(app: TestKinds.app, toldSince: since) == 1)
+            #expect(try await delivery.store.store.relistDevices(app: TestKinds.app, notifiedSince: since) == 1)
             try await delivery.deliver()
             let last = try #require(backend.requests(to: .options).last)
             let devices = try JSONValue.parse(last.body)["devices"]?.arrayValue ?? []
             #expect(devices.compactMap { $0["device"]?.stringValue } == ["d1"])
+            #expect(devices.first?["widgets"]?.arrayValue?.count == 2)
             #expect(backend.requests(to: .options).count == 2)
+            // A device with a token is no matter of the backend, and a replay is no change.
+            #expect(delivery.apns.statistics.accepted == 1)
+            #expect(try await delivery.store.integer("SELECT sum(changes) FROM delivery_statistics") == 4)
         }
+    }
+
+    @Test("A success ends the time of failing, also in a process that has seen no failure")
+    func recovered() async throws {
+        try await withWebhook(patience: .seconds(60)) { delivery, backend in
+            try await delivery.store.sql(
+                """
+                INSERT INTO webhook (app_id, failing_since, error) VALUES (1, now() - interval '1 day', 'answered with 500')
+                """)
+            try await delivery.change()
+            try await delivery.deliver()
+            #expect(try await delivery.store.integer("SELECT count(*) FROM webhook") == 0)
+            backend.respond(to: .options) { _ in .status(500) }
+            try await delivery.change()
+            try await delivery.deliver()
+            #expect(try await delivery.store.pool.query(.failingWebhooks()).map(\.disabledAt) == [nil])
+        }
+    }
+
+    @Test("An answer that does not end within the time is a failure")
+    func stalled() async throws {
+        try await withStallingServer { url in
+            let configuration = DeliveryConfiguration.test {
+                $0.webhooks = [TestKinds.app: url]
+                $0.timeout = .milliseconds(300)
+            }
+            try await withDelivery(configuration) { delivery in
+                try await delivery.store.place([.test("w1")])
+                try await delivery.write(
+                    RegistrationWrite(
+                        appID: 1, user: "u1", device: "d1", time: Timestamp(microseconds: 1),
+                        isOrderedByArrival: false, channel: .webhook))
+                try await delivery.change()
+                try await delivery.mark()
+                #expect(try await delivery.service.notify())
+                #expect(try await delivery.store.integer("SELECT count(*) FROM webhook") == 1)
+                #expect(try await delivery.waiting() == 1)
+            }
+        }
+    }
+
+    /// Lends the URL of a server that begins an answer and never ends it.
+    private func withStallingServer(_ body: (String) async throws -> Void) async throws {
+        let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(StallingHandler())
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        do {
+            try await body("http://127.0.0.1:\(server.localAddress?.port ?? 0)/hook")
+        } catch {
+            try? await server.close()
+            throw error
+        }
+        try await server.close()
+    }
+}
+
+private final class StallingHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let head = ByteBuffer(string: "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n")
+        context.writeAndFlush(wrapOutboundOut(head), promise: nil)
     }
 }

@@ -1,4 +1,5 @@
 import Crypto
+import Foundation
 import JWTKit
 import NIOCore
 import NIOHTTP1
@@ -26,10 +27,15 @@ package final class APNsStandIn: Sendable {
         case answer(APNsAnswer)
         /// Never answers.
         case hang
+        /// Sends the head of an answer, and never its end.
+        case stall
         /// Resets the stream.
         case reset
-        /// Closes the connection, as after GOAWAY.
+        /// Sends GOAWAY, which leaves this push and later ones of the connection unanswered, and closes the connection a
+        /// little later.
         case goAway
+        /// Closes the connection.
+        case cut
     }
 
     package struct Statistics: Sendable {
@@ -47,8 +53,15 @@ package final class APNsStandIn: Sendable {
     private struct State {
         var statistics = Statistics()
         var fault: (@Sendable (Push) -> Fault?)?
-        /// Whether provider tokens are valid, by their text.
-        var verified: [String: String?] = [:]
+        /// Verified provider tokens, by their text.
+        var verified: [String: Verified] = [:]
+        /// Keys of apps by their id; without any, signatures are not checked.
+        var keys: [String: (team: String, key: P256.Signing.PublicKey)] = [:]
+    }
+
+    /// A provider token that is well-formed and signed.
+    private struct Verified {
+        let issuedAt: Int64
     }
 
     private let state = Mutex(State())
@@ -116,6 +129,14 @@ package final class APNsStandIn: Sendable {
         state.withLock { $0.fault = fault }
     }
 
+    /// Takes only provider tokens that are signed with a trusted key of its team, from now on.
+    ///
+    /// - Parameter privateKey: as ``makeKey()`` makes it.
+    package func trust(_ privateKey: String, keyID: String, teamID: String) throws {
+        let key = try P256.Signing.PrivateKey(pemRepresentation: privateKey).publicKey
+        state.withLock { $0.keys[keyID] = (teamID, key) }
+    }
+
     package func stop() async throws {
         try await channel.close()
     }
@@ -151,27 +172,46 @@ package final class APNsStandIn: Sendable {
         guard Int(push.headers["apns-expiration"] ?? "0") != nil else { return (400, "BadExpirationDate") }
         guard push.body == #"{"aps":{"content-changed":true}}"# else { return (400, "PayloadEmpty") }
         guard let authorization = push.headers["authorization"] else { return (403, "MissingProviderToken") }
-        let known = state.verified[authorization]
-        let problem = known ?? Self.problem(ofProviderToken: authorization)
-        if known == nil, state.verified.count < 1_000 { state.verified[authorization] = problem }
-        return problem.map { (403, $0) }
+        guard let token = state.verified[authorization] ?? Self.verify(authorization, state.keys) else {
+            return (403, "InvalidProviderToken")
+        }
+        if state.verified.count >= 1_000 { state.verified = [:] }
+        state.verified[authorization] = token
+        let age = WallClock.now().microseconds / 1_000_000 - token.issuedAt
+        return age > 3_600 || age < -60 ? (403, "ExpiredProviderToken") : nil
     }
 
-    /// The signature is checked by the tests of tokens: here the form is enough, and the age.
-    private static func problem(ofProviderToken authorization: String) -> String? {
+    private static func verify(
+        _ authorization: String, _ keys: [String: (team: String, key: P256.Signing.PublicKey)]
+    ) -> Verified? {
         struct Claims: JWTPayload {
             let iss: String
             let iat: Int64
 
             func verify(using algorithm: some JWTAlgorithm) throws {}
         }
-        let parts = authorization.split(separator: " ")
-        guard parts.count == 2, parts[0].lowercased() == "bearer",
-            let token = try? DefaultJWTParser().parse(Array(parts[1].utf8), as: Claims.self),
-            token.header.alg == "ES256", token.header.kid != nil
-        else { return "InvalidProviderToken" }
-        let age = WallClock.now().microseconds / 1_000_000 - token.payload.iat
-        return age > 3_600 || age < -60 ? "ExpiredProviderToken" : nil
+        let words = authorization.split(separator: " ")
+        guard words.count == 2, words[0].lowercased() == "bearer",
+            let token = try? DefaultJWTParser().parse(Array(words[1].utf8), as: Claims.self),
+            token.header.alg == "ES256", let keyID = token.header.kid
+        else { return nil }
+        if !keys.isEmpty {
+            let parts = words[1].split(separator: ".")
+            guard let trusted = keys[keyID], token.payload.iss == trusted.team, parts.count == 3,
+                let bytes = Data(base64URL: String(parts[2])),
+                let signature = try? P256.Signing.ECDSASignature(rawRepresentation: bytes),
+                trusted.key.isValidSignature(signature, for: Data("\(parts[0]).\(parts[1])".utf8))
+            else { return nil }
+        }
+        return Verified(issuedAt: token.payload.iat)
+    }
+}
+
+extension Data {
+    fileprivate init?(base64URL text: String) {
+        let padding = String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
+        self.init(
+            base64Encoded: text.replacing("-", with: "+").replacing("_", with: "/") + padding)
     }
 }
 
@@ -188,6 +228,9 @@ private final class Owner: Sendable {
 private final class StreamHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
+
+    /// Time for which earlier pushes of a connection are answered after GOAWAY.
+    private static let drainTime = TimeAmount.milliseconds(100)
 
     private let standIn: APNsStandIn?
     private var head: HTTPRequestHead?
@@ -216,9 +259,26 @@ private final class StreamHandler: ChannelInboundHandler {
         case nil: write(APNsAnswer(status: 200), context)
         case .answer(let answer): write(answer, context)
         case .hang: break
+        case .stall:
+            let head = HTTPResponseHead(version: .http2, status: .ok)
+            context.writeAndFlush(wrapOutboundOut(.head(head)), promise: nil)
         case .reset: context.close(promise: nil)
-        case .goAway: context.channel.parent?.close(promise: nil)
+        case .goAway: goAway(context)
+        case .cut: context.channel.parent?.close(promise: nil)
         }
+    }
+
+    /// Names the stream before this one as the last that is processed.
+    private func goAway(_ context: ChannelHandlerContext) {
+        guard let stream = try? context.channel.syncOptions?.getOption(HTTP2StreamChannelOptions.streamID) else {
+            return
+        }
+        let last = HTTP2StreamID(max(0, Int(stream) - 2))
+        let frame = HTTP2Frame(
+            streamID: .rootStream, payload: .goAway(lastStreamID: last, errorCode: .noError, opaqueData: nil))
+        guard let connection = context.channel.parent else { return }
+        connection.writeAndFlush(frame, promise: nil)
+        connection.eventLoop.scheduleTask(in: Self.drainTime) { connection.close(promise: nil) }
     }
 
     private func write(_ answer: APNsAnswer, _ context: ChannelHandlerContext) {

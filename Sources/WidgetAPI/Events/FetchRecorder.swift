@@ -4,8 +4,8 @@ import Synchronization
 import WidgetModel
 package import WidgetStore
 
-/// Records which content the API has served to the devices that are told of changes: gathered, and written at most once a
-/// minute for each device.
+/// Records which content the API has served to registered devices: gathered, and written at most once a minute for each
+/// device.
 package final class FetchRecorder: Sendable {
     private struct Served {
         var revision: Int64
@@ -21,7 +21,8 @@ package final class FetchRecorder: Sendable {
 
     /// Most widgets that are remembered; those beyond are recorded with a later fetch.
     private static let limit = 200_000
-    private static let batch = 1_000
+    /// Few enough for the nested loops of the statement's plan, whose inputs PostgreSQL cannot estimate.
+    private static let batch = 200
     private static let interval = Duration.milliseconds(500)
     private static let again = Duration.seconds(30)
 
@@ -39,7 +40,7 @@ package final class FetchRecorder: Sendable {
         self.logger = logger
     }
 
-    /// Notes that a widget's device was given content, or has it already.
+    /// Notes that a widget's device was served content, or has it already.
     func served(app: String, widget: String, revision: Int64?) {
         guard let revision, revision > 0 else { return }
         let (key, now) = (Key(app: app, widget: widget), ContinuousClock.now)
@@ -64,19 +65,21 @@ package final class FetchRecorder: Sendable {
 
     /// Writes some of what is due. Returns whether there may be more.
     func flush(at now: ContinuousClock.Instant = .now) async throws -> Bool {
-        let apps = try await directory.directory(maximumAge: .seconds(5)).apps
+        let directory = try await directory.directory(maximumAge: .seconds(5))
         let taken = pending.withLock { pending -> [(key: Key, value: Served)] in
             let due = Array(pending.lazy.filter { $0.value.due <= now }.prefix(Self.batch))
             for (key, _) in due { pending.removeValue(forKey: key) }
             return due
         }
-        let served = taken.filter { apps[$0.key.app]?.delivers == true }
+        let served = taken.filter { directory.apps[$0.key.app]?.delivers == true }
         guard !served.isEmpty else { return taken.count == Self.batch }
         let writes = served.map { key, value in
             ServedContent(
                 app: key.app, widget: key.widget, revision: value.revision, age: value.at.duration(to: now))
         }
-        let late = try await store.query(.recordFetches(writes, objective: objective))
+        let objectives = FreshnessObjectives(
+            general: objective, byKind: directory.kinds.compactMapValues(\.definition.freshnessObjective))
+        let late = try await store.query(.recordFetches(writes, objectives: objectives))
         pending.withLock { pending in
             for index in late where pending[served[index].key] == nil {
                 var value = served[index].value

@@ -4,7 +4,7 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Routes of registered devices, which are told of changes.
+/// Routes of the devices that are registered for notifications.
 struct RegistrationRoutes: Sendable {
     let parts: APIParts
 

@@ -4,7 +4,7 @@ import NIOHTTP1
 package import ReloadWorkers
 package import WidgetModel
 
-/// A push that tells an app on a device that its widgets have changed.
+/// A push that reloads an app's widgets on a device.
 package struct APNsPush: Sendable {
     package let app: String
     package let address: APNsAddress
@@ -74,8 +74,7 @@ package struct APNsClient: Sendable {
             let response = try await http.execute(request, timeout: TimeAmount(timeout))
             // To its end in any case: a response that is dropped before resets its stream.
             let body = try await response.body.collect(upTo: Self.maximumAnswerBytes)
-            return response.status == .ok
-                ? APNsAnswer(status: 200) : answer(response, Array(body.readableBytesView))
+            return response.status == .ok ? APNsAnswer(status: 200) : answer(response, Array(body.readableBytesView))
         } catch {
             try Task.checkCancellation()
             // The URL, which holds the device's token, is not part of these errors.
@@ -99,10 +98,12 @@ package struct APNsClient: Sendable {
 }
 
 extension APNsClient {
-    /// How the HTTP client is to be made.
+    /// Configuration of the HTTP client.
     package static func configuration(trusting limits: ConnectionLimits) -> HTTPClient.Configuration {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
         configuration.timeout.connect = TimeAmount(limits.connectTimeout)
+        // The limit of a request ends with the head of its answer.
+        configuration.timeout.read = TimeAmount(limits.readTimeout)
         configuration.tlsConfiguration = limits.tls
         configuration.httpVersion = .automatic
         configuration.connectionPool.retryConnectionEstablishment = false

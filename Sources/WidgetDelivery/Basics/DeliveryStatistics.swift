@@ -1,7 +1,7 @@
 import Synchronization
 package import WidgetModel
 
-/// What became of a push.
+/// Effect of a push.
 package enum PushEffect: Hashable, Sendable {
     case answered(APNsAnswer.Effect)
     /// The service was not reached.
@@ -23,21 +23,16 @@ package enum PushEffect: Hashable, Sendable {
 /// Counts of the delivery of one process.
 package final class DeliveryStatistics: Sendable {
     package struct Snapshot: Hashable, Sendable {
-        /// Devices marked for a change, and widgets looked at for it.
+        /// Devices marked for a change.
         package var marked = 0
-        package var widgets = 0
         /// Pushes by effect of the answer, those without one among `unanswered`.
         package var pushes: [PushEffect: Int] = [:]
         /// Devices that a webhook has taken, and those that it has not.
         package var webhookDevices = 0
         package var webhookFailures = 0
-        /// Devices that had fetched the changes before they were told.
+        /// Devices that had fetched the changes before they were due.
         package var spared = 0
-        /// Tokens forgotten.
-        package var forgotten = 0
         package var databaseErrors = 0
-        /// Routes that rest.
-        package var resting = 0
         /// Times from a change to the acceptance of its push, in seconds.
         package var latencySum = 0.0
         package var latencyCount = 0

@@ -1,10 +1,10 @@
 import WidgetModel
 import WidgetStore
 
-/// Result of an attempt to tell a device, and what is to be stored of it. Pure.
+/// Result of an attempt to notify a device, from which the stored state follows. Pure.
 struct DeliveryOutcome: Sendable {
     let verdict: DeliveryVerdict
-    /// HTTP status; nil: nothing was sent, since the route rests.
+    /// HTTP status; 0: there was none; nil: nothing was sent.
     var answer: Int?
     var reason: String?
     /// Whether the device waits until its webhook is enabled again.

@@ -5,7 +5,7 @@ package import ReloadWorkers
 package import WidgetModel
 package import WidgetStore
 
-/// Tells an app's backend which widgets of which devices have changed, signed by Standard Webhooks with the app's secrets.
+/// Sends an app's backend the widgets that have changed on its devices, signed by Standard Webhooks with the app's secrets.
 package struct WebhookClient: Sendable {
     /// Devices of one request, with their widgets.
     package typealias Delivery = (device: DueDevice, widgets: [DeliveredWidget])
@@ -56,16 +56,33 @@ package struct WebhookClient: Sendable {
                     .sign(id: id, timestamp: timestamp, body: body),
             ]
             request.body = .bytes(body)
-            let response = try await http.execute(request, timeout: TimeAmount(timeout))
+            let response = try await answer(to: request)
             let status = Int(response.status.code)
-            // To its end, so that the connection can be used again; what it says is of no interest.
-            _ = try? await response.body.collect(upTo: Self.maximumAnswerBytes)
             return Answer(
                 status: status, problem: (200..<300).contains(status) ? nil : "answered with status \(status)",
                 retryAfter: RetryAfter.delay(of: response.headers, now: now()))
         } catch {
             try Task.checkCancellation()
             return Answer(status: 0, problem: "\(error)", retryAfter: nil)
+        }
+    }
+
+    /// Sends a request and reads its answer to the end, so that the connection can be used again; within the limit, which
+    /// the client itself ends with the answer's head.
+    private func answer(to request: HTTPClientRequest) async throws -> HTTPClientResponse {
+        try await withThrowingTaskGroup(of: HTTPClientResponse.self) { group in
+            group.addTask {
+                let response = try await http.execute(request, timeout: TimeAmount(timeout))
+                _ = try await response.body.collect(upTo: Self.maximumAnswerBytes)
+                return response
+            }
+            group.addTask {
+                try await Task.sleep(for: timeout)
+                throw HTTPClientError.deadlineExceeded
+            }
+            defer { group.cancelAll() }
+            guard let response = try await group.next() else { throw CancellationError() }
+            return response
         }
     }
 

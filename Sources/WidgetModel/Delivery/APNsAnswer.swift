@@ -1,4 +1,4 @@
-/// An answer of Apple's push notification service, with what Freshet does about it.
+/// An answer of Apple's push notification service, with its effect in Freshet.
 ///
 /// Source: Apple, "Handling notification responses from APNs".
 package struct APNsAnswer: Hashable, Sendable {
@@ -48,14 +48,14 @@ package struct APNsAnswer: Hashable, Sendable {
         }
     }
 
-    /// Rest after an error that only an operator can end.
+    /// Rest after an error that only an operator can fix.
     package static let operatorsRest = Duration.seconds(300)
 
     package var verdict: DeliveryVerdict {
         switch effect {
         case .accepted: .accepted
         case .forget: .forget(since: since)
-        // What was tried again with a new provider token, and refused again.
+        // The push was sent again with a new provider token, and refused again.
         case .renew, .slowTopic: .rest(after: retryAfter)
         case .slowDevice: .retry(after: retryAfter)
         case .wrongDevice, .broken: .retry(after: Self.operatorsRest)

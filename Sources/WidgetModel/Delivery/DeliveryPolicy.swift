@@ -1,12 +1,12 @@
 /// Limits of the pushes to one device.
 package struct DeliveryPolicy: Hashable, Sendable {
-    /// Time for which further changes of a device's widgets are gathered before it is told.
+    /// Time for which further changes of a device's widgets are gathered, and least time between any two pushes.
     package var window = Duration.seconds(2)
-    /// Least time between two pushes to a device. Changes that a person waits for are exempt.
+    /// Least time between two pushes to a device. Changes that a person waits for are exempt, as from the budget.
     package var minimumSpacing = Duration.seconds(15)
     /// Pushes to a device in any 24 hours.
     package var dailyBudget = 240
-    /// Delays between attempts for a device that could not be told.
+    /// Delays between attempts for a device that could not be notified.
     package var backoff = Backoff(base: .seconds(2), cap: .seconds(3_600))
 
     package init() {}
@@ -18,7 +18,7 @@ package struct DeliveryPolicy: Hashable, Sendable {
     }
 }
 
-/// What becomes of a device after an attempt to tell it of changes.
+/// Verdict of an attempt to notify a device.
 package enum DeliveryVerdict: Hashable, Sendable {
     /// The channel has taken the push.
     case accepted

@@ -1,4 +1,4 @@
-/// A device of a user of an app, with the channel on which it is told of changes.
+/// A device of a user of an app, with the channel of its notifications.
 package struct DeviceRegistration: Hashable, Sendable {
     package var user: String
     package var device: String
@@ -11,11 +11,11 @@ package struct DeviceRegistration: Hashable, Sendable {
     }
 }
 
-/// Channel on which a device is told that its widgets have changed.
+/// Channel of the notifications that a device's widgets have changed.
 package enum DeliveryChannel: Hashable, Sendable {
     /// Apple's push notification service.
     case apns(APNsAddress)
-    /// A webhook of the app's backend, which tells the device by its own means.
+    /// A webhook of the app's backend, which notifies the device by its own means.
     case webhook
 
     package var name: String {
@@ -38,7 +38,7 @@ package struct APNsAddress: Hashable, Sendable, CustomStringConvertible {
     /// Suffix of the topics of widget pushes (rules, G).
     package static let topicSuffix = ".push-type.widgets"
 
-    /// A secret: whoever has it, and the app's key, can push to the device.
+    /// A secret: with the app's key it is enough to push to the device.
     package let token: [UInt8]
     package let environment: Environment
     /// The app's bundle id with ``topicSuffix``.

@@ -40,6 +40,7 @@ extension KindDefinition {
         if reloadTolerance != Self.defaultReloadTolerance {
             object["reloadTolerance"] = DurationText.json(reloadTolerance)
         }
+        if let freshnessObjective { object["freshnessObjective"] = DurationText.json(freshnessObjective) }
         if !hasSnapshots { object["snapshots"] = .bool(false) }
         if let widgetURL { object["widgetURL"] = .string(widgetURL) }
         if let intent { object["intent"] = intent.json() }
@@ -97,6 +98,7 @@ extension KindDefinition {
             "backgroundColor", members.optional("backgroundColor"), maximumBytes: 256)
         let dormantAfter = members.duration("dormantAfter", in: .seconds(3600)...(.seconds(3650 * 86_400)))
         let reloadTolerance = members.duration("reloadTolerance", in: .zero...(.seconds(86_400)))
+        let freshnessObjective = members.duration("freshnessObjective", in: .seconds(1)...(.seconds(86_400)))
         let snapshots = members.boolean("snapshots")
         let intent = members.object("intent") {
             IntentDefinition.read(&$0, families: families ?? WidgetFamily.allCases)
@@ -115,8 +117,8 @@ extension KindDefinition {
             dailyBudget: dailyBudget, placeholder: placeholder, volatileFields: volatileFields ?? [],
             accentColor: accentColor, backgroundColor: backgroundColor,
             dormantAfter: dormantAfter ?? defaultDormantAfter,
-            reloadTolerance: reloadTolerance ?? defaultReloadTolerance, hasSnapshots: snapshots ?? true,
-            widgetURL: widgetURL, intent: intent)
+            reloadTolerance: reloadTolerance ?? defaultReloadTolerance, freshnessObjective: freshnessObjective,
+            hasSnapshots: snapshots ?? true, widgetURL: widgetURL, intent: intent)
     }
 
     private static func readWidgetURL(_ members: inout MemberChecker, _ intent: IntentDefinition?) -> String? {

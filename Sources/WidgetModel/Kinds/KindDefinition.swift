@@ -43,6 +43,8 @@ package struct KindDefinition: Hashable, Sendable {
     package var dormantAfter: Duration
     /// The most that jitter may delay a reload by policy; never more than a tenth of the interval.
     package var reloadTolerance: Duration
+    /// Time within which devices are to fetch a change; nil: the one of the settings.
+    package var freshnessObjective: Duration?
     /// Whether a widget that is placed where there is no timeline yet is given a snapshot before its timeline.
     package var hasSnapshots: Bool
     /// Link that the widgets open, as a ``LinkTemplate``; an entry's `url` takes its place.
@@ -63,7 +65,7 @@ package struct KindDefinition: Hashable, Sendable {
         timeout: Duration = defaultTimeout, minimumSpacing: Duration = defaultMinimumSpacing,
         dailyBudget: DailyBudget? = nil, placeholder: JSONValue, volatileFields: [String] = [],
         accentColor: String? = nil, backgroundColor: String? = nil, dormantAfter: Duration = defaultDormantAfter,
-        reloadTolerance: Duration = defaultReloadTolerance, hasSnapshots: Bool = true,
+        reloadTolerance: Duration = defaultReloadTolerance, freshnessObjective: Duration? = nil, hasSnapshots: Bool = true,
         widgetURL: String? = nil, intent: IntentDefinition? = nil
     ) {
         self.name = name
@@ -83,6 +85,7 @@ package struct KindDefinition: Hashable, Sendable {
         self.backgroundColor = backgroundColor
         self.dormantAfter = dormantAfter
         self.reloadTolerance = reloadTolerance
+        self.freshnessObjective = freshnessObjective
         self.hasSnapshots = hasSnapshots
         self.widgetURL = widgetURL
         self.intent = intent
@@ -91,7 +94,8 @@ package struct KindDefinition: Hashable, Sendable {
     /// The volatile fields as pointers; what is no pointer was refused when the manifest was read.
     package var volatilePointers: [JSONPointer] { volatileFields.compactMap { JSONPointer($0) } }
 
-    /// The values that a widget shows: the configuration with defaults for what is left out or not allowed, without hidden parameters.
+    /// The values that a widget shows: the configuration with defaults for what is left out or not allowed, without
+    /// hidden parameters.
     package func effective(_ configuration: WidgetConfiguration, family: WidgetFamily) -> WidgetConfiguration {
         intent?.resolve(configuration, family: family).effective ?? configuration
     }

@@ -1,7 +1,7 @@
 package import PostgresClient
 package import WidgetModel
 
-/// A device that is to be told, on a list that this process has leased.
+/// A device that is to be notified, on a list that this process has leased.
 package struct DueDevice: Sendable {
     package let id: Int64
     package let list: ListHold
@@ -12,9 +12,11 @@ package struct DueDevice: Sendable {
     package let user: String
     package let device: String
     package let channel: Channel
-    /// Number of changes so far; what is told covers them.
+    /// Number of changes so far, all of which a notification covers.
     package let changed: Int64
     package let changedAt: Timestamp?
+    /// Whether a person waits for a change.
+    package let isUrgent: Bool
     package let registeredAt: Timestamp
     package let attempts: Int
     package let budget: BudgetLedger
@@ -25,37 +27,47 @@ package struct DueDevice: Sendable {
 
     package enum Channel: Sendable {
         case apns(token: DeviceTokenKeys.Sealed, APNsAddress.Environment, topic: String)
-        /// - isDisabled: it has failed for so long that nothing is sent any more.
-        case webhook(isDisabled: Bool)
+        case webhook(WebhookState)
+    }
+
+    package enum WebhookState: Sendable {
+        case works
+        /// Its last request was not accepted.
+        case fails
+        /// It has failed for so long that nothing is sent any more.
+        case isDisabled
     }
 }
 
-/// A list with the devices that are still to be told.
-package typealias LeasedDelivery = (list: ListHold, device: DueDevice?)
+/// A leased list with the devices that are still to be notified.
+package struct LeasedDelivery: Sendable {
+    package let hold: ListHold
+    package let devices: [DueDevice]
+
+    /// - Parameter rows: of one claim, which leases one list; nil without any.
+    package init?(_ rows: [(hold: ListHold, device: DueDevice?)]) {
+        guard let first = rows.first else { return nil }
+        hold = first.hold
+        devices = rows.compactMap(\.device)
+    }
+}
 
 private let claimSQL = """
     WITH picked AS (
-        SELECT d.id FROM delivery d WHERE d.ready_at <= now() ORDER BY d.ready_at LIMIT $1::int8
-        FOR UPDATE SKIP LOCKED
+        SELECT d.id FROM delivery d WHERE d.ready_at <= now() ORDER BY d.ready_at LIMIT 1 FOR UPDATE SKIP LOCKED
     ), leased AS (
-        UPDATE delivery d SET ready_at = now() + $2::int8 * interval '1 millisecond', lease = nextval('token')
+        UPDATE delivery d SET ready_at = now() + $1::int8 * interval '1 millisecond', lease = nextval('token')
         FROM picked p WHERE d.id = p.id
         RETURNING d.id, d.due_at, d.lease, d.registrations
     )
     SELECT l.id AS list, l.lease, l.due_at, now() AS claimed_at, live.*
     FROM leased l LEFT JOIN LATERAL (
         SELECT r.id, r.app_id, a.name AS app, a.developer_mode, r.user_id, r.device_id, r.channel, r.environment, r.topic,
-               r.token_key, r.token, r.changed, r.changed_at, r.registered_at, r.attempts, r.budget,
-               CASE WHEN r.channel = 2 THEN EXISTS (
-                   SELECT FROM webhook h WHERE h.app_id = r.app_id AND h.disabled_at IS NOT NULL)
-               ELSE false END AS disabled,
-               CASE WHEN r.fetched_at >= r.changed_at THEN NOT EXISTS (
-                   SELECT FROM widget w JOIN timeline t ON t.id = w.timeline_id
-                   WHERE w.app_id = r.app_id AND w.device_id = r.device_id AND w.user_id = r.user_id
-                       AND t.content_revision > coalesce(
-                           r.fetched_revisions[array_position(r.fetched_timelines, t.id)], 0))
-               ELSE false END AS fetched
+               r.token_key, r.token, r.changed, r.changed_at, r.urgent > r.sent AS is_urgent, r.registered_at, r.attempts,
+               r.budget, h.app_id IS NOT NULL AS fails, h.disabled_at IS NOT NULL AS disabled,
+               cardinality(r.stale_timelines) = 0 AND NOT r.replays AS fetched
         FROM unnest(l.registrations) i (id) JOIN registration r ON r.id = i.id JOIN app a ON a.id = r.app_id
+        LEFT JOIN webhook h ON h.app_id = r.app_id
         WHERE r.listed_at = l.due_at AND r.channel <> 0
     ) live ON true
     """
@@ -74,38 +86,40 @@ private let widgetsSQL = """
     FROM registration r
     JOIN widget w ON w.app_id = r.app_id AND w.device_id = r.device_id AND w.user_id = r.user_id
     JOIN timeline t ON t.id = w.timeline_id JOIN kind k ON k.id = w.kind_id
-    WHERE r.id = ANY ($1::int8[]) AND t.content_revision > coalesce(
-        r.fetched_revisions[array_position(r.fetched_timelines, t.id)], 0)
+    WHERE r.id = ANY ($1::int8[]) AND (r.replays OR t.id = ANY (r.stale_timelines))
     ORDER BY r.id, w.id
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Leases lists that are due.
-    package static func claimDeliveries(lists: Int, lease: Duration) -> PostgresQuery<LeasedDelivery> {
-        PostgresQuery(claimSQL, lists, lease.wholeMilliseconds) { row in
+    /// Leases the list that is due for the longest time; see ``LeasedDelivery``.
+    package static func claimDelivery(lease: Duration) -> PostgresQuery<(hold: ListHold, device: DueDevice?)> {
+        PostgresQuery(claimSQL, lease.wholeMilliseconds) { row in
             let list = ListHold(id: try row.value("list"), lease: try row.value("lease"))
-            guard let id = try row.optional("id", as: Int64.self) else { return (list: list, device: nil) }
+            guard let id = try row.optional("id", as: Int64.self) else { return (hold: list, device: nil) }
             let channel: DueDevice.Channel
             if try row.value("channel", as: Int16.self) == 1 {
                 channel = .apns(
                     token: DeviceTokenKeys.Sealed(keyID: try row.value("token_key"), bytes: try row.value("token")),
                     APNsAddress.Environment(stored: try row.value("environment")), topic: try row.value("topic"))
+            } else if try row.value("disabled") {
+                channel = .webhook(.isDisabled)
             } else {
-                channel = .webhook(isDisabled: try row.value("disabled"))
+                channel = .webhook(try row.value("fails") ? .fails : .works)
             }
             let device = DueDevice(
                 id: id, list: list, dueAt: try row.value("due_at"), appID: try row.value("app_id"),
                 app: try row.value("app"), isDeveloperMode: try row.value("developer_mode"),
                 user: try row.value("user_id"), device: try row.value("device_id"), channel: channel,
                 changed: try row.value("changed"), changedAt: try row.optional("changed_at"),
-                registeredAt: try row.value("registered_at"), attempts: Int(try row.value("attempts", as: Int16.self)),
+                isUrgent: try row.value("is_urgent"), registeredAt: try row.value("registered_at"),
+                attempts: Int(try row.value("attempts", as: Int16.self)),
                 budget: BudgetLedger(stored: try row.optional("budget")) ?? BudgetLedger(),
-                hasFetched: try row.optional("fetched") ?? false, claimedAt: try row.value("claimed_at"))
-            return (list: list, device: device)
+                hasFetched: try row.value("fetched"), claimedAt: try row.value("claimed_at"))
+            return (hold: list, device: device)
         }
     }
 
-    /// Widgets of devices whose content the devices have not fetched.
+    /// Widgets of devices whose content the devices have not fetched; those of a replay are all named.
     package static func readDeliveredWidgets(of registrations: [Int64]) -> PostgresQuery<DeliveredWidget> {
         PostgresQuery(widgetsSQL, PostgresArray(registrations)) { row in
             DeliveredWidget(
@@ -115,10 +129,16 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// When the earliest list is due; no row: there is none.
-    package static func nextDelivery() -> PostgresQuery<Timestamp> {
-        PostgresQuery("SELECT d.ready_at FROM delivery d ORDER BY d.ready_at LIMIT 1") { row in
-            try row.value("ready_at")
-        }
+    /// Age of the oldest change whose devices are not marked, and time since the earliest list was due, in seconds; 0
+    /// without any.
+    package static func deliveryLag() -> PostgresQuery<(changes: Double, lists: Double)> {
+        PostgresQuery(
+            """
+            SELECT coalesce(extract(epoch FROM now() - (
+                       SELECT c.changed_at FROM delivery_change c ORDER BY c.id LIMIT 1)), 0)::float8 AS changes,
+                   greatest(coalesce(extract(epoch FROM now() - (
+                       SELECT d.ready_at FROM delivery d ORDER BY d.ready_at LIMIT 1)), 0), 0)::float8 AS lists
+            """
+        ) { row in (changes: try row.value("changes"), lists: try row.value("lists")) }
     }
 }

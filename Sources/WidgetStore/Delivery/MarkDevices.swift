@@ -1,88 +1,142 @@
 package import PostgresClient
-package import WidgetModel
+import WidgetModel
 
 /// Result of marking the devices of a change.
 package struct MarkedDevices: Sendable {
-    /// Widgets on registered devices.
+    /// Number of widgets looked at.
     package let widgets: Int64
-    /// Devices marked.
+    /// Number of devices marked.
     package let devices: Int64
-    /// Whether there was a change at all.
+    /// Whether there was a change.
     package let isFound: Bool
-    /// When the earliest appended list is due; nil: none was appended.
-    package let nextDue: Timestamp?
 }
-
-/// Widgets that show the timelines of the change, in order and behind its cursor. A shared timeline has a branch of its own,
-/// so that each chunk is one range of the index.
-private let markDevicesSQL = """
-    WITH change AS MATERIALIZED (
-        SELECT c.id, c.changed_at, c.shared, c.urgent, c.cursor_app, c.cursor_widget, c.timelines
-        FROM delivery_change c ORDER BY c.id LIMIT 1 FOR UPDATE SKIP LOCKED
-    ), shown AS MATERIALIZED (
-        (SELECT w.app_id, w.id, w.user_id, w.device_id, w.kind_id FROM widget w
-         WHERE w.timeline_id = (SELECT shared FROM change)
-             AND (w.app_id, w.id) > ((SELECT cursor_app FROM change), (SELECT cursor_widget FROM change))
-         ORDER BY w.app_id, w.id LIMIT $1::int8)
-        UNION ALL
-        (SELECT w.app_id, w.id, w.user_id, w.device_id, w.kind_id FROM widget w
-         WHERE w.timeline_id = ANY (ARRAY(SELECT unnest(timelines) FROM change WHERE shared IS NULL))
-             AND (w.app_id, w.id) > ((SELECT cursor_app FROM change), (SELECT cursor_widget FROM change))
-         ORDER BY w.app_id, w.id LIMIT $1::int8)
-    ), locked AS MATERIALIZED (
-        SELECT r.id, r.app_id, r.listed_at, d.kinds, greatest(r.retry_at, CASE
-            WHEN c.urgent THEN now()
-            WHEN r.eligible_at <= now() + $2::int8 * interval '1 millisecond'
-                THEN now() + $2::int8 * interval '1 millisecond'
-            ELSE date_bin('1 second', r.eligible_at + interval '999 milliseconds', 'epoch') END) AS due_at
-        FROM (SELECT app_id, user_id, device_id, array_agg(kind_id) AS kinds FROM shown GROUP BY 1, 2, 3) d
-        JOIN registration r USING (app_id, user_id, device_id), change c
-        WHERE r.channel <> 0
-        ORDER BY r.id FOR NO KEY UPDATE OF r
-    ), marked AS (
-        UPDATE registration r
-        SET changed = r.changed + 1, listed_at = least(r.listed_at, l.due_at),
-            changed_at = CASE WHEN r.changed > r.sent THEN r.changed_at ELSE (SELECT changed_at FROM change) END
-        FROM locked l WHERE r.id = l.id
-    ), numbered AS (
-        SELECT l.id, l.app_id, l.due_at,
-               (row_number() OVER (PARTITION BY l.app_id, l.due_at ORDER BY l.id) - 1) / \(deliveryListLimit) AS part
-        FROM locked l WHERE l.due_at < l.listed_at
-    ), appended AS (
-        INSERT INTO delivery (app_id, due_at, ready_at, registrations)
-        SELECT app_id, due_at, due_at, array_agg(id ORDER BY id) FROM numbered GROUP BY app_id, due_at, part
-        RETURNING due_at
-    ), counted AS (
-        INSERT INTO delivery_statistics AS s (kind_id, hour, changes)
-        SELECT k.id, date_trunc('hour', now()), count(*) FROM locked l CROSS JOIN unnest(l.kinds) k (id)
-        GROUP BY k.id ORDER BY k.id
-        ON CONFLICT (kind_id, hour) DO UPDATE SET changes = s.changes + excluded.changes
-    ), ended AS (
-        DELETE FROM delivery_change c USING change n WHERE c.id = n.id AND (SELECT count(*) FROM shown) < $1::int8
-    ), advanced AS (
-        UPDATE delivery_change c SET cursor_app = l.app_id, cursor_widget = l.id
-        FROM change n, (SELECT app_id, id FROM shown ORDER BY app_id DESC, id DESC LIMIT 1) l
-        WHERE c.id = n.id AND (SELECT count(*) FROM shown) >= $1::int8
-    )
-    SELECT (SELECT count(*) FROM shown) AS widgets, (SELECT count(*) FROM locked) AS devices,
-           EXISTS (SELECT FROM change) AS found, (SELECT min(due_at) FROM appended) AS next_due
-    """
 
 /// Most devices in a list.
 let deliveryListLimit = 500
 
+/// Most timelines that are remembered as stale on a device.
+private let staleLimit = 500
+
+/// SQL that rounds a time up to a grid, so that devices that become due at about the same time share a list. The grid's
+/// offset is that of the statement: a device that is listed twice for about the same time has two different times, of
+/// which only the later one is its appointment.
+func onDeliveryGrid(_ time: String, width: String) -> String {
+    """
+    date_bin(\(width), \(time) + \(width), 'epoch') + (now() - date_bin('100 milliseconds', now(), 'epoch'))
+    """
+}
+
+/// Marks the devices that show the timelines of one change, at most `$1` widgets, and appends their lists.
+///
+/// Locks rows in the order that all statements on registrations follow: the change, registrations by id, statistics by
+/// kind.
+///
+/// - Parameters:
+///   - change: condition on the change `c`.
+///   - widgets: condition on the widgets `w` that show the timelines.
+///   - advance: assignments that a change with more widgets gets besides the cursor.
+private func markSQL(change: String, widgets: String, advance: String = "") -> String {
+    """
+    WITH change AS MATERIALIZED (
+        SELECT c.id, c.changed_at, c.shared, c.urgent, c.cursor_app, c.cursor_widget, c.timelines
+        FROM delivery_change c WHERE \(change) ORDER BY c.id LIMIT 1 FOR UPDATE SKIP LOCKED
+    ), shown AS MATERIALIZED (
+        SELECT w.app_id, w.id, w.user_id, w.device_id, w.timeline_id FROM widget w
+        WHERE \(widgets) AND (w.app_id, w.id) > ((SELECT cursor_app FROM change), (SELECT cursor_widget FROM change))
+        ORDER BY w.app_id, w.id LIMIT $1::int8
+    ), content AS MATERIALIZED (
+        SELECT t.id, t.kind_id, t.content_revision FROM timeline t
+        WHERE t.id = ANY (ARRAY(SELECT DISTINCT timeline_id FROM shown))
+    ), devices AS (
+        SELECT s.app_id, s.user_id, s.device_id, array_agg(c.id) AS timelines, array_agg(c.content_revision) AS revisions
+        FROM (SELECT DISTINCT app_id, user_id, device_id, timeline_id FROM shown) s JOIN content c ON c.id = s.timeline_id
+        GROUP BY s.app_id, s.user_id, s.device_id
+    ), locked AS MATERIALIZED (
+        SELECT r.id, r.app_id, r.listed_at,
+               ARRAY(SELECT x.id FROM unnest(d.timelines, d.revisions) x (id, revision)
+                     WHERE cardinality(r.stale_timelines) < \(staleLimit) AND x.id <> ALL (r.stale_timelines)
+                         AND x.revision > coalesce(r.fetched_revisions[array_position(r.fetched_timelines, x.id)], 0)
+                     ORDER BY x.id) AS fresh,
+               greatest(r.retry_at, CASE
+                   WHEN c.urgent THEN greatest(now(), r.sent_at + $2::int8 * interval '1 millisecond')
+                   ELSE greatest(now() + $2::int8 * interval '1 millisecond', r.eligible_at) END) AS earliest
+        FROM devices d JOIN registration r USING (app_id, user_id, device_id), change c
+        WHERE r.channel <> 0
+        ORDER BY r.id FOR NO KEY UPDATE OF r
+    ), due AS MATERIALIZED (
+        SELECT l.id, l.app_id, l.listed_at, l.fresh, CASE
+            WHEN l.earliest <= now() + $2::int8 * interval '1 millisecond' AND NOT c.urgent OR l.earliest <= now()
+                THEN l.earliest
+            WHEN c.urgent THEN \(onDeliveryGrid("l.earliest", width: "interval '100 milliseconds'"))
+            ELSE \(onDeliveryGrid("l.earliest", width: "interval '1 second'")) END AS due_at
+        FROM locked l, change c
+    ), marked AS (
+        UPDATE registration r
+        SET changed = r.changed + 1, listed_at = least(r.listed_at, d.due_at),
+            urgent = CASE WHEN c.urgent THEN r.changed + 1 ELSE r.urgent END,
+            changed_at = CASE WHEN r.changed > r.sent THEN r.changed_at ELSE c.changed_at END,
+            stale_timelines = r.stale_timelines || d.fresh,
+            stale_since = r.stale_since || array_fill(c.changed_at, ARRAY[cardinality(d.fresh)])
+        FROM due d, change c WHERE r.id = d.id
+    ), numbered AS (
+        SELECT d.id, d.app_id, d.due_at,
+               (row_number() OVER (PARTITION BY d.app_id, d.due_at ORDER BY d.id) - 1) / \(deliveryListLimit) AS part
+        FROM due d WHERE d.due_at < d.listed_at
+    ), appended AS (
+        INSERT INTO delivery (app_id, due_at, ready_at, registrations)
+        SELECT app_id, due_at, due_at, array_agg(id ORDER BY id) FROM numbered GROUP BY app_id, due_at, part
+    ), counted AS (
+        INSERT INTO delivery_statistics AS s (kind_id, hour, changes)
+        SELECT c.kind_id, date_trunc('hour', now()), count(*)
+        FROM (SELECT unnest(fresh) AS id FROM due) f JOIN content c ON c.id = f.id
+        GROUP BY c.kind_id ORDER BY c.kind_id
+        ON CONFLICT (kind_id, hour) DO UPDATE SET changes = s.changes + excluded.changes
+    ), ended AS (
+        DELETE FROM delivery_change c USING change n WHERE c.id = n.id AND (SELECT count(*) FROM shown) < $1::int8
+    ), advanced AS (
+        UPDATE delivery_change c SET \(advance)cursor_app = l.app_id, cursor_widget = l.id
+        FROM change n, (SELECT app_id, id FROM shown ORDER BY app_id DESC, id DESC LIMIT 1) l
+        WHERE c.id = n.id AND (SELECT count(*) FROM shown) >= $1::int8
+    )
+    SELECT (SELECT count(*) FROM shown) AS widgets, (SELECT count(*) FROM locked) AS devices,
+           EXISTS (SELECT FROM change) AS found
+    """
+}
+
+private let markOwnedSQL = markSQL(
+    change: "c.shared IS NULL",
+    widgets: "w.timeline_id = ANY (ARRAY(SELECT unnest(timelines) FROM change))")
+
+/// A new id puts the change behind the others, so that a very large one does not hold up small ones. Lists that are due
+/// within the window count as waiting, since those of a walk that is under way become due together.
+private let markSharedSQL = markSQL(
+    change: """
+        c.shared IS NOT NULL AND (SELECT count(*) FROM (
+            SELECT FROM delivery d WHERE d.ready_at <= now() + $2::int8 * interval '1 millisecond' LIMIT $3::int8
+        ) w) < $3::int8
+        """,
+    widgets: "w.timeline_id = (SELECT shared FROM change)", advance: "id = DEFAULT, ")
+
 extension PostgresStatement where Self == Statements {
-    /// Marks the devices that show the timelines of the earliest change, a chunk of them if there are many, and appends lists for
-    /// those that are not to be told sooner anyway.
+    /// Marks the devices that show the personal timelines of the earliest change.
     ///
     /// - Parameters:
-    ///   - limit: most widgets of the chunk.
+    ///   - limit: most widgets; a change with more is continued by the next call.
     ///   - window: time for which further changes are gathered.
     package static func markDevices(limit: Int, window: Duration) -> PostgresQuery<MarkedDevices> {
-        PostgresQuery(markDevicesSQL, limit, window.wholeMilliseconds) { row in
-            MarkedDevices(
-                widgets: try row.value("widgets"), devices: try row.value("devices"), isFound: try row.value("found"),
-                nextDue: try row.optional("next_due"))
-        }
+        PostgresQuery(markOwnedSQL, limit, window.wholeMilliseconds) { row in try row.marked() }
+    }
+
+    /// Marks a chunk of the devices that show a shared timeline that has changed, unless too many lists wait already.
+    ///
+    /// - Parameter backlog: number of waiting lists from which on nothing is marked.
+    package static func markSharedDevices(limit: Int, window: Duration, backlog: Int) -> PostgresQuery<MarkedDevices> {
+        PostgresQuery(markSharedSQL, limit, window.wholeMilliseconds, backlog) { row in try row.marked() }
+    }
+}
+
+extension PostgresRow {
+    fileprivate func marked() throws(PostgresError) -> MarkedDevices {
+        MarkedDevices(widgets: try value("widgets"), devices: try value("devices"), isFound: try value("found"))
     }
 }

@@ -1,7 +1,7 @@
 package import PostgresClient
 package import WidgetModel
 
-/// A registered device, and what it was told last. Without the token.
+/// A registered device, and its last notification. Without the token.
 package struct Registration: Sendable {
     package let user: String
     package let device: String
@@ -9,9 +9,9 @@ package struct Registration: Sendable {
     package let environment: String?
     package let topic: String?
     package let registeredAt: Timestamp
-    /// Changes that the device is still to be told of.
+    /// Number of changes that the device is still to be notified of.
     package let waiting: Int64
-    /// When it is told of them; nil: it is not.
+    /// When it is notified of them; nil: it is not.
     package let nextAt: Timestamp?
     package let changedAt: Timestamp?
     package let triedAt: Timestamp?
@@ -21,6 +21,20 @@ package struct Registration: Sendable {
     package let answer: Int?
     package let reason: String?
     package let fetchedAt: Timestamp?
+    /// Number of pushes that the channel has taken, and of those that a fetch followed before the next push.
+    package let pushes: Int64
+    package let answeredPushes: Int64
+    /// Times from a push to the fetch, of the last ones, the latest first.
+    package let pushLatencies: [Duration]
+
+    /// Most times in ``pushLatencies``.
+    static let latencyLimit = 20
+
+    /// A quantile of the times from a push to the fetch; nil: there are none.
+    package func pushLatency(_ quantile: Double) -> Duration? {
+        let sorted = pushLatencies.sorted()
+        return sorted.isEmpty ? nil : sorted[min(sorted.count - 1, Int(quantile * Double(sorted.count)))]
+    }
 
     package var json: JSONValue {
         [
@@ -29,6 +43,9 @@ package struct Registration: Sendable {
             "nextAt": nextAt.map(JSONValue.time) ?? .null, "triedAt": triedAt.map(JSONValue.time) ?? .null,
             "sentAt": sentAt.map(JSONValue.time) ?? .null, "answer": answer.map { .count($0) } ?? .null,
             "reason": .text(reason), "fetchedAt": fetchedAt.map(JSONValue.time) ?? .null,
+            "pushes": .count(pushes), "answeredPushes": .count(answeredPushes),
+            "p50Milliseconds": pushLatency(0.5).map { .count($0.wholeMilliseconds) } ?? .null,
+            "p99Milliseconds": pushLatency(0.99).map { .count($0.wholeMilliseconds) } ?? .null,
         ]
     }
 }
@@ -45,7 +62,8 @@ extension PostgresStatement where Self == Statements {
             SELECT r.user_id, r.device_id, CASE r.channel WHEN 1 THEN 'apns' ELSE 'webhook' END AS channel,
                    CASE r.environment WHEN 1 THEN 'production' WHEN 2 THEN 'sandbox' END AS environment, r.topic,
                    r.registered_at, r.changed - r.sent AS waiting, nullif(r.listed_at, 'infinity') AS next_at,
-                   r.changed_at, r.tried_at, r.sent_at, r.answer, r.reason, r.fetched_at
+                   r.changed_at, r.tried_at, r.sent_at, r.answer, r.reason, r.fetched_at, r.pushes, r.answered_pushes,
+                   array_to_string(r.push_latencies, ',') AS push_latencies
             FROM app a JOIN registration r ON r.app_id = a.id
             WHERE a.name = $1::text AND r.user_id = $2::text AND r.channel <> 0
                 AND ($3::text IS NULL OR r.device_id = $3::text)
@@ -59,11 +77,15 @@ extension PostgresStatement where Self == Statements {
                 nextAt: try row.optional("next_at"), changedAt: try row.optional("changed_at"),
                 triedAt: try row.optional("tried_at"), sentAt: try row.optional("sent_at"),
                 answer: try row.optional("answer", as: Int16.self).map(Int.init), reason: try row.optional("reason"),
-                fetchedAt: try row.optional("fetched_at"))
+                fetchedAt: try row.optional("fetched_at"), pushes: Int64(try row.value("pushes", as: Int32.self)),
+                answeredPushes: Int64(try row.value("answered_pushes", as: Int32.self)),
+                pushLatencies: try row.value("push_latencies", as: String.self).split(separator: ",").compactMap {
+                    Int64($0).map { .milliseconds($0) }
+                })
         }
     }
 
-    /// Number of devices that are still to be told of a change from before a time. Reads the whole table.
+    /// Number of devices that are still to be notified of a change from before a time. Reads the whole table.
     package static func waitingDevices(since time: Timestamp) -> PostgresQuery<Int64> {
         PostgresQuery(
             """
@@ -73,22 +95,30 @@ extension PostgresStatement where Self == Statements {
         ) { row in try row.value("devices") }
     }
 
-    /// Apps and channels of the registered devices, and the keys of their tokens. Reads the whole table.
-    package static func registeredRoutes() -> PostgresQuery<
-        (app: String, channel: String, tokenKey: String?, devices: Int64)
-    > {
+    /// Channels of the registered devices, with their topics and the keys of their tokens. Reads the whole table.
+    package static func registeredRoutes() -> PostgresQuery<RegisteredRoute> {
         PostgresQuery(
             """
-            SELECT a.name AS app, CASE r.channel WHEN 1 THEN 'apns' ELSE 'webhook' END AS channel, r.token_key,
-                   count(*) AS devices
+            SELECT a.name AS app, r.topic, r.environment, r.token_key, count(*) AS devices
             FROM registration r JOIN app a ON a.id = r.app_id WHERE r.channel <> 0
-            GROUP BY a.name, r.channel, r.token_key ORDER BY a.name, r.channel, r.token_key
+            GROUP BY a.name, r.topic, r.environment, r.token_key
+            ORDER BY a.name, r.topic, r.environment, r.token_key
             """
         ) { row in
-            (
-                app: try row.value("app"), channel: try row.value("channel"), tokenKey: try row.optional("token_key"),
-                devices: try row.value("devices")
-            )
+            RegisteredRoute(
+                app: try row.value("app"), topic: try row.optional("topic"),
+                environment: try row.optional("environment", as: Int16.self).map { APNsAddress.Environment(stored: $0) },
+                tokenKey: try row.optional("token_key"), devices: Int(try row.value("devices", as: Int64.self)))
         }
     }
+}
+
+/// Devices of an app with the same channel.
+package struct RegisteredRoute: Hashable, Sendable {
+    package let app: String
+    /// Topic at Apple's push service; nil for a webhook.
+    package let topic: String?
+    package let environment: APNsAddress.Environment?
+    package let tokenKey: String?
+    package let devices: Int
 }

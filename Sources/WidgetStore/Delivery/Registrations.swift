@@ -60,27 +60,38 @@ extension APNsAddress.Environment {
 /// Columns of a registration that has no channel any more.
 private let cleared = """
     channel = 0, environment = NULL, topic = NULL, token_key = NULL, token = NULL, token_digest = NULL,
-    listed_at = 'infinity'
+    listed_at = 'infinity', stale_timelines = '{}', stale_since = '{}'
     """
 
-/// A device that is registered again is told of what it has missed.
+/// Existing rows, those with the same tokens included, are locked in id order before anything is written, as all
+/// statements on registrations do. A device that is registered again is notified of changes that were not sent.
 private let writeRegistrationsSQL = """
     WITH input AS MATERIALIZED (
-        SELECT i.*, CASE WHEN i.by_arrival THEN greatest(i.time, o.registered_at) ELSE i.time END AS registered_at
-        FROM \(RegistrationWrite.input.rows("i"))
-        LEFT JOIN registration o USING (app_id, user_id, device_id)
+        SELECT * FROM \(RegistrationWrite.input.rows("i"))
+    ), held AS MATERIALIZED (
+        SELECT r.id, r.app_id, r.user_id, r.device_id, r.registered_at, r.listed_at FROM registration r
+        WHERE r.id = ANY (ARRAY(
+            SELECT o.id FROM input i JOIN registration o USING (app_id, user_id, device_id)
+            UNION
+            SELECT o.id FROM input i JOIN registration o ON o.app_id = i.app_id AND o.token_digest = i.token_digest))
+        ORDER BY r.id FOR NO KEY UPDATE
+    ), stamped AS (
+        SELECT i.*, CASE WHEN i.by_arrival THEN greatest(i.time, h.registered_at) ELSE i.time END AS registered_at
+        FROM input i LEFT JOIN held h USING (app_id, user_id, device_id)
     ), written AS (
         INSERT INTO registration AS r (app_id, user_id, device_id, registered_at, channel, environment, topic, token_key,
             token, token_digest)
         SELECT i.app_id, i.user_id, i.device_id, i.registered_at, i.channel, i.environment, i.topic, i.token_key,
             i.token, i.token_digest
-        FROM input i ORDER BY i.app_id, i.user_id, i.device_id
+        FROM stamped i ORDER BY i.app_id, i.user_id, i.device_id
         ON CONFLICT (app_id, user_id, device_id) DO UPDATE
         SET registered_at = excluded.registered_at, channel = excluded.channel, environment = excluded.environment,
             topic = excluded.topic, token_key = excluded.token_key, token = excluded.token,
             token_digest = excluded.token_digest, retry_at = '-infinity', attempts = 0,
+            stale_timelines = CASE WHEN excluded.channel = 0 THEN '{}' ELSE r.stale_timelines END,
+            stale_since = CASE WHEN excluded.channel = 0 THEN '{}' ELSE r.stale_since END,
             listed_at = CASE WHEN excluded.channel = 0 THEN 'infinity'
-                             WHEN r.changed > r.sent THEN least(r.listed_at, now()) ELSE r.listed_at END
+                WHEN r.changed > r.sent THEN least(r.listed_at, greatest(now(), r.eligible_at)) ELSE r.listed_at END
         WHERE r.registered_at <= excluded.registered_at
         RETURNING r.id, r.app_id, r.user_id, r.device_id, r.listed_at, r.channel
     ), flagged AS (
@@ -88,8 +99,9 @@ private let writeRegistrationsSQL = """
         FROM (SELECT DISTINCT app_id FROM written WHERE channel <> 0) w WHERE a.id = w.app_id AND NOT a.delivers
     ), appended AS (
         INSERT INTO delivery (app_id, due_at, ready_at, registrations)
-        SELECT app_id, listed_at, listed_at, array_agg(id ORDER BY id) FROM written WHERE listed_at = now()
-        GROUP BY app_id, listed_at
+        SELECT w.app_id, w.listed_at, w.listed_at, array_agg(w.id ORDER BY w.id)
+        FROM written w JOIN held h ON h.id = w.id WHERE w.listed_at < h.listed_at
+        GROUP BY w.app_id, w.listed_at
     )
     SELECT app_id, user_id, device_id FROM written
     """
@@ -117,8 +129,8 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Takes the tokens from all registrations but the latest one of each: a device that another user signs in on must not be
-    /// told of the first one's widgets.
+    /// Takes the tokens from all registrations but the latest one of each: a device that another user signs in on must not
+    /// be notified of the first one's widgets.
     package static func releaseTokens(of writes: [RegistrationWrite]) -> PostgresQuery<Void> {
         let tokens = writes.compactMap { write in
             write.address.map { (write.appID, DeviceTokenKeys.digest(of: $0.token)) }
@@ -127,6 +139,13 @@ extension PostgresStatement where Self == Statements {
     }
 
     package static func deleteRegistrations(appID: Int32, user: String) -> PostgresQuery<Void> {
-        PostgresQuery("DELETE FROM registration WHERE app_id = $1::int4 AND user_id = $2::text", appID, user)
+        PostgresQuery(
+            """
+            WITH held AS (
+                SELECT r.id FROM registration r WHERE r.app_id = $1::int4 AND r.user_id = $2::text
+                ORDER BY r.id FOR UPDATE
+            )
+            DELETE FROM registration r USING held h WHERE r.id = h.id
+            """, appID, user)
     }
 }

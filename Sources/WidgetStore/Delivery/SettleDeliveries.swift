@@ -1,10 +1,10 @@
 package import PostgresClient
 package import WidgetModel
 
-/// What an attempt to tell a device has come to.
+/// Result of an attempt to notify a device.
 package struct DeliverySettlement: Sendable {
     package let device: DueDevice
-    /// Whether the changes up to the claim count as told.
+    /// Whether the changes up to the claim count as sent.
     package let isDone: Bool
     /// Whether something was sent.
     package let isTried: Bool
@@ -17,7 +17,7 @@ package struct DeliverySettlement: Sendable {
     package let parks: Bool
     package let eligibleAt: Timestamp?
     package let budget: BudgetLedger
-    /// When the device is tried again if the changes are not told.
+    /// When the device is tried again, unless it is done.
     package let retryAt: Timestamp?
 
     package init(
@@ -46,7 +46,14 @@ package struct DeliverySettlement: Sendable {
     ])
 }
 
-/// A row that was registered anew meanwhile keeps its new token, and is told again if it has to be.
+/// Earliest time of the next attempt for a device that has changed meanwhile, or was not reached. A change that a person
+/// waits for is exempt from spacing and budget.
+private let earliest = """
+    greatest(now() + $\(DeliverySettlement.input.count + 1)::int8 * interval '1 millisecond', i.retry_at,
+        CASE WHEN i.done AND r.urgent <= l.sent THEN i.eligible_at END)
+    """
+
+/// A row that was registered anew meanwhile keeps its new token, and is notified again: the old token took the push.
 private let settleSQL = """
     WITH input AS MATERIALIZED (
         SELECT * FROM \(DeliverySettlement.input.rows("i"))
@@ -56,28 +63,28 @@ private let settleSQL = """
         ORDER BY d.id FOR SHARE OF d
     ), locked AS MATERIALIZED (
         SELECT r.id, i.forgets AND i.registered_at = r.registered_at AS forgets,
-               CASE WHEN i.done THEN greatest(r.sent, i.changed) ELSE r.sent END AS told
+               CASE WHEN i.done AND i.registered_at = r.registered_at THEN greatest(r.sent, i.changed) ELSE r.sent END
+                   AS sent
         FROM input i JOIN held h ON h.id = i.list JOIN registration r ON r.id = i.id
         WHERE r.listed_at = i.due_at
         ORDER BY r.id FOR NO KEY UPDATE OF r
     ), settled AS (
         UPDATE registration r
-        SET sent = l.told, answer = CASE WHEN i.tried THEN i.answer ELSE r.answer END,
+        SET sent = l.sent, answer = CASE WHEN i.tried THEN i.answer ELSE r.answer END,
             reason = CASE WHEN i.tried THEN i.reason ELSE r.reason END,
             tried_at = CASE WHEN i.tried THEN now() ELSE r.tried_at END,
             sent_at = CASE WHEN i.tried AND i.done THEN now() ELSE r.sent_at END,
+            pushes = r.pushes + (i.tried AND i.done)::int, replays = r.replays AND l.sent < r.changed,
             attempts = CASE WHEN i.done THEN 0 WHEN i.tried THEN least(r.attempts + 1, 32767) ELSE r.attempts END,
             eligible_at = coalesce(i.eligible_at, r.eligible_at), budget = i.budget,
             retry_at = coalesce(i.retry_at, '-infinity'),
-            changed_at = CASE WHEN i.done AND r.changed > l.told THEN now() ELSE r.changed_at END,
+            changed_at = CASE WHEN i.done AND r.changed > l.sent THEN now() ELSE r.changed_at END,
             channel = CASE WHEN l.forgets THEN 0 ELSE r.channel END,
             token = CASE WHEN l.forgets THEN NULL ELSE r.token END,
             token_key = CASE WHEN l.forgets THEN NULL ELSE r.token_key END,
             token_digest = CASE WHEN l.forgets THEN NULL ELSE r.token_digest END,
-            listed_at = CASE WHEN l.forgets OR i.parks OR r.changed <= l.told THEN 'infinity'
-                ELSE date_bin('100 milliseconds', greatest(now() + $\(DeliverySettlement.input.count + 1)::int8
-                    * interval '1 millisecond', i.retry_at, CASE WHEN i.done THEN i.eligible_at END)
-                    + interval '99 milliseconds', 'epoch') END
+            listed_at = CASE WHEN l.forgets OR i.parks OR r.changed <= l.sent THEN 'infinity'
+                ELSE \(onDeliveryGrid(earliest, width: "interval '100 milliseconds'")) END
         FROM input i JOIN locked l ON l.id = i.id
         WHERE r.id = i.id
         RETURNING r.id, r.app_id, r.listed_at
@@ -92,14 +99,9 @@ private let settleSQL = """
     SELECT id FROM settled
     """
 
-private let endSQL = """
-    DELETE FROM delivery d USING unnest($1::int8[], $2::int8[]) i (id, lease)
-    WHERE d.id = i.id AND d.id = ANY ($1::int8[]) AND d.lease = i.lease
-    """
-
 extension PostgresStatement where Self == Statements {
-    /// Stores the results of attempts of lists that are still held, and appends lists for the devices that are to be told
-    /// again. Answers the rows that were written.
+    /// Stores the results of attempts of lists that are still held, and appends lists for the devices that are to be
+    /// notified again. Answers the rows that were written.
     ///
     /// - Parameter window: time for which further changes are gathered, of devices that have changed meanwhile.
     package static func settleDeliveries(_ settlements: [DeliverySettlement], window: Duration) -> PostgresQuery<Int64>
@@ -109,8 +111,9 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Deletes lists that are held and done.
-    package static func endDeliveries(_ lists: [ListHold]) -> PostgresQuery<Void> {
-        PostgresQuery(endSQL, PostgresArray(lists.map(\.id)), PostgresArray(lists.map(\.lease)))
+    /// Deletes a list that is done, if it is still held.
+    package static func endDelivery(_ list: ListHold) -> PostgresQuery<Void> {
+        PostgresQuery(
+            "DELETE FROM delivery d WHERE d.id = $1::int8 AND d.lease = $2::int8", list.id, list.lease)
     }
 }

@@ -16,20 +16,17 @@ package struct TokenKeyUse: Hashable, Sendable {
     package let devices: Int64
 }
 
-/// Devices that wait for nothing but their channel.
-private let waiting = "r.channel <> 0 AND r.changed > r.sent AND r.listed_at = 'infinity'"
-
 private let relistSQL = """
     WITH picked AS MATERIALIZED (
         SELECT r.id FROM registration r JOIN app a ON a.id = r.app_id
         WHERE a.name = $1::text AND r.id > $2::int8
-            AND (CASE WHEN $3::timestamptz IS NULL THEN \(waiting)
-                      ELSE r.channel <> 0 AND r.sent_at >= $3::timestamptz AND r.listed_at = 'infinity' END)
+            AND r.channel = 2 AND r.listed_at = 'infinity'
+            AND (CASE WHEN $3::timestamptz IS NULL THEN r.changed > r.sent ELSE r.sent_at >= $3::timestamptz END)
         ORDER BY r.id LIMIT \(deliveryListLimit) FOR NO KEY UPDATE OF r
     ), listed AS (
         UPDATE registration r
         SET listed_at = now(), changed = greatest(r.changed, r.sent + 1), retry_at = '-infinity', attempts = 0,
-            changed_at = now(), fetched_timelines = '{}', fetched_revisions = '{}'
+            changed_at = now(), replays = $3::timestamptz IS NOT NULL
         FROM picked p WHERE r.id = p.id
         RETURNING r.id, r.app_id
     ), appended AS (
@@ -82,9 +79,9 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Lists devices of an app again, in chunks by id: those that wait for their channel, or, with a time, those that were told
-    /// since then. Answers the number of devices and the last id; nil: there are no more.
-    package static func relistDevices(app: String, after: Int64, toldSince time: Timestamp?) -> PostgresQuery<
+    /// Lists devices with a webhook again, in chunks by id: those that wait for it to be enabled, or, with a time, those that
+    /// were notified since then. Answers the number of devices and the last id; nil: there are no more.
+    package static func relistDevices(app: String, after: Int64, notifiedSince time: Timestamp?) -> PostgresQuery<
         (devices: Int64, last: Int64?)
     > {
         PostgresQuery(relistSQL, app, after, time) { row in
@@ -104,12 +101,12 @@ extension PostgresStatement where Self == Statements {
 }
 
 extension WidgetStore {
-    /// Has devices of an app told again; see ``PostgresStatement/relistDevices(app:after:toldSince:)``.
+    /// Lists devices of an app again; see ``PostgresStatement/relistDevices(app:after:notifiedSince:)``.
     ///
     /// - Returns: the number of devices.
-    package func relistDevices(app: String, toldSince time: Timestamp?) async throws -> Int {
+    package func relistDevices(app: String, notifiedSince time: Timestamp?) async throws -> Int {
         var (count, previous) = (0, Int64(0))
-        while let chunk = try await query(.relistDevices(app: app, after: previous, toldSince: time)).first,
+        while let chunk = try await query(.relistDevices(app: app, after: previous, notifiedSince: time)).first,
             let last = chunk.last
         {
             count += Int(chunk.devices)

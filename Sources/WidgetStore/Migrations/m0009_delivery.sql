@@ -1,5 +1,5 @@
--- Devices that are told of changes, and lists of what is to be told. As with timelines, nothing that a push changes is
--- indexed; which devices are to be told when stands in `delivery`.
+-- Devices that are notified of changes, and lists of devices to notify. As with timelines, nothing that a push or a fetch
+-- changes is indexed; `delivery` is the index of the devices that are due.
 ALTER TABLE app ADD delivers boolean NOT NULL DEFAULT false;
 
 COMMENT ON COLUMN app.delivers IS 'whether it ever had a registered device, so that changes of its timelines are noted';
@@ -8,6 +8,7 @@ CREATE TABLE registration (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     changed bigint NOT NULL DEFAULT 0,
     sent bigint NOT NULL DEFAULT 0,
+    urgent bigint NOT NULL DEFAULT 0,
     listed_at timestamptz NOT NULL DEFAULT 'infinity',
     eligible_at timestamptz NOT NULL DEFAULT '-infinity',
     retry_at timestamptz NOT NULL DEFAULT '-infinity',
@@ -16,7 +17,11 @@ CREATE TABLE registration (
     tried_at timestamptz,
     sent_at timestamptz,
     fetched_at timestamptz,
+    recorded_at timestamptz,
     app_id int NOT NULL,
+    pushes int NOT NULL DEFAULT 0,
+    answered_pushes int NOT NULL DEFAULT 0,
+    replays boolean NOT NULL DEFAULT false,
     answer smallint,
     attempts smallint NOT NULL DEFAULT 0,
     channel smallint NOT NULL,
@@ -30,24 +35,34 @@ CREATE TABLE registration (
     reason text,
     budget bytea,
     fetched_timelines bigint[] NOT NULL DEFAULT '{}',
-    fetched_revisions bigint[] NOT NULL DEFAULT '{}'
+    fetched_revisions bigint[] NOT NULL DEFAULT '{}',
+    stale_timelines bigint[] NOT NULL DEFAULT '{}',
+    stale_since timestamptz[] NOT NULL DEFAULT '{}',
+    push_latencies int[] NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.05);
 
 CREATE UNIQUE INDEX registration_of_device ON registration (app_id, user_id, device_id);
 CREATE INDEX registration_by_token ON registration (app_id, token_digest) WHERE token_digest IS NOT NULL;
 
-COMMENT ON COLUMN registration.channel IS '0 none any more: the row keeps an older event from coming back; 1 apns, 2 webhook';
-COMMENT ON COLUMN registration.changed IS 'changes so far; those up to `sent` have been told or fetched';
-COMMENT ON COLUMN registration.listed_at IS 'due_at of the list that will tell the device; infinity: none will';
+COMMENT ON COLUMN registration.channel IS '0 none: the row keeps an older event from coming back; 1 apns, 2 webhook';
+COMMENT ON COLUMN registration.changed IS 'number of changes so far; those up to `sent` have been sent or fetched';
+COMMENT ON COLUMN registration.urgent IS 'number of the last change that a person waits for';
+COMMENT ON COLUMN registration.listed_at IS 'due_at of the list that will notify the device; infinity: none will';
 COMMENT ON COLUMN registration.eligible_at IS 'when spacing and budget allow the next push';
-COMMENT ON COLUMN registration.changed_at IS 'time of the first change that has not been told';
+COMMENT ON COLUMN registration.changed_at IS 'time of the first change that has not been sent';
 COMMENT ON COLUMN registration.token IS 'sealed with the key named by token_key';
 COMMENT ON COLUMN registration.token_digest IS 'SHA-256 of the token: a token is valid for the latest registration only';
 COMMENT ON COLUMN registration.answer IS 'HTTP status of the last attempt; 0: the channel was not reached';
+COMMENT ON COLUMN registration.recorded_at IS 'time of the last write of fetches';
+COMMENT ON COLUMN registration.answered_pushes IS 'number of accepted pushes that a fetch followed before the next push';
+COMMENT ON COLUMN registration.push_latencies IS 'milliseconds from a push to the fetch, of the last ones, the latest first';
+COMMENT ON COLUMN registration.replays IS 'whether a webhook is to name all widgets, not only those that have changed';
 COMMENT ON COLUMN registration.fetched_timelines IS 'those that the API has served to the device, with fetched_revisions';
+COMMENT ON COLUMN registration.stale_timelines IS
+    'those that have changed since the device fetched them, with the time of the first change in stale_since';
 
--- Timelines whose content has changed and whose devices are not marked yet. Shared ones, which very many widgets may show,
--- have rows of their own, which are walked in chunks.
+-- Timelines whose content has changed and whose devices are not marked yet. A shared timeline, which very many widgets may
+-- show, has a row of its own, which is walked in chunks, in turns with the others.
 CREATE TABLE delivery_change (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     changed_at timestamptz NOT NULL DEFAULT now(),
@@ -57,6 +72,9 @@ CREATE TABLE delivery_change (
     cursor_widget text COLLATE "C" NOT NULL DEFAULT '',
     timelines bigint[] NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.02);
+
+CREATE INDEX delivery_change_owned ON delivery_change (id) WHERE shared IS NULL;
+CREATE INDEX delivery_change_shared ON delivery_change (id) WHERE shared IS NOT NULL;
 
 COMMENT ON COLUMN delivery_change.shared IS 'the only timeline, if it is a shared one';
 COMMENT ON COLUMN delivery_change.urgent IS 'whether a person waits for the change';
@@ -82,7 +100,7 @@ CREATE TABLE webhook (
     error text
 );
 
--- Delivery by kind and hour.
+-- Delivery by kind and hour. Changes of a timeline that follow before the device has fetched it belong to the first one.
 CREATE TABLE delivery_statistics (
     kind_id int NOT NULL,
     hour timestamptz NOT NULL,
@@ -90,13 +108,15 @@ CREATE TABLE delivery_statistics (
     fetched bigint NOT NULL DEFAULT 0,
     late bigint NOT NULL DEFAULT 0,
     latencies bigint[] NOT NULL DEFAULT '{}',
+    push_latencies bigint[] NOT NULL DEFAULT '{}',
     PRIMARY KEY (kind_id, hour)
 ) WITH (fillfactor = 50);
 
-COMMENT ON COLUMN delivery_statistics.changes IS 'changes of content, counted for each widget on a registered device';
-COMMENT ON COLUMN delivery_statistics.fetched IS 'first fetches of changed content by devices';
-COMMENT ON COLUMN delivery_statistics.late IS 'those that were later than the objective';
+COMMENT ON COLUMN delivery_statistics.changes IS 'timelines that became stale on a registered device, by the hour of the change';
+COMMENT ON COLUMN delivery_statistics.fetched IS 'those that the device has fetched since, by the hour of the fetch';
+COMMENT ON COLUMN delivery_statistics.late IS 'fetches that were later than the objective';
 COMMENT ON COLUMN delivery_statistics.latencies IS 'numbers of fetches by power of two of milliseconds since the change';
+COMMENT ON COLUMN delivery_statistics.push_latencies IS 'numbers of fetches by power of two of milliseconds since the push';
 
 -- Walked in the order of widgets.
 DROP INDEX widget_by_timeline;

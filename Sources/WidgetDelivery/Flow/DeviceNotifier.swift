@@ -1,0 +1,182 @@
+import Logging
+import WidgetModel
+import WidgetStore
+
+/// Notifies devices of changes: by a push each, or in batches by webhooks.
+struct DeviceNotifier: Sendable {
+    let configuration: DeliveryConfiguration
+    let apns: APNsClient
+    let webhooks: WebhookClient
+    let store: WidgetStore
+    let directory: DirectoryCache
+    let routes: RouteBackoff
+    let statistics: DeliveryStatistics
+    let logger: Logger
+    private let limiter = LogLimiter()
+
+    init(
+        configuration: DeliveryConfiguration, apns: APNsClient, webhooks: WebhookClient, store: WidgetStore,
+        directory: DirectoryCache, statistics: DeliveryStatistics, logger: Logger
+    ) {
+        self.configuration = configuration
+        self.apns = apns
+        self.webhooks = webhooks
+        self.store = store
+        self.directory = directory
+        routes = RouteBackoff(backoff: configuration.restBackoff, probeTime: configuration.timeout)
+        self.statistics = statistics
+        self.logger = logger
+    }
+
+    // MARK: Pushes
+
+    /// - Parameter now: the database's time.
+    func push(to device: DueDevice, now: @Sendable () -> Timestamp) async throws -> DeliverySettlement {
+        if let rest = routes.admit(device.route, at: now()) {
+            return settle(DeliveryOutcome(verdict: .rest(after: nil)), device, at: now(), resting: rest)
+        }
+        switch try await answer(of: device) {
+        case .success(let answer): return settle(answer, device, at: now())
+        case .failure(.unanswered(let error)):
+            statistics.count { $0.pushes[.unanswered, default: 0] += 1 }
+            let time = now()
+            let outcome = DeliveryOutcome(verdict: .rest(after: nil), answer: 0, reason: error)
+            return settle(
+                outcome, device, at: time, resting: routes.failed(device.route, at: time, retryAfter: nil))
+        case .failure(.unusable(let error)):
+            statistics.count { $0.pushes[.unusable, default: 0] += 1 }
+            reportUnusable(error, device.app)
+            let outcome = DeliveryOutcome(
+                verdict: .retry(after: APNsAnswer.operatorsRest), answer: 0, reason: error)
+            return settle(outcome, device, at: now())
+        }
+    }
+
+    /// Problem of a push without an answer.
+    private enum Problem: Error {
+        /// The service was not reached.
+        case unanswered(String)
+        /// The push cannot be sent: a key or a token cannot be used.
+        case unusable(String)
+    }
+
+    private func answer(of device: DueDevice) async throws -> Result<APNsAnswer, Problem> {
+        guard case .apns(let sealed, let environment, let topic) = device.channel else {
+            return .failure(.unusable("no APNs token"))
+        }
+        do {
+            let owner = DeviceTokenKeys.Owner(appID: device.appID, user: device.user, device: device.device)
+            guard let keys = configuration.tokenKeys else { throw DeviceTokenKeys.Unreadable.unknownKey(sealed.keyID) }
+            let address = APNsAddress(
+                token: try keys.open(sealed, for: owner), environment: environment, topic: topic)
+            return .success(
+                try await apns.send(APNsPush(app: device.app, address: address, isUrgent: device.isUrgent)))
+        } catch let error as APNsClient.Unanswered {
+            return .failure(.unanswered(error.description))
+        } catch let error as DeviceTokenKeys.Unreadable {
+            return .failure(.unusable(error.description))
+        } catch let error as ProviderTokens.Unusable {
+            return .failure(.unusable(error.description))
+        }
+    }
+
+    private func settle(_ answer: APNsAnswer, _ device: DueDevice, at time: Timestamp) -> DeliverySettlement {
+        statistics.count { $0.pushes[.answered(answer.effect), default: 0] += 1 }
+        report(answer, device)
+        let outcome = DeliveryOutcome(
+            verdict: answer.verdict, answer: answer.status, reason: answer.reason.isEmpty ? nil : answer.reason)
+        if case .rest(let delay) = outcome.verdict {
+            return settle(
+                outcome, device, at: time, resting: routes.failed(device.route, at: time, retryAfter: delay))
+        }
+        // The service takes pushes for the topic, even if not this one.
+        routes.succeeded(device.route)
+        if outcome.verdict == .accepted {
+            statistics.count { counts in
+                counts.latencyCount += 1
+                counts.latencySum += device.changedAt.map { (time - $0) / .seconds(1) } ?? 0
+            }
+        }
+        return settle(outcome, device, at: time)
+    }
+
+    private func report(_ answer: APNsAnswer, _ device: DueDevice) {
+        switch answer.effect {
+        case .accepted, .slowDevice, .slowTopic, .forget: return
+        case .renew, .wrongDevice, .wrongKey, .broken: break
+        }
+        guard let leftOut = limiter.admit("\(device.route) \(answer.status) \(answer.reason)") else { return }
+        logger.error(
+            "APNs refused a push",
+            metadata: [
+                "app": "\(device.app)", "route": "\(device.route)", "status": "\(answer.status)",
+                "reason": "\(answer.reason)", "leftOut": "\(leftOut)",
+            ])
+    }
+
+    private func reportUnusable(_ error: String, _ app: String) {
+        guard let leftOut = limiter.admit("\(app) \(error)") else { return }
+        logger.error(
+            "devices cannot be notified", metadata: ["app": "\(app)", "error": "\(error)", "leftOut": "\(leftOut)"])
+    }
+
+    // MARK: Webhooks
+
+    /// Notifies devices of one app by its webhook.
+    func call(for devices: [DueDevice], now: @Sendable () -> Timestamp) async throws -> [DeliverySettlement] {
+        guard let first = devices.first, case .webhook(let state) = first.channel else { return [] }
+        func settleAll(_ outcome: DeliveryOutcome, resting rest: Timestamp? = nil) -> [DeliverySettlement] {
+            let time = now()
+            return devices.map { settle(outcome, $0, at: time, resting: rest) }
+        }
+        if state == .isDisabled { return settleAll(DeliveryOutcome(verdict: .rest(after: nil), parks: true)) }
+        if let rest = routes.admit(first.route, at: now()) {
+            return settleAll(DeliveryOutcome(verdict: .rest(after: nil)), resting: rest)
+        }
+        let app = try await directory.directory(maximumAge: .seconds(5)).apps[first.app]
+        guard let app, let url = configuration.webhooks[first.app] else {
+            let reason = "delivery.webhooks has no URL of the app"
+            reportUnusable(reason, first.app)
+            return settleAll(
+                DeliveryOutcome(verdict: .retry(after: APNsAnswer.operatorsRest), answer: 0, reason: reason))
+        }
+        let widgets = Dictionary(
+            grouping: try await store.query(.readDeliveredWidgets(of: devices.map(\.id))), by: \.registration)
+        let answer = try await webhooks.send(devices.map { ($0, widgets[$0.id] ?? []) }, to: url, of: app)
+        if answer.isAccepted {
+            statistics.count { $0.webhookDevices += devices.count }
+            routes.succeeded(first.route)
+            if state == .fails { _ = try await store.query(.recordWebhookSuccess(appID: first.appID)) }
+            return settleAll(DeliveryOutcome(verdict: .accepted, answer: answer.status))
+        }
+        return settleAll(
+            try await failed(answer, devices: devices.count, first),
+            resting: routes.failed(first.route, at: now(), retryAfter: answer.retryAfter))
+    }
+
+    private func failed(
+        _ answer: WebhookClient.Answer, devices: Int, _ device: DueDevice
+    ) async throws -> DeliveryOutcome {
+        statistics.count { $0.webhookFailures += devices }
+        let problem = answer.problem ?? ""
+        let isDisabled =
+            try await store.query(
+                .recordWebhookFailure(
+                    appID: device.appID, error: problem, patience: configuration.webhookPatience)
+            ).first ?? false
+        logger.warning(
+            isDisabled ? "a webhook is disabled: it has failed for too long" : "a webhook fails",
+            metadata: ["app": "\(device.app)", "error": "\(problem)"])
+        return DeliveryOutcome(
+            verdict: .rest(after: nil), answer: answer.status, reason: problem, parks: isDisabled)
+    }
+
+    // MARK: Settlements
+
+    func settle(
+        _ outcome: DeliveryOutcome, _ device: DueDevice, at time: Timestamp, resting rest: Timestamp? = nil
+    ) -> DeliverySettlement {
+        outcome.settlement(
+            of: device, at: time, resting: rest, policy: configuration.policy, jitter: .random(in: 0...1))
+    }
+}

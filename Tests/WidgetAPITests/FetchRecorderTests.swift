@@ -1,0 +1,66 @@
+import Hummingbird
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import WidgetAPI
+
+@Suite("Acknowledgement by reads of the API", .tags(.api), .timeLimit(.patience))
+struct FetchRecorderTests {
+    /// Lends an API with two widgets on a registered device, whose timelines are stale there.
+    private func withRecorder(
+        _ body: @escaping @Sendable (TestStore, TestAPI, FetchRecorder) async throws -> Void
+    ) async throws {
+        try await withStore { store in
+            try await store.place([.test("w1"), .test("w2", kind: "DueDate"), .test("other", user: "u2", device: "d2")])
+            try await store.sql(
+                """
+                UPDATE timeline SET content = '{"entries":[]}', content_revision = 5, revision = 5, stored_at = now(),
+                    rendered_at = now();
+                INSERT INTO registration (app_id, user_id, device_id, registered_at, channel, stale_timelines, stale_since)
+                SELECT 1, 'u1', 'd1', now(), 2, array_agg(id), array_agg(now()) FROM timeline;
+                UPDATE app SET delivers = true WHERE id = 1
+                """)
+            let recorder = FetchRecorder(
+                store: store.store, directory: DirectoryCache(pool: store.pool), objective: .seconds(30), logger: quiet)
+            try await withAPI(store, fetches: recorder) { api in try await body(store, api, recorder) }
+        }
+    }
+
+    private static func fetched(_ store: TestStore) async throws -> Int {
+        try await store.integer("SELECT cardinality(fetched_timelines) FROM registration")
+    }
+
+    @Test("Reads of one minute are one write; those behind it are kept until the next")
+    func coalesced() async throws {
+        try await withRecorder { store, api, recorder in
+            let start = ContinuousClock.now
+            for _ in 0..<5 {
+                #expect(try await api.ask(.get, "\(TestAPI.base)/widgets/w1/timeline").status == 200)
+            }
+            #expect(try await !recorder.flush(at: start + .seconds(1)))
+            #expect(try await Self.fetched(store) == 1)
+            #expect(try await api.ask(.get, "\(TestAPI.base)/widgets/w2/timeline").status == 200)
+            _ = try await recorder.flush(at: start + .seconds(2))
+            #expect(try await Self.fetched(store) == 1)
+            try await store.sql("UPDATE registration SET recorded_at = now() - interval '61 seconds'")
+            _ = try await recorder.flush(at: start + .seconds(33))
+            #expect(try await Self.fetched(store) == 2)
+        }
+    }
+
+    @Test("A read of many widgets counts for each, a 404 and another user's device for none")
+    func many() async throws {
+        try await withRecorder { store, api, recorder in
+            let body: JSONValue = ["widgets": ["w1", "w2", "other", "none"]]
+            #expect(try await api.ask(.post, "\(TestAPI.base)/timelines", body: body).status == 200)
+            _ = try await recorder.flush()
+            #expect(try await Self.fetched(store) == 2)
+            #expect(
+                try await store.integer("SELECT count(*) FROM registration WHERE cardinality(stale_timelines) = 0") == 1
+            )
+        }
+    }
+}

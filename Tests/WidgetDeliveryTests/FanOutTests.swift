@@ -1,0 +1,100 @@
+import PostgresClient
+import SampleProvider
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import WidgetDelivery
+
+@Suite("Fan-out of shared timelines", .timeLimit(.patience))
+struct FanOutTests {
+    /// Devices 0 to 29 show one shared timeline, devices 30 and 31 another one.
+    private func withFanOut(
+        _ configuration: DeliveryConfiguration, _ body: (DeliveryHarness) async throws -> Void
+    ) async throws {
+        try await withDelivery(configuration) { delivery in
+            try await delivery.store.place(
+                (0..<32).map { index in
+                    let city = index < 30 ? "Berlin" : "Rome"
+                    return .test(
+                        "w\(index)", user: "u\(index)", device: "d\(index)", kind: "Weather",
+                        configuration: #"{"city":"\#(city)"}"#)
+                })
+            for index in 0..<32 {
+                try await delivery.register(
+                    "u\(index)", "d\(index)", token: "00000000000000" + Hex.text([UInt8(index)]))
+            }
+            try await body(delivery)
+        }
+    }
+
+    private func marked(_ delivery: DeliveryHarness, from first: Int, to last: Int) async throws -> Int {
+        try await delivery.store.integer(
+            """
+            SELECT count(*) FROM registration
+            WHERE changed > 0 AND substr(device_id, 2)::int BETWEEN \(first) AND \(last)
+            """)
+    }
+
+    @Test("Changes take turns, chunk by chunk, so that a large one does not hold up the others")
+    func turns() async throws {
+        try await withFanOut(.test { $0.chunk = 5 }) { delivery in
+            try await delivery.store.sql(
+                """
+                INSERT INTO delivery_change (shared, urgent, timelines)
+                SELECT timeline_id, false, ARRAY[timeline_id] FROM widget
+                WHERE id IN ('w0', 'w31') ORDER BY length(id), id
+                """)
+            for _ in 0..<2 { #expect(try await delivery.service.markShared()) }
+            #expect(try await marked(delivery, from: 0, to: 29) == 5)
+            #expect(try await marked(delivery, from: 30, to: 31) == 2)
+            while try await delivery.service.markShared() {}
+            #expect(try await marked(delivery, from: 0, to: 31) == 32)
+        }
+    }
+
+    @Test("A fan-out pauses while many lists wait, and personal changes go on")
+    func paced() async throws {
+        try await withFanOut(
+            .test {
+                $0.chunk = 5
+                $0.backlog = 2
+            }
+        ) { delivery in
+            try await delivery.store.place([.test("mine", user: "u0", device: "d0")])
+            try await delivery.change(urgent: false)
+            while try await delivery.service.markShared() {}
+            #expect(try await delivery.store.integer("SELECT count(*) FROM delivery") == 2)
+            #expect(try await delivery.service.mark())
+            #expect(try await delivery.service.notify())
+            while try await delivery.service.markShared() {}
+            #expect(try await delivery.store.integer("SELECT count(*) FROM delivery") >= 2)
+            for _ in 0..<40 { try await delivery.deliver() }
+            #expect(delivery.apns.statistics.byToken.count == 32)
+            #expect(try await delivery.store.integer("SELECT count(*) FROM delivery_change") == 0)
+        }
+    }
+
+    @Test("An index finds the next change of either sort, however many others there are")
+    func indexes() async throws {
+        try await withFanOut(.test()) { delivery in
+            try await delivery.store.sql(
+                """
+                INSERT INTO delivery_change (shared, urgent, timelines)
+                SELECT n, false, ARRAY[n] FROM generate_series(1, 20000) n;
+                INSERT INTO delivery_change (urgent, timelines) VALUES (false, ARRAY[1]);
+                ANALYZE delivery_change
+                """)
+            // Fails where another plan is chosen.
+            try await delivery.store.sql(
+                """
+                DO $$ DECLARE line text; uses boolean := false; BEGIN
+                    FOR line IN EXPLAIN SELECT c.id FROM delivery_change c WHERE c.shared IS NULL ORDER BY c.id LIMIT 1
+                    LOOP uses := uses OR line LIKE '%delivery_change_owned%'; END LOOP;
+                    ASSERT uses;
+                END $$
+                """)
+        }
+    }
+}
