@@ -5,8 +5,8 @@ import WidgetModel
 /// `widget-rules.md` E, row by row.
 @Suite("Relevance as a step function of time")
 struct RelevanceCurveTests {
-    /// The day of the bank's purchases: nothing at 8:15, then groceries, the soup place, the cinema.
-    private static let day = [("08:15", 0.0), ("09:41", 52.6), ("12:30", 16.29), ("18:52", 14.0)]
+    /// The day of the bank's purchases: nothing at 8:15, groceries at 9:41, the soup place at 18:52, then the cinema.
+    private static let day = [("08:15", 0.0), ("09:41", 52.6), ("18:52", 16.29), ("20:40", 14.0)]
 
     private func time(_ clock: String) -> Timestamp { Timestamp(rfc3339: "2026-06-22T\(clock):00Z") ?? .distantPast }
 
@@ -23,35 +23,69 @@ struct RelevanceCurveTests {
         }
     }
 
-    @Test("E: scheme 1, over $50 → 1, else 0.1, for as long as the entry")
-    func firstScheme() {
+    @Test("E: scheme 1, over $50 → 1, else 0.1: for as long as the entry, or for 1800 s", arguments: [0, 1_800])
+    func firstScheme(_ duration: Int) {
         expect(
-            curve(0) { $0 > 50 ? 1 : 0.1 },
-            [("08:14", nil), ("08:15", 0.1), ("09:41", 1), ("12:29", 1), ("12:30", 0.1), ("23:59", 0.1)],
+            curve(duration) { $0 > 50 ? 1 : 0.1 },
+            [("08:04", nil), ("08:15", 0.1), ("09:41", 1), ("10:10", 1), ("18:52", 0.1), ("20:40", 0.1)],
             #_sourceLocation)
-    }
-
-    @Test("E: scheme 2, the amount as score: 8:15 → 0, 9:41 → 52.6, 1800 s each")
-    func secondScheme() {
+        let between: Double = duration == 0 ? 1 : 0
         expect(
-            curve(1_800) { $0 },
+            curve(duration) { $0 > 50 ? 1 : 0.1 },
             [
-                ("08:15", 0), ("09:40", 0), ("09:41", 52.6), ("10:10", 52.6), ("10:11", 0), ("12:30", 16.29),
-                ("13:00", 0),
-            ],
-            #_sourceLocation)
+                ("09:40", duration == 0 ? 0.1 : 0), ("10:11", between), ("18:51", between),
+                ("23:59", duration == 0 ? 0.1 : 0),
+            ], #_sourceLocation)
     }
 
-    @Test("E: scheme 3 rises to 50 at 9:41 and stays with a duration of 0; with 1800 s it is 0 from 10:11")
+    @Test(
+        "E: scheme 2, the amount as score: 8:15 → 0, 9:41 $52.60 → 52.6; with and without 1800 s",
+        arguments: [0, 1_800])
+    func secondScheme(_ duration: Int) {
+        let isOpen = duration == 0
+        expect(
+            curve(duration) { $0 },
+            [
+                ("08:15", 0), ("09:40", 0), ("09:41", 52.6), ("10:10", 52.6), ("10:11", isOpen ? 52.6 : 0),
+                ("18:51", isOpen ? 52.6 : 0), ("18:52", 16.29), ("19:21", 16.29), ("19:22", isOpen ? 16.29 : 0),
+                ("20:40", 14), ("21:10", isOpen ? 14 : 0),
+            ], #_sourceLocation)
+    }
+
+    @Test("E: scheme 2: the shopping spree is the day's maximum, and ranks above all other purchases")
+    func spree() {
+        let points = (Self.day + [("14:20", 231.75)]).sorted { $0.0 < $1.0 }.map {
+            RelevanceCurve.Point(date: time($0.0), score: $0.1, duration: .seconds(1_800))
+        }
+        let curve = RelevanceCurve(points)
+        #expect(curve.steps.max { $0.score < $1.score }?.from == time("14:20"))
+        let ranks = RelevanceRanks(RelevanceHistory(), with: curve)
+        #expect(Self.day.allSatisfy { ranks.rank(of: $0.1) < ranks.rank(of: 231.75) })
+    }
+
+    @Test("E: scheme 3: none → 0, over $50 → 50, else 1: 50 from 9:41 until 18:52; with 1800 s it is 0 from 10:11")
     func thirdScheme() {
         func score(_ amount: Double) -> Double { amount == 0 ? 0 : amount > 50 ? 50 : 1 }
         expect(
-            curve(0, score), [("08:15", 0), ("09:41", 50), ("10:11", 50), ("12:29", 50), ("12:30", 1), ("18:52", 1)],
+            curve(0, score), [("08:15", 0), ("09:41", 50), ("10:11", 50), ("18:51", 50), ("18:52", 1), ("23:59", 1)],
             #_sourceLocation)
         expect(
             curve(1_800, score),
-            [("09:41", 50), ("10:10", 50), ("10:11", 0), ("12:30", 1), ("13:00", 0), ("18:52", 1), ("19:22", 0)],
-            #_sourceLocation)
+            [
+                ("09:41", 50), ("10:10", 50), ("10:11", 0), ("18:51", 0), ("18:52", 1), ("19:22", 0), ("20:40", 1),
+                ("21:10", 0),
+            ], #_sourceLocation)
+    }
+
+    @Test("E: duration 0 lasts until the next entry that carries relevance; d until date + d, which is excluded")
+    func durations() {
+        let points = [("09:00", 3.0, 0), ("10:00", 5, 600)].map {
+            RelevanceCurve.Point(date: time($0), score: $1, duration: .seconds($2))
+        }
+        let curve = RelevanceCurve(points)
+        expect(curve, [("09:59", 3), ("10:00", 5)], #_sourceLocation)
+        #expect(curve.score(at: time("10:10") - .microseconds(1)) == 5)
+        #expect(curve.score(at: time("10:10")) == 0)
     }
 
     @Test("E: an entry without relevance changes nothing: a game's updates keep the score of its start")
@@ -82,7 +116,7 @@ struct RelevanceCurveTests {
     @Test("The steps of a range begin with the score that holds at its start")
     func range() {
         let curve = curve(0) { $0 }
-        let steps = curve.steps(in: time("09:00")..<time("12:30"))
+        let steps = curve.steps(in: time("09:00")..<time("18:52"))
         #expect(steps.map(\.from) == [time("09:00"), time("09:41")])
         #expect(steps.map(\.score) == [0, 52.6])
         #expect(curve.steps(in: time("06:00")..<time("07:00")).isEmpty)

@@ -151,6 +151,39 @@ struct StackPlannerTests {
         #expect(other.schedule(at: Self.time("07:00")).insertions.count == 1)
     }
 
+    @Test("F: a purchase is relevant from now to now + 1800 s; several ranges are allowed")
+    func ranges() {
+        var planner = StackPlanner(Self.stack("weather"))
+        let ranges = ["09:41", "18:52"].map { Self.time($0)..<(Self.time($0) + .seconds(1_800)) }
+        planner.candidates = [
+            StackPlanner.Candidate(RelevantShortcut(content: Self.content("purchases"), ranges: ranges))
+        ]
+        #expect(
+            Self.rotations(planner.schedule(at: Self.time("08:00"))) == [
+                "08:00 weather", "09:41 +purchases", "10:11 weather", "18:52 +purchases", "19:22 weather",
+            ])
+    }
+
+    @Test("F: surface what matters: a thunderstorm, not a small change of temperature", arguments: [3.0, 80])
+    func thunderstorm(_ score: Double) {
+        var history = RelevanceHistory()
+        let yesterday = Self.time("00:00") - .seconds(86_400)
+        let changes = (0..<24).map { (hour: Int) -> RelevanceCurve.Point in
+            let score: Double = hour == 17 ? 60 : Double(hour % 5 + 1)
+            return RelevanceCurve.Point(date: yesterday + .seconds(3_600 * hour + 1), score: score)
+        }
+        history.absorb(RelevanceCurve(changes), until: Self.time("00:00"))
+        var planner = StackPlanner(Self.stack("calendar", "weather"))
+        planner.evidence = [
+            "calendar": .init(predictions: [WidgetPrediction(from: Self.time("08:00"), probability: 0.7)]),
+            "weather": .init(curve: Self.curve([("14:00", score)], minutes: 30), history: history),
+        ]
+        let isStorm = score > 60
+        #expect(
+            Self.rotations(planner.schedule(at: Self.time("08:00")))
+                == ["08:00 calendar"] + (isStorm ? ["14:00 weather", "14:30 calendar"] : []))
+    }
+
     @Test("F: people turn suggestions off per stack")
     func suggestionsOff() {
         var planner = StackPlanner(Self.stack("weather"))
@@ -195,7 +228,8 @@ struct StackPlannerTests {
         #expect(schedule.insertions[0].reason == .prediction(probability: 0.7, explanation: "at noon"))
     }
 
-    @Test("suggestions of an app are limited in a day; developer mode lifts the limit")
+    @Test(
+        "F: a donation never guarantees display: an app's suggestions of a day are limited; developer mode lifts that")
     func limit() {
         var planner = StackPlanner(Self.stack("weather"))
         planner.candidates = (8..<18).map { hour in
