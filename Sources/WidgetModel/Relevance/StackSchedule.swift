@@ -6,7 +6,7 @@ package struct StackSchedule: Hashable, Sendable {
         case suggestion(WidgetContent)
 
         /// Id of a widget of the stack; nil for a suggestion.
-        var widget: String? {
+        package var widget: String? {
             if case .widget(let id) = self { id } else { nil }
         }
     }

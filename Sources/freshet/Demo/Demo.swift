@@ -97,6 +97,10 @@ struct Demo: Sendable {
             try await settle(traffic)
         }
         screen.say("  all placed and rendered after \(Figure.digits(start.duration(to: .now) / .seconds(1))) s")
+        let stack = DemoStack(plan.world)
+        await traffic.arrange(stack)
+        try await settle(traffic)
+        for line in try await stack.lines(from: node.store) { screen.say(line) }
         screen = try await watch.showing("publishing reloads", screen, traffic) {
             try await traffic.stream(rate: plan.rate, for: .seconds(plan.seconds), seed: plan.seed, applied: applied)
         }

@@ -12,13 +12,14 @@ final class DemoTraffic: Sendable {
     struct Counts: Sendable {
         var registered = 0
         var placed = 0
+        var arranged = 0
         var targeted = 0
         var appChanges = 0
         var perKind = 0
         var global = 0
         var views = 0
 
-        var events: Int { registered + placed + targeted + appChanges + perKind + global + views }
+        var events: Int { registered + placed + arranged + targeted + appChanges + perKind + global + views }
     }
 
     private struct State {
@@ -70,6 +71,12 @@ final class DemoTraffic: Sendable {
             next = end
             try await holdBack(applied: applied)
         }
+    }
+
+    /// Arranges the stack, and donates a view.
+    func arrange(_ stack: DemoStack) async {
+        await publish(stack.events)
+        count { $0.arranged += stack.events.count }
     }
 
     /// Publishes at the given rate for the given time: mostly single reloads, now and then a kind or a whole app.

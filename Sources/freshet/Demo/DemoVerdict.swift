@@ -23,7 +23,7 @@ struct DemoVerdict: Sendable {
         expectedTimelines: Int, devicesWaiting: Int64 = 0
     ) -> [String] {
         var lost: [String] = []
-        if devicesWaiting > 0 { lost.append("\(devicesWaiting) devices wait to be told of changes") }
+        if devicesWaiting > 0 { lost.append("\(devicesWaiting) devices wait to be notified of changes") }
         if failures > 0 { lost.append("\(failures) events were not acknowledged by Kafka") }
         if events.applied != events.published {
             lost.append("\(events.published) events were published, \(events.applied) are applied")
@@ -45,8 +45,8 @@ struct DemoVerdict: Sendable {
 
     /// The summary, with where each number was read.
     func lines(counts: DemoTraffic.Counts) -> [String] {
-        let placed = "\(counts.registered) devices, \(counts.placed) placed"
-        let told = "\(pushes.byToken.count) of \(devices), \(pushes.accepted) pushes"
+        let placed = "\(counts.registered) devices, \(counts.placed) placed, \(counts.arranged) of a stack"
+        let notified = "\(pushes.byToken.count) of \(devices), \(pushes.accepted) pushes"
         var lines = [
             "",
             "Summary (read back from PostgreSQL, Kafka and the provider)",
@@ -58,7 +58,7 @@ struct DemoVerdict: Sendable {
             "  timelines stored            \(overview.stored), stale \(overview.stale), due \(overview.due)   (PostgreSQL)",
             "  timelines published         \(output.messages) messages for \(output.revisions.count) timelines"
                 + "   (freshet.timelines)",
-            "  devices told                \(told)   (stand-in for APNs)",
+            "  devices notified            \(notified)   (stand-in for APNs)",
             "  provider                    \(provider.requests) requests for \(provider.timelines) timelines,"
                 + " \(Figure.digits(provider.meanBatch)) a request, at most \(provider.largestBatch)",
             "  event → stored              p50 \(Figure.digits(latency.p50)) ms,"
