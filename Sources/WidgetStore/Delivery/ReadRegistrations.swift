@@ -107,7 +107,9 @@ extension PostgresStatement where Self == Statements {
         ) { row in
             RegisteredRoute(
                 app: try row.value("app"), topic: try row.optional("topic"),
-                environment: try row.optional("environment", as: Int16.self).map { APNsAddress.Environment(stored: $0) },
+                environment: try row.optional("environment", as: Int16.self).map {
+                    APNsAddress.Environment(stored: $0)
+                },
                 tokenKey: try row.optional("token_key"), devices: Int(try row.value("devices", as: Int64.self)))
         }
     }
