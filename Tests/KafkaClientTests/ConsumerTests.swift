@@ -58,7 +58,7 @@ struct ConsumerTests {
             }
             #expect(try await consumer.read(100).count == 100)
             try await log.next("fetching is paused: the receiver is slow")
-            // Nothing is left of what was fetched, neither in the buffer nor in the batch at hand.
+            // No fetched message is left, neither in the buffer nor in the present batch.
             await consumer.assign([place: .at(300)])
             #expect(try await consumer.read(700).map(\.offset) == (300..<1000).map { $0 })
             await consumer.shutdown()
@@ -209,7 +209,7 @@ struct ConsumerTests {
                         positions[message.place] = message.offset + 1
                     }
                     consumer.commit(positions)
-                    // Goes on iterating while it closes: what is buffered still comes, then the end.
+                    // Iterates during the close: the buffered messages come, then the end.
                     if handled.count >= stop { Task { await consumer.shutdown() } }
                 }
             }
@@ -282,7 +282,7 @@ extension KafkaConsumer {
         throw TestFailure("the events have ended")
     }
 
-    /// What is left after the shutdown.
+    /// Remaining messages after the shutdown.
     func rest() async throws -> [KafkaConsumerEvent] {
         var rest: [KafkaConsumerEvent] = []
         for try await event in events { rest.append(event) }

@@ -13,7 +13,7 @@ struct EventBufferTests {
             KafkaBatch(offsets.map { .init(partition: partition, offset: $0, message: KafkaMessage("t", "\($0)")) }))
     }
 
-    /// What a waiter was given, in words.
+    /// Description of a waiter's outcome.
     private func told(_ action: State.Action) -> String {
         guard case .resume(let waiter, let outcome) = action else { return "none" }
         switch outcome {

@@ -2,7 +2,7 @@ import KafkaClient
 import TestSupport
 import Testing
 
-/// What a reader makes of messages on the poll thread comes with their batch.
+/// A batch carries the result of its reader on the poll thread.
 @Suite(.tags(.integration), .timeLimit(.patience))
 struct MessageReaderTests {
     /// Notes the offset and the value of every message that it is shown.

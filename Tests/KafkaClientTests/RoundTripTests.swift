@@ -2,7 +2,7 @@ import KafkaClient
 import TestSupport
 import Testing
 
-/// What is produced is read, exactly as it was.
+/// Messages are read exactly as produced.
 @Suite(.tags(.integration), .timeLimit(.patience))
 struct RoundTripTests {
     @Test("keys, values, headers, nulls and order survive")

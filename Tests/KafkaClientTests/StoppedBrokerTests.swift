@@ -5,7 +5,7 @@ import Testing
 
 @Suite("A broker of the embedded cluster that is stopped", .timeLimit(.patience))
 struct StoppedBrokerTests {
-    /// Whether somebody who asks for this port alone gets it.
+    /// Whether another socket can bind the port.
     private func isFree(_ port: UInt16) -> Bool {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }

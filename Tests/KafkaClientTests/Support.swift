@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 extension Tag {
-    /// Needs what the embedded cluster lacks.
+    /// Needs a real cluster.
     @Tag static var realBroker: Self
     /// Starts brokers and clients.
     @Tag static var integration: Self
@@ -37,7 +37,7 @@ struct TestCluster: Sendable {
     let configuration: KafkaConfiguration
     let embedded: EmbeddedKafka?
 
-    /// A new topic with a name that nobody else has.
+    /// A new topic with a unique name.
     func topic(_ name: String, partitions: Int = 1) async throws -> String {
         let unique = "\(name)-\(UInt64.random(in: 0...UInt64.max))"
         if let embedded {

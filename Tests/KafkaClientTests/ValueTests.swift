@@ -2,7 +2,7 @@ import Testing
 
 @testable import KafkaClient
 
-/// Configuration, errors, batches and the producer's bookkeeping: what needs no broker.
+/// Configuration, errors, batches and the producer's bookkeeping, without a broker.
 struct ValueTests {
     @Test("Partitions in a log line are a limited number of ranges")
     func partitionSummary() {

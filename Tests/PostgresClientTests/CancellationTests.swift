@@ -30,7 +30,7 @@ struct CancellationTests {
         }
     }
 
-    /// Neither the request nor its late arrival may hit what runs next.
+    /// Neither the request nor its late arrival may cancel the next statement.
     @Test func theNextStatementIsSafeFromAnEarlierCancellation() async throws {
         try await withDatabase { database in
             try await database.pool.withConnection { connection in

@@ -9,11 +9,11 @@ struct ErrorClassTests {
     enum Meaning: Sendable {
         /// The same again may succeed.
         case retry
-        /// The same again may succeed, and rather with less of it.
+        /// A retry may succeed, preferably with a smaller batch.
         case retryWithLess
         /// The value is to blame.
         case data
-        /// Neither: somebody has to look, and nothing is to be thrown away meanwhile.
+        /// Neither: an operator has to act, and nothing may be dropped until then.
         case wait
     }
 

@@ -119,7 +119,7 @@ struct MigratorTests {
             #expect(error?.statement == "migration 2 (broken)")
             try await #expect(database.pool.query(Exists(table: "a")) == [true])
             try await #expect(database.pool.query(Exists(table: "b")) == [false])
-            // The one before stays, and a mended one goes on from there; the lock was given back.
+            // The migration before stays, a corrected one continues from there, and the lock was released.
             let mended = PostgresMigration(version: 2, name: "broken", sql: "CREATE TABLE b (id int8)")
             try await #expect(PostgresMigrator(migrations: [first, mended]).apply(on: database.pool) == [mended])
         }

@@ -84,7 +84,7 @@ struct PipelineTests {
         }
     }
 
-    /// What is checked at the end of the transaction fails there, with BEGIN and COMMIT and without.
+    /// Deferred constraints fail at the end of the transaction, with BEGIN and COMMIT and without.
     @Test(arguments: [false, true])
     func aDeferredConstraintFailsAtTheEnd(inTransaction: Bool) async throws {
         try await withDatabase(template: items) { database in
@@ -134,7 +134,7 @@ struct PipelineTests {
         }
     }
 
-    /// Its sequence number tells whether a statement has run.
+    /// The sequence shows whether a statement has run.
     private struct Next: PostgresStatement {
         let sql =
             "SELECT nextval('number') AS number, (SELECT count(*) FROM item) AS items, txid_current() AS id"

@@ -15,7 +15,7 @@ private let items = DatabaseTemplate(key: "read-only") { pool in
 @Suite(.tags(.postgres), .timeLimit(.patience))
 struct ReadOnlyTests {
     private func setReadOnly(_ isReadOnly: Bool, _ database: TestDatabase) async throws {
-        // With the database's own default, whoever changes it back has to say that he writes.
+        // With the database's read-only default, the statement that changes it back needs a write transaction.
         try await database.pool.withConnection { connection in
             connection.discardAfterUse()
             try await connection.simple("SET default_transaction_read_only = off")
@@ -94,7 +94,7 @@ struct ReadOnlyTests {
     }
 }
 
-/// A server, or a network, that swallows what is sent to it.
+/// A server or network that drops everything sent to it.
 @Suite(.tags(.postgres), .timeLimit(.patience))
 struct SilenceTests {
     @Test func aServerThatIsSilentForLongerThanItsStatementsMayTakeIsGivenUp() async throws {
@@ -122,7 +122,7 @@ struct SilenceTests {
         }
     }
 
-    /// Many statements in one round trip may take their time each, and a slow answer is no silence.
+    /// Each of many statements in one round trip has its own time limit, and a slow answer is no silence.
     @Test func aSlowServerIsNotGivenUp() async throws {
         try await withDatabase { database in
             var configuration = database.configuration

@@ -1,7 +1,7 @@
 import PostgresClient
 import TestSupport
 
-/// Answers its parameter.
+/// Returns its parameter.
 struct SelectOne: PostgresStatement {
     let sql = "SELECT $1::int8 AS value"
 
@@ -29,7 +29,7 @@ struct Terminate: PostgresStatement {
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("done") }
 }
 
-/// Sleeps on the server, holding an advisory lock, so that others can tell that it runs.
+/// Sleeps on the server with an advisory lock, by which others see that it runs.
 struct Sleep: PostgresStatement {
     let sql = "SELECT pg_sleep($1::float8)"
 

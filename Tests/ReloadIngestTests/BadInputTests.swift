@@ -12,7 +12,7 @@ import WidgetStore
 struct BadMessage: Sendable, CustomTestStringConvertible {
     let name: String
     let code: String
-    /// Where and what; a part of the error's text.
+    /// Place and part of the error's text.
     let says: String
     var type: String? = "freshet.push.received.v1"
     var value: [UInt8]?
@@ -117,7 +117,7 @@ struct BadInputTests {
         }
     }
 
-    /// Forwards, and reads the topic as somebody else would.
+    /// Forwards letters and reads the topic like another consumer.
     private func forwarded(_ letters: [DeadLetter], _ ingest: IngestHarness) async throws {
         let signal = WorkSignal()
         let forwarder = DeadLetterForwarder(
@@ -152,7 +152,7 @@ struct BadInputTests {
                     #expect(headers.count { $0.name == "freshet-app" } == (letter.app == nil ? 0 : 1))
                     #expect(text("freshet-topic") == ingest.configuration.topics.pushes)
                     #expect(text("freshet-partition") == "0")
-                    // With the limits of any producer, what is too large goes out without its payload, and says so.
+                    // A letter beyond the producer's limits is sent without its payload, with a header.
                     let isTruncated = letter.code == "tooLarge"
                     #expect(text("freshet-truncated") == (isTruncated ? "1048577 bytes" : ""))
                     #expect(

@@ -24,7 +24,7 @@ extension IngestHarness {
 
     var replayer: DeadLetterReplayer { DeadLetterReplayer(configuration: configuration, pool: store.pool) }
 
-    /// A request for everyone, which adds one to a generation.
+    /// A reload of everyone, which increments a generation.
     func everyone(_ app: String, kinds: KindScope = .all) -> FreshetEvent {
         .push(ReloadRequest(app: app, audience: .everyone, kinds: kinds, reason: .push))
     }
@@ -32,7 +32,7 @@ extension IngestHarness {
     /// Names a kind that its app does not have.
     func bad(_ app: String = TestKinds.app) -> FreshetEvent { everyone(app, kinds: .kinds(["Later"])) }
 
-    /// How often all of an app's kinds were reloaded for everyone.
+    /// Number of reloads of everyone of all the app's kinds.
     func generation(of app: String) async throws -> Int {
         try await store.integer(
             """

@@ -103,7 +103,7 @@ struct DiversionTests {
             #expect(try await ending.value == 0)
             try await store.sql("UPDATE dead_letter SET replayed_at = now()")
             #expect(try await end() == 1)
-            // Whoever still believes in it is told.
+            // A process with the old state is corrected.
             await #expect {
                 _ = try await store.pool.query(.requireFlow(topics: ["t"], apps: [app.id], diverted: [app.id]))
             } throws: { error in

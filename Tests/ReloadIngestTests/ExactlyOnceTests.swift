@@ -11,11 +11,6 @@ import WidgetModel
 
 @Suite("Each event has its effect exactly once", .timeLimit(.patience))
 struct ExactlyOnceTests {
-    /// How many events are applied to the timelines, beyond the one that each timeline starts with.
-    private func counted(_ ingest: IngestHarness) async throws -> Int {
-        try await ingest.store.integer("SELECT coalesce(sum(requested) - count(*), 0) FROM timeline")
-    }
-
     private func place(_ count: Int, _ ingest: IngestHarness) async throws {
         _ = try await ingest.store.place((0..<count).map { .test("w\($0)", user: "u\($0)") })
         try await ingest.store.settle()
@@ -35,7 +30,7 @@ struct ExactlyOnceTests {
                 try await ingest.publish((0..<2000).map { ingest.push("u\($0 % 50)") })
                 try await ingest.waitUntilApplied(4000)
             }
-            #expect(try await counted(ingest) == 4000)
+            #expect(try await ingest.counted() == 4000)
             #expect(consumers.withLock { $0.count } >= 2)
         }
     }
@@ -58,7 +53,7 @@ struct ExactlyOnceTests {
                 }
                 try await ingest.waitUntilApplied(10_000)
             }
-            let total = try await ingest.whateverIsCut { try await counted(ingest) }
+            let total = try await ingest.whateverIsCut { try await ingest.counted() }
             #expect(total == 10_000)
         }
     }
@@ -83,7 +78,7 @@ struct ExactlyOnceTests {
                 }
                 try await ingest.waitUntilApplied(200)
             }
-            #expect(try await counted(ingest) == 260)
+            #expect(try await ingest.counted() == 260)
             #expect(service.statistics.snapshot.fencedPartitions >= 1)
         }
     }
@@ -116,8 +111,8 @@ struct ExactlyOnceTests {
                 }
                 try await ingest.waitUntilApplied(1_100)
             }
-            // All but those 40, which in this test nobody has applied.
-            #expect(try await counted(ingest) == 1_060)
+            // All but those 40, which were not applied in this test.
+            #expect(try await ingest.counted() == 1_060)
         }
     }
 
@@ -133,7 +128,7 @@ struct ExactlyOnceTests {
                     .setPosition(topic: ingest.configuration.topics.pushes, partition: 0, nextOffset: 20))
                 try await ingest.waitUntilApplied(50)
             }
-            #expect(try await counted(ingest) == 80)
+            #expect(try await ingest.counted() == 80)
         }
     }
 
@@ -154,7 +149,7 @@ struct ExactlyOnceTests {
                 _ = try await ingest.store.pool.execute(.setPosition(topic: topic, partition: 0, nextOffset: 10))
                 try await ingest.waitUntilApplied(50)
             }
-            #expect(try await counted(ingest) == 40)
+            #expect(try await ingest.counted() == 40)
         }
     }
 
@@ -179,12 +174,12 @@ struct ExactlyOnceTests {
                 }
                 try await ingest.publish((0..<1000).map { ingest.push("u\($0 % 50)") })
                 try await eventually("all is applied") {
-                    try await ingest.applied() == counted(ingest)
+                    try await ingest.applied() == ingest.counted()
                         && first.statistics.snapshot.events + second.statistics.snapshot.events >= 9000
                 }
             }
             let applied = try await ingest.applied()
-            #expect(try await counted(ingest) == applied)
+            #expect(try await ingest.counted() == applied)
             #expect(first.statistics.snapshot.events + second.statistics.snapshot.events == applied)
         }
     }

@@ -7,7 +7,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-/// What the tests of consumer faults have in common.
+/// Steps of tests with faults.
 extension IngestHarness {
     /// A service that comes back from faults quickly, changed as the test needs it.
     func quickService(
@@ -33,7 +33,7 @@ extension IngestHarness {
             })
     }
 
-    /// How many events are applied to the timelines, beyond the one that each timeline starts with.
+    /// Number of events applied to timelines, beyond the one with which each starts.
     func counted() async throws -> Int {
         try await store.integer("SELECT coalesce(sum(requested) - count(*), 0) FROM timeline")
     }

@@ -9,7 +9,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-/// Workers that note what they are given.
+/// Workers that record the hand-overs.
 private final class RecordingWorkers: HandOverReceiving {
     struct State {
         /// Whether there is room.
@@ -18,7 +18,7 @@ private final class RecordingWorkers: HandOverReceiving {
         var kinds: [Set<Int32>] = []
         var claims: [Claim] = []
         var refusals = 0
-        /// What was noted before each transaction.
+        /// Backlog notes before each transaction.
         var isBehind: [Bool] = []
     }
 

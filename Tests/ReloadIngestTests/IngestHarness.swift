@@ -137,12 +137,12 @@ struct IngestHarness: Sendable {
                 matching: matching, reason: .push))
     }
 
-    /// Sum of the positions: how many messages have been applied.
+    /// Sum of the positions: the number of applied messages.
     func applied() async throws -> Int {
         try await whateverIsCut { try await appliedNow() }
     }
 
-    /// Asks once more when the connection that was lent had been cut, of which nobody had heard yet.
+    /// Retries queries on connections that were cut before.
     func whateverIsCut<Value: Sendable>(_ body: () async throws -> Value) async throws -> Value {
         for _ in 0..<10 {
             do {

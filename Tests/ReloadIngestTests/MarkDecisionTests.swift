@@ -8,7 +8,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-/// What ingest decides about requests: merged, deferred, refused.
+/// Ingest's decisions on requests: merged, deferred, refused.
 @Suite(.serialized, .timeLimit(.patience))
 struct MarkDecisionTests {
     /// A timeline's row before a request, and the decision.

@@ -188,7 +188,7 @@ struct OrderTests {
                 #expect(push.topic == ingest.configuration.topics.pushes && push.offset == 0)
                 let refused = try #require(try await outcome("refused", ingest))
                 #expect(refused.result == .deadLetter && refused.code == "unknownKind" && refused.pointer == "/kinds")
-                // What the database refuses is found by halving.
+                // Halving finds the refused event.
                 try await ingest.store.sql("ALTER TABLE widget ADD CONSTRAINT no_poison CHECK (id <> 'poison')")
                 try await ingest.publish([.placed(.test("poison"))], handling: api, id: "poison")
                 try await ingest.waitUntilApplied(3)

@@ -108,7 +108,7 @@ struct OutOfRangeTests {
             try await ingest.running([service]) {
                 try await ingest.publish((0..<20).map { ingest.push("u\($0 % 10)") })
                 try await ingest.waitUntilApplied(20)
-                // As in a change of leaders: out of range for a moment, and nobody to ask.
+                // As in a change of leaders: out of range for a moment, and no broker answers.
                 try embedded.pushRequestErrors(
                     .listOffsets, Array(repeating: .topicAuthorizationFailed, count: 1_000))
                 try embedded.pushRequestErrors(.fetch, [.offsetOutOfRange])

@@ -99,7 +99,7 @@ struct PlacementDefaultsTests {
             #expect(try await due(#"{"card":"acme","category":"all"}"#, ingest) == 1)
             #expect(try await ingest.store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 1)
 
-            // A configuration or placement without the card keeps it, and asks nobody.
+            // A configuration or placement without the card keeps it, without a request.
             try await ingest.publish(
                 [configured("w1", #"{"category":"food"}"#)],
                 at: at + .seconds(1))

@@ -80,7 +80,7 @@ struct PlacementRaceTests {
         }
     }
 
-    /// What a collection that is under way does to events that come for its timeline.
+    /// Events for a timeline that is being collected.
     @Test("a timeline that is being collected: its widget's placement waits and makes it anew; a request finds nothing")
     func collected() async throws {
         try await withStore { store in
@@ -100,7 +100,7 @@ struct PlacementRaceTests {
                         }
                     }
                     try await store.waitUntilBlocked()
-                    // A request meanwhile has nobody to mark, and waits for nothing.
+                    // A request during the collection marks nothing and does not wait.
                     let request = ReloadRequest(app: TestKinds.app, audience: .user("u1"), kinds: .all, reason: .push)
                     try await apply([.push(request)], at: at, in: store)
                     #expect(try await connection.query(.collectTimelines([row])).isEmpty)
@@ -154,7 +154,7 @@ struct PlacementRaceTests {
     }
 }
 
-/// Applies as the service does: what fails for a reason that passes is tried again.
+/// Applies events like the service, with retries after transient errors.
 private actor IngestRetry {
     let store: TestStore
     private(set) var failures: [String] = []

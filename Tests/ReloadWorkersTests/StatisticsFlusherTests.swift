@@ -7,7 +7,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// What is counted of kinds, in memory and over all processes.
+/// Counts of kinds, in memory and over all processes.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct StatisticsFlusherTests {
     private func stored(_ worker: TestWorker, _ kind: String = "Purchases") async throws -> KindCounters {

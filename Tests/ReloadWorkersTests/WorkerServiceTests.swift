@@ -10,7 +10,7 @@ import WidgetStore
 /// The whole service: woken, stopped, cancelled.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct WorkerServiceTests {
-    /// A service that looks by itself only every hour, so that a test sees what wakes it.
+    /// A service with a polling interval of an hour, so that only signals wake it.
     private func withService(
         graceTime: Duration = .seconds(20), pollInterval: Duration = .seconds(3_600), maxBatch: Int = 100,
         fetching wrap: @escaping @Sendable (any ProviderFetching) -> any ProviderFetching = { $0 },
@@ -57,7 +57,7 @@ struct WorkerServiceTests {
     }
 
     @Test func aFreedSlotIsUsedAtOnce() async throws {
-        // One timeline a request, eight slots a provider, nobody signals after the first time.
+        // One timeline a request, eight slots a provider, no signals after the first one.
         try await withService(maxBatch: 1) { worker, signal, _ in
             try await worker.store.place((0..<60).map { .test("w\($0)", user: "u\($0)") })
             signal.signal()
@@ -92,7 +92,7 @@ struct WorkerServiceTests {
             }
             signal.signal()
             try await worker.provider.received.reaches(1)
-            // Returns before the services are told.
+            // Returns before the services stop.
             await group.triggerGracefulShutdown()
             try await told.pass()
             try await worker.store.place([.test("w2", user: "u2")])

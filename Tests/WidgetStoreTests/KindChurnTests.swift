@@ -9,7 +9,7 @@ import WidgetStore
 /// nothing is left behind.
 @Suite("Kinds change under load", .timeLimit(.patience))
 struct KindChurnTests {
-    /// What the last event of each widget said; nil: removed.
+    /// State by the last event of each widget; nil for removed ones.
     private final class Truth: Sendable {
         private let configurations = Mutex<[String: String?]>([:])
 

@@ -25,7 +25,7 @@ extension TestStore {
             reason: urgency == .budgeted ? .push : urgency == .free ? .foreground : .operator)
     }
 
-    /// Marks, and answers the first row.
+    /// Marks timelines and returns the first row.
     @discardableResult
     func apply(_ marks: [TimelineMark], limit: Int = 100) async throws -> MarkRow {
         var input = MarkInput()
@@ -54,7 +54,7 @@ extension TestStore {
         return lists
     }
 
-    /// Stores what a fetch of each timeline of a list brought.
+    /// Stores fetched content for each timeline of a list.
     @discardableResult
     func complete(
         _ list: LeasedList, content: String? = "{}", hash: UInt64 = 1, token: Int64? = nil,
@@ -118,7 +118,7 @@ extension TestStore {
         try await pool.query(.buryOrphans(list.timelines.map(\.row)))
     }
 
-    /// Collects the orphans of a list; answers the rows that stay.
+    /// Collects the orphans of a list and returns the rows that stay.
     @discardableResult
     func collect(_ list: LeasedList) async throws -> [Int64] {
         let orphans = try await bury(list)

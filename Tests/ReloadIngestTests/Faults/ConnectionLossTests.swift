@@ -8,14 +8,14 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-/// A sort of event whose effect can be counted.
+/// A type of event with a countable effect.
 struct CountedSort: Sendable, CustomTestStringConvertible {
     let testDescription: String
     /// The events of a round, counted from 0.
     let events: @Sendable (_ round: Int) -> [FreshetEvent]
     /// Asks for one integer.
     let effect: String
-    /// What a round adds to it.
+    /// Effect of a round.
     let perRound: Int
     var audienceLimit: Int?
 

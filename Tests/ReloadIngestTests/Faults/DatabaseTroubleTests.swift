@@ -10,7 +10,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-/// What a database may answer for a while. Nothing is lost, nothing is applied twice, and nobody's event is blamed.
+/// Transient errors of the database: nothing is lost or applied twice, and no event is blamed.
 @Suite("Trouble of the database is waited out", .timeLimit(.patience))
 struct DatabaseTroubleTests {
     private func place(_ users: Int, _ ingest: IngestHarness) async throws {
@@ -18,18 +18,13 @@ struct DatabaseTroubleTests {
         try await ingest.store.settle()
     }
 
-    /// How many events are applied to the timelines, beyond the one that each starts with.
-    private func counted(_ ingest: IngestHarness) async throws -> Int {
-        try await ingest.store.integer("SELECT coalesce(sum(requested) - count(*), 0) FROM timeline")
-    }
-
     private func expectApplied(_ events: Int, _ ingest: IngestHarness, _ comment: String = "") async throws {
         try await ingest.waitUntilApplied(events)
-        #expect(try await counted(ingest) == events, "\(comment)")
+        #expect(try await ingest.counted() == events, "\(comment)")
         #expect(try await ingest.store.integer("SELECT count(*) FROM dead_letter") == 0, "\(comment)")
     }
 
-    /// What ingest's connections are held to; nil: as ever.
+    /// Limits of ingest's connections; nil for the defaults.
     private struct Limits {
         var options: String?
         var statementTimeout: Duration?
@@ -97,7 +92,7 @@ struct DatabaseTroubleTests {
             #expect(try await ingest.applied() == 1)
             try await ingest.store.healFaults()
             try await expectApplied(17, ingest, state)
-            // The position is there before the service has heard of it.
+            // The position is stored before the service knows.
             try await eventually("ready again") { service.statistics.snapshot.blockedBy == nil }
             let lines = log.count(of: "the database did not take a batch")
             #expect(lines == service.statistics.snapshot.retries, "a line for each wait, not for each event")
@@ -112,7 +107,7 @@ struct DatabaseTroubleTests {
             try await ingest.store.fail(writesTo: "timeline", with: state, marker: ",u5,")
             try await ingest.publish(pushes(ingest), key: "k")
             try await ingest.waitUntilApplied(17)
-            #expect(try await counted(ingest) == 16)
+            #expect(try await ingest.counted() == 16)
             #expect(try await ingest.store.integer("SELECT count(*) FROM dead_letter") == 1)
             #expect(service.statistics.snapshot.deadLetters == 1)
         }
@@ -155,7 +150,7 @@ struct DatabaseTroubleTests {
             }
             let services = [ingest.service(), ingest.service()]
             try await ingest.running(services) { try await ingest.waitUntilApplied(12_000) }
-            #expect(try await counted(ingest) == 12_000)
+            #expect(try await ingest.counted() == 12_000)
             let retries = services.map(\.statistics.snapshot.retries)
             #expect(retries.reduce(0, +) <= 8, "\(retries)")
         }
@@ -181,9 +176,9 @@ struct DatabaseTroubleTests {
                 try await connection.simple("SET LOCAL idle_in_transaction_session_timeout = 0")
                 try await connection.simple("SELECT 1 FROM \(mine) FOR UPDATE OF s")
                 try await ingest.publish(pushes(ingest), key: "k")
-                // Up to the one that cannot be done.
+                // Up to the event that cannot be applied.
                 try await eventually("the events before it are applied") { try await ingest.applied() == 10 }
-                #expect(try await counted(ingest) == 10)
+                #expect(try await ingest.counted() == 10)
             }
             try await expectApplied(17, ingest)
             #expect(service.statistics.snapshot.retries >= 4)
@@ -275,7 +270,7 @@ struct DatabaseTroubleTests {
                     #expect(consumer.counters.pauses >= 1 && service.statistics.snapshot.assignedPartitions == 8)
                     proxied.proxy.delay(.zero)
                     try await ingest.waitUntilApplied(2_001)
-                    #expect(try await counted(ingest) == 2_001)
+                    #expect(try await ingest.counted() == 2_001)
                     #expect(consumers.all.count == 1 && service.statistics.snapshot.fencedPartitions == 0)
                 }
             }

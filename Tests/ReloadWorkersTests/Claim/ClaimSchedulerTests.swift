@@ -5,7 +5,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Who gets what there is room for.
+/// Distribution of room between lanes, apps and kinds.
 struct ClaimSchedulerTests {
     private static func row(_ kindID: Int32, _ lane: ReloadLane, _ count: Int) -> DueTimelines {
         DueTimelines(kindID: kindID, lane: lane, count: count)
@@ -179,7 +179,7 @@ struct ClaimSchedulerTests {
         // Slots, those that bulk, scheduled and urgent requests hold, and how many requests each lane may still start.
         (8, [0, 0, 0], [8, 8, 6, 4]), (8, [3, 0, 0], [5, 5, 3, 1]), (8, [4, 0, 0], [4, 4, 2, 0]),
         (8, [8, 0, 0], [0, 0, 0, 0]), (8, [0, 6, 0], [2, 2, 0, 0]), (8, [0, 5, 0], [3, 3, 1, 1]),
-        // What urgent requests hold keeps no lane out of what is free.
+        // Slots of urgent requests exclude no lane from free slots.
         (8, [0, 0, 7], [1, 1, 1, 1]), (8, [0, 0, 3], [5, 5, 5, 4]), (8, [1, 1, 5], [1, 1, 1, 1]),
         (3, [0, 0, 0], [3, 3, 3, 2]), (2, [0, 0, 0], [2, 2, 2, 1]), (1, [0, 0, 0], [1, 1, 1, 1]),
         (1, [1, 0, 0], [0, 0, 0, 0]),

@@ -36,7 +36,7 @@ struct ClaimWatermarksTests {
         #expect(watermarks.since(kindID: 1, lane: .push) == Self.start + .seconds(5) - ClaimWatermarks.slack)
         #expect(watermarks.since(kindID: 2, lane: .bulk) == Self.start + .seconds(1) - ClaimWatermarks.slack)
         #expect(watermarks.since(kindID: 1, lane: .bulk) == .distantPast)
-        // A claim that finds what came late does not take it back.
+        // A claim of late lists does not move the watermark back.
         watermarks.claimed([Self.claimed(1, .push, dueAfter: .seconds(2))])
         #expect(watermarks.since(kindID: 1, lane: .push) == Self.start + .seconds(5) - ClaimWatermarks.slack)
     }

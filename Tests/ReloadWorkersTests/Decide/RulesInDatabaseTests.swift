@@ -31,7 +31,7 @@ struct RulesInDatabaseTests {
             #expect(wait > 86_000 && wait <= 86_480, "a token a day comes after a day, not \(wait) s")
             #expect(detail.lane == .push)
 
-            // A free request takes no token, and serves what waits.
+            // A free request takes no token, and serves the waiting ones.
             try await worker.store.markUser("u1", isFree: true)
             try await worker.drain()
             #expect(try await !worker.store.detail(id).isStale)
@@ -303,7 +303,7 @@ extension TestStore {
         }
     }
 
-    /// What is spent of a timeline's budget; nil for nothing.
+    /// Spent budget of a timeline; nil for none.
     func spent(_ id: TimelineID) async throws -> BudgetLedger? {
         let ledger = try await detail(id).timeline.ledger
         return ledger == BudgetLedger() ? nil : ledger

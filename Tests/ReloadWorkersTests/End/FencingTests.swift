@@ -6,10 +6,10 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// A worker whose lease has ended changes nothing any more, and what it published is repaired.
+/// A worker without a lease changes nothing, and its messages are corrected.
 @Suite("Lost leases", .serialized, .tags(.database), .timeLimit(.patience))
 struct FencingTests {
-    /// Answers the first request only when the gate is open, with "old"; the others at once, with "new".
+    /// Answers the first request with "old" when the gate opens, the others at once with "new".
     private func hold(_ provider: StubProvider, _ gate: Gate) {
         let first = Tally()
         provider.respond { request in
@@ -82,7 +82,7 @@ struct FencingTests {
             let id = try await slow.store.place([.test("w1")])[0]
             let quick = slow.another()
             onFirstPublish(slow) {
-                // While the message is on its way, its lease ends, and another worker does all of it.
+                // The lease ends during the publishing, and another worker does the same work.
                 slow.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: "new") }) }
                 try await slow.store.endLeases()
                 try await slow.store.markUser("u1")

@@ -136,7 +136,7 @@ struct PlaceholderLoopTests {
                 try await worker.store.integer(
                     "SELECT count(*) FROM placeholder WHERE due_at BETWEEN now() + interval '50 s' AND "
                         + "now() + interval '2 min' AND attempts = 1 AND content LIKE '%en-AU%'") == 1)
-            // A whole answer that cannot be read is every placeholder's failure, and rests the endpoint.
+            // An unreadable answer is a failure of every placeholder, and rests the endpoint.
             try await worker.store.sql("UPDATE placeholder SET due_at = now(), attempts = 0")
             worker.provider.respond(to: .placeholder) { _ in .body(Array("[]".utf8)) }
             try await loop(worker).pass()

@@ -17,7 +17,7 @@ extension TestWorker {
         }
     }
 
-    /// Invariants 4 and 5, once all is quiet: what is stored is whole, and what was published with the highest revision.
+    /// Checks invariants 4 and 5: stored content is whole, and published with the highest revision.
     func expectPublishedIsStored(_ ids: [TimelineID], content: String, _ comment: String) async throws {
         for id in ids {
             let detail = try await store.detail(id)
@@ -35,7 +35,7 @@ extension TestWorker {
 struct GenerationWatch {
     private var highest: [Int] = []
 
-    /// What is rendered of each timeline, in order of their ids, as one number each.
+    /// Rendered requests of each timeline, in order of the ids.
     mutating func look(_ store: TestStore, _ ids: [TimelineID], _ comment: String) async throws {
         var now: [Int] = []
         for id in ids {
@@ -86,7 +86,7 @@ struct WorkerConnectionLossTests {
                     worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: .string(content)) }) }
                     for user in 0..<3 { try await worker.store.markUser("u\(user)") }
                     proxied.proxy.cut(cut)
-                    // A claim whose answer was lost throws; what it took is claimed again when its lease ends.
+                    // A claim with a lost answer throws; its lists are claimed again after the lease.
                     _ = try? await faulty.turn()
                     if !proxied.proxy.isCutToCome { proxied.proxy.cut(nil) }
                     try await generations.look(worker.store, ids, "\(cut)")
@@ -112,7 +112,7 @@ struct WorkerConnectionLossTests {
                     try await worker.store.markUser("u1")
                     try await dieAfterPublishing(worker, content: "other.")
                     try await worker.store.endLeases()
-                    // Whoever comes next fetches what was there before.
+                    // The next worker fetches the earlier content.
                     worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: "usual.") }) }
                     try await worker.store.markUser("u1")
                     proxied.proxy.cut(cut)

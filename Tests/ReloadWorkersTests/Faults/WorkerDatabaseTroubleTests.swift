@@ -9,7 +9,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// What a worker and the sweeper do about a database that answers with errors, and about a host whose clock is wrong.
+/// Workers and the sweeper with a failing database, and with a wrong clock of the host.
 @Suite(.tags(.database), .timeLimit(.patience))
 struct WorkerDatabaseTroubleTests {
     private func content(_ text: String, on worker: TestWorker) {
@@ -40,7 +40,7 @@ struct WorkerDatabaseTroubleTests {
             let calls = worker.provider.requestedIDs.count
             content("new.", on: worker)
             try await mark(16, worker)
-            // Claiming is a statement of its own, and is not what is too much here.
+            // The claim, a statement of its own, succeeds.
             _ = try await worker.claim()
             try await worker.store.fail(writesTo: "timeline", with: state, above: 3)
             try await worker.finish()
@@ -72,7 +72,7 @@ struct WorkerDatabaseTroubleTests {
                 #expect(try await !worker.store.detail(id).text.contains("new."), "the last good one is still there")
             }
             try await worker.store.healFaults()
-            // What could not be given back is claimed again when its lease ends.
+            // Lists that could not be given back are claimed again after their leases.
             try await worker.store.passTime(120)
             try await worker.drain()
             try await worker.expectPublishedIsStored(ids, content: "new.", state)
@@ -103,7 +103,7 @@ struct WorkerDatabaseTroubleTests {
         }
     }
 
-    /// Only the database's clock decides what is due, leased or over; a worker's own is in signatures and logs only.
+    /// Only the database's clock decides on due times and leases; a worker's is only in signatures and logs.
     @Test(
         "a worker whose clock is hours wrong, or jumps while it fetches, renders as ever",
         arguments: [-86_400, 86_400, 315_360_000])

@@ -18,7 +18,7 @@ struct EgressPolicyTests {
         "172.16.0.1", "172.31.255.255", "192.0.0.8", "192.0.2.1", "192.168.0.1", "198.18.0.1", "198.51.100.7",
         "203.0.113.9", "224.0.0.1", "255.255.255.255", "::", "::1", "fe80::1", "fec0::1", "fc00::1", "fd12:3456::1",
         "ff02::1", "2001:db8::1", "2001::1", "100::1", "::127.0.0.1",
-        // What is IPv4 in the end, however it is written.
+        // IPv4 addresses in other notations.
         "::ffff:127.0.0.1", "::ffff:10.1.2.3", "::ffff:a9fe:a9fe", "64:ff9b::10.0.0.1", "2002:7f00:1::",
     ])
     func addressesThatAreNotPublic(text: String) throws {

@@ -10,7 +10,7 @@ import WidgetModel
 /// Providers that hang, dribble, or send without end: each costs a bounded time and a bounded memory.
 @Suite(.timeLimit(.patience))
 struct HostileProviderTests {
-    /// Longer than the test may take: what ends a call earlier is another limit.
+    /// Longer than the test may take, so that another limit ends the call.
     private static let never = Duration.seconds(86_400)
     private static let json = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 
@@ -88,7 +88,7 @@ struct HostileProviderTests {
     @Test(arguments: gigabytes.indices)
     func aGigabyteIsNotRead(index: Int) async throws {
         let failure = try await failure(of: Self.gigabytes[index], limit: 1 << 20) { server in
-            // What lies in the sockets' buffers is sent, and never read.
+            // The bytes in the sockets' buffers are sent, and never read.
             #expect(server.sent < 32 << 20)
         }
         #expect(failure?.reason == .tooLarge)

@@ -6,12 +6,12 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Widgets from the event to what people see: store, ingest and workers together.
+/// Widgets from the event to their content: store, ingest and workers together.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct LifecycleTests {
     private let at = Timestamp(microseconds: 1_700_000_000_000_000)
 
-    /// A worker whose provider gives snapshots, and timelines that tell what they were asked for.
+    /// A worker with a provider of snapshots, and of timelines that name their requests.
     private func withWidgets(_ body: (TestWorker) async throws -> Void) async throws {
         try await withWorker { worker in
             worker.provider.respond(to: .snapshot) { .list("snapshots", $0.ids.map { .stubSnapshot($0) }) }

@@ -6,7 +6,7 @@ struct BisectionTests {
     private static let blamed = ProviderFailure(.status, "500", status: 500)
     private static let tooLarge = ProviderFailure(.status, "413", status: 413)
 
-    /// Bisects a batch of which the provider fails for every part with one of `poison` in it.
+    /// Bisects a batch for a provider that fails for every part with one of `poison`.
     private func run(_ count: Int, poison: Set<Int>, cap: Int = 28) -> (bisection: Bisection, answered: Set<Int>) {
         var bisection = Bisection(count: count, failure: Self.blamed, cause: .content, maximumRequests: cap)
         var answered: Set<Int> = []

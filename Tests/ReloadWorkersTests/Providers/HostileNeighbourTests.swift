@@ -72,7 +72,7 @@ struct HostileNeighbourTests {
                 case .pours:
                     #expect(Array(service.counts.failed.keys) == [.tooLarge])
                     #expect(service.counts.breakersOpened >= 1)
-                    // Of as many gigabytes, what lies in the sockets' buffers.
+                    // Only the bytes in the sockets' buffers.
                     #expect(sick.asked.count <= 30 && sick.sent < 384 << 20)
                 }
             }

@@ -16,7 +16,7 @@ struct ProtectedReloadTests {
 
     // MARK: Poison
 
-    /// What a provider does with a batch that has a poisonous timeline in it.
+    /// A provider's reaction to a batch with a poisonous timeline.
     static let poisons: [@Sendable () -> StubProvider.Answer] = [
         { .status(500) }, { .status(400) }, { .status(422) }, { .body(Array("{\"timelines\": [".utf8)) },
         { .stream(bytes: 1 << 20) },
@@ -40,7 +40,7 @@ struct ProtectedReloadTests {
             }
             let failed = try await worker.store.detail(poison)
             #expect(failed.isStale && failed.attempts == 1)
-            // An answer that is too large says so itself.
+            // An answer that is too large needs no search for the cause.
             #expect(try await worker.store.rule(of: poison) == (index == 4 ? .providerTooLarge : .providerPoison))
             #expect(worker.counts.bisected == 1 && worker.counts.completed == 19)
             #expect(worker.counts.requests <= 1 + 2 * 5)
@@ -59,7 +59,7 @@ struct ProtectedReloadTests {
         }
     }
 
-    /// A gateway's word for a provider that crashed or never answered, which is what an outage looks like too.
+    /// A gateway's answer for a provider that crashed or never answered, as in an outage.
     @Test(arguments: [502, 504])
     func aTimelineThatBreaksItsProviderIsFoundInTheEnd(status: Int) async throws {
         try await withWorker { worker in
@@ -72,7 +72,7 @@ struct ProtectedReloadTests {
                 try await worker.turn()
                 #expect(worker.counts.breakersOpened == 0)
                 #expect(try await worker.store.detail(poison).attempts == attempt)
-                // All of it at once, so that no jitter parts them.
+                // All at once, so that no jitter separates them.
                 try await worker.store.passTime(1_000)
             }
             #expect(worker.counts.completed == 39 && worker.counts.bisected == 1)

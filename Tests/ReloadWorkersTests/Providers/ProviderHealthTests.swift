@@ -3,7 +3,7 @@ import WidgetModel
 
 @testable import ReloadWorkers
 
-/// What each outcome of a request does to the limit and the breaker.
+/// Effects of a request's outcomes on the limit and the breaker.
 struct ProviderHealthTests {
     private static let provider = ProviderKey(appID: 1, url: "http://p")
 

@@ -8,10 +8,10 @@ import WidgetStore
 /// The claim scheduler and the protection together, over a clock that jumps from event to event: what one sick provider
 /// costs the others.
 struct ProviderStormTests {
-    /// How a provider behaves: how long a request takes, and what comes of it.
+    /// Behaviour of a provider: duration and outcome of requests.
     private enum Health {
         case well
-        /// Answers nothing; the request times out.
+        /// Does not answer; the request times out.
         case hangs
         /// Refuses at once.
         case refuses
@@ -79,7 +79,7 @@ struct ProviderStormTests {
                 timelines: 1_000, patientTimelines: 1_000, concurrency: 32,
                 requestsPerProvider: 8, inFlight: held)
             guard inFlight.count < 32 else { return }
-            // Half of what is due is provider 0's.
+            // Half of the due timelines are provider 0's.
             let due = (0..<10).map { DueTimelines(kindID: Int32($0), lane: .push, count: $0 == 0 ? 900 : 100) }
             let permitted = protection.permitted(
                 targets, due: due.map(\.kindID), &capacity.allowances, at: time)
@@ -127,7 +127,7 @@ struct ProviderStormTests {
         var othersAnswered: Int { answered[1...].reduce(0, +) }
     }
 
-    /// What the other nine get while provider 0 is well, as a measure.
+    /// Throughput of the other nine while provider 0 works, for comparison.
     private func healthyThroughput(_ seconds: Int) -> (others: Int, first: Int) {
         var world = World { _, _ in .well }
         world.run(until: .seconds(seconds))

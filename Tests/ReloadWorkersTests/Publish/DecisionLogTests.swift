@@ -34,7 +34,7 @@ struct DecisionLogTests {
             return messages.map { _ in .success(KafkaDelivery(partition: 0, offset: 0)) }
         }
 
-        /// The data of what was published, by a decoder that is none of ours.
+        /// Data of the published messages, by an independent decoder.
         func data() throws -> [[String: Any]] {
             try messages.withLock { $0 }.map { message in
                 let object = try JSONSerialization.jsonObject(with: Data(message.value ?? []))

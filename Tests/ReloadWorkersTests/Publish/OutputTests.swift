@@ -6,7 +6,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Kafka that does not take what is published.
+/// Failures of publishing.
 @Suite("Output", .serialized, .tags(.database), .timeLimit(.patience))
 struct OutputTests {
     @Test("Unpublished content is stored, its list goes back, and the next holder publishes it")

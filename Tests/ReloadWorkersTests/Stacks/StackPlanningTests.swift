@@ -36,7 +36,7 @@ struct StackPlanningTests {
             }
         }
 
-        /// Answers each message once.
+        /// Returns each message once.
         private func take(_ topic: String) -> [KafkaMessage] {
             messages.withLock { messages in
                 defer { messages.removeAll { $0.topic == topic } }
@@ -65,7 +65,7 @@ struct StackPlanningTests {
         }
     }
 
-    /// Two widgets in a stack whose schedule somebody reads.
+    /// Two widgets in a stack with a read schedule.
     private func withStack(
         developerMode: Bool = false, _ body: (TestWorker, StackPlanning, Sent) async throws -> Void
     ) async throws {

@@ -5,7 +5,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Any number of requests before a fetch are one; what comes during it is exactly one more.
+/// Any number of requests before a fetch cause one fetch, and those during it exactly one more.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct CoalescingTests {
     @Test func requestsBeforeTheFetchAreOne() async throws {

@@ -9,7 +9,7 @@ import WidgetStore
 /// Rows that are not as the claim read them, and contents that the database refuses.
 @Suite("Storing", .serialized, .tags(.database), .timeLimit(.patience))
 struct StorerTests {
-    /// Leases all ready lists of a store and answers its timelines, fetched with this content.
+    /// Leases all ready lists of a store and returns its timelines, fetched with this content.
     private func fetched(
         _ worker: TestWorker, _ content: (ClaimedTimeline) -> String = { _ in "new" }
     ) async throws -> [FetchedTimeline] {

@@ -6,7 +6,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// What somebody may be waiting for is not stored behind what nobody waits for.
+/// Urgent timelines are not stored behind patient ones.
 @Suite("Storing by urgency", .tags(.database), .timeLimit(.patience))
 struct UrgentStoreTests {
     @Test("A single reload is stored while the statement of a patient lane waits")

@@ -4,7 +4,7 @@ import NIOSSL
 import Synchronization
 import TestSupport
 
-/// A server that misbehaves: it answers whatever comes with the bytes of the test's choice, at the pace of its choice.
+/// A server that answers every request with chosen bytes at a chosen pace.
 final class RawServer: Sendable {
     enum Behaviour: Sendable {
         /// Accepts the connection and says nothing.
@@ -26,7 +26,7 @@ final class RawServer: Sendable {
     let asked = Tally()
     private let sentBytes = Mutex(0)
 
-    /// How much has been written of what is poured.
+    /// Number of poured bytes so far.
     var sent: Int { sentBytes.withLock { $0 } }
 
     fileprivate init(_ behaviour: Behaviour) {

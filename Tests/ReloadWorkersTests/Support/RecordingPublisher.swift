@@ -6,7 +6,7 @@ import WidgetModel
 
 @testable import ReloadWorkers
 
-/// Stands for Kafka: keeps what is published, and fails or waits as the test says.
+/// A publisher that records messages, and fails or waits by a script.
 final class RecordingPublisher: TimelinePublishing {
     struct Message: Sendable, Equatable {
         let timeline: TimelineID
@@ -15,7 +15,7 @@ final class RecordingPublisher: TimelinePublishing {
         let value: String?
     }
 
-    /// Decides what becomes of a batch; nil acknowledges all of it. Called before anything is recorded.
+    /// Decides on a batch before it is recorded; nil acknowledges all of it.
     typealias Script = @Sendable ([KafkaMessage]) async -> KafkaError?
 
     private struct State {

@@ -111,7 +111,7 @@ extension TestStore {
         ReloadRule(rawValue: Int16(try await integer("SELECT decision_rule FROM timeline WHERE identity = '\(id)'")))
     }
 
-    /// Number of timelines with something newer asked for than what is stored.
+    /// Number of timelines with a request newer than the stored content.
     func stale() async throws -> Int {
         try await integer(
             """

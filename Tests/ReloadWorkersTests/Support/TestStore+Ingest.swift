@@ -7,7 +7,7 @@ import WidgetStore
 @testable import ReloadIngest
 
 extension TestStore {
-    /// Applies events as ingest does, in one transaction, without Kafka; answers the codes of those that it rejects.
+    /// Applies events like ingest in one transaction, without Kafka. Returns the codes of rejected events.
     @discardableResult
     func apply(_ events: [FreshetEvent], at time: Timestamp) async throws -> [String] {
         var fold = BatchFold(directory: try await directory())

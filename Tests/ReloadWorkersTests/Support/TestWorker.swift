@@ -56,7 +56,7 @@ struct TestWorker: Sendable {
         engine.start(self)
     }
 
-    /// Claims once, and works on what was claimed to its end; answers how many timelines were claimed.
+    /// Claims once and finishes the work. Returns the number of claimed timelines.
     @discardableResult
     func turn() async throws -> Int {
         let count = try await claim()
@@ -73,13 +73,13 @@ struct TestWorker: Sendable {
         } while counts.claims > claims
     }
 
-    /// Claims and decides; the work that it comes to waits for ``finish()``. Answers how many timelines were claimed.
+    /// Claims and decides; the work waits for ``finish()``. Returns the number of claimed timelines.
     func claim() async throws -> Int {
         works.hold()
         return try await start()
     }
 
-    /// Claims, and lets the work begin. Answers how many timelines were claimed.
+    /// Claims and starts the work. Returns the number of claimed timelines.
     @discardableResult
     func start() async throws -> Int {
         let before = counts.claimed

@@ -6,7 +6,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// What is paused waits, whole; nothing else does.
+/// Only paused kinds and apps wait.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct PausedKindTests {
     private func pause(_ worker: TestWorker, _ kind: String? = "Purchases") async throws {
@@ -51,7 +51,7 @@ struct PausedKindTests {
                 #expect(next == .wait(atMost: poll))
             }
             #expect(worker.counts.claims == 0)
-            // Nor with a directory that does not know of it.
+            // Also with an old directory.
             let stale = try await worker.store.directory()
             #expect(
                 stale.claimTargets(of: Set(stale.kinds.keys)).values.allSatisfy { target in

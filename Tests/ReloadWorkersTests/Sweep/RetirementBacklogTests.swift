@@ -5,7 +5,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// A kind may be deleted while much of it is due: nothing of it is claimed any more, so that must not hold it up.
+/// Retirement of a kind with a due backlog, which is not claimed any more.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct RetirementBacklogTests {
     @Test func aKindWithMoreDueThanTheHighWaterMarkIsRetiredToItsEnd() async throws {

@@ -6,7 +6,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Reloads of everyone that come while an earlier one is still being worked through.
+/// Reloads of everyone during an earlier one.
 @Suite("Reloads of everyone, one after another", .serialized, .tags(.database), .timeLimit(.patience))
 struct SweepConvergenceTests {
     @Test("A walk that is raised goes on to the end, then round to where it was raised")

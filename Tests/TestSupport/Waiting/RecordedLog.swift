@@ -1,7 +1,7 @@
 package import Logging
 import Synchronization
 
-/// Keeps what is logged, and lets a test wait for a line.
+/// Records log messages, and lets a test wait for a line.
 package final class RecordedLog: Sendable {
     package struct Line: Sendable, CustomStringConvertible {
         package let level: Logger.Level

@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("What metrics are read with", .timeLimit(.patience))
+@Suite("Statements of the metrics", .timeLimit(.patience))
 struct MetricStatementTests {
     /// Forty timelines of one kind, rendered one to forty minutes ago.
     private static let timelines = """
@@ -14,7 +14,7 @@ struct MetricStatementTests {
         WHERE k.name = 'Purchases' AND a.name = '\(TestKinds.app)'
         """
 
-    @Test("timelines in ready lists are counted up to the limit, and the oldest is told")
+    @Test("Timelines in ready lists are counted up to the limit, with the age of the oldest")
     func queues() async throws {
         try await withStore { store in
             func depths(limit: Int, overdueAfter: Duration = .seconds(1_230)) async throws -> [QueueDepth] {
@@ -36,14 +36,14 @@ struct MetricStatementTests {
             #expect(all.map(\.overdue).reduce(0, +) == 60)
             let oldest = try #require(all.first { $0.lane == .interactive }?.oldest)
             #expect((2_400..<2_430).contains(oldest))
-            // The oldest come first, so a bounded count still tells what is overdue: two lists.
+            // The oldest come first, so that a bounded count includes the overdue ones: two lists.
             #expect(try await depths(limit: 400).allSatisfy { $0.due == 6 && $0.overdue == 6 })
             try await store.sql("UPDATE kind SET paused_at = now()")
             #expect(try await depths(limit: 100).isEmpty)
         }
     }
 
-    @Test("ages are percentiles of what was rendered; what nobody shows is left out")
+    @Test("Ages are percentiles of rendered timelines without orphaned ones")
     func ages() async throws {
         try await withStore { store in
             try await store.sql(Self.timelines)
@@ -63,7 +63,7 @@ struct MetricStatementTests {
         }
     }
 
-    @Test("what waits is counted by cause, each up to the limit")
+    @Test("Waiting work is counted by cause, each up to the limit")
     func waiting() async throws {
         try await withStore { store in
             try await store.sql(

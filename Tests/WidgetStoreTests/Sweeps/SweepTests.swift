@@ -163,7 +163,7 @@ struct SweepTests {
             #expect(try await store.end(leased) == .ended, "its timelines may be stored and not published")
             #expect(try await store.pool.query(Statements.overview()).first?.stale == 1)
             #expect(try await store.timeline(ids[4])?.isStale == true)
-            // A list that a walk appended behind it names nobody.
+            // A list appended behind it by a walk names no timeline.
             try await store.sql(
                 """
                 INSERT INTO work (kind_id, lane, due_at, ready_at, generation, timelines)

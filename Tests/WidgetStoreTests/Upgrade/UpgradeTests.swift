@@ -85,7 +85,7 @@ struct UpgradeTests {
             let newest = PostgresMigrator(migrations: all)
             try await #expect(newest.check(on: database.pool).pending == [all[all.count - 1]])
             try await #expect(newest.apply(on: database.pool) == [all[all.count - 1]])
-            // And whoever knew the level before uses what is there now.
+            // A binary of the level before can use the new level.
             let before = PostgresMigrator(migrations: Array(all.dropLast()))
             try await #expect(before.check(on: database.pool).newer.map(\.version) == [all.count])
         }
@@ -107,7 +107,7 @@ struct UpgradeTests {
         }
     }
 
-    /// What of a migration's text binaries that do not know it might miss; nil when it only adds.
+    /// The part of a migration that removes something older binaries may need; nil if it only adds.
     static func takesAway(_ sql: String) -> String? {
         let text = sql.split(separator: "\n", omittingEmptySubsequences: false)
             .map { line in line.firstRange(of: "--").map { line[..<$0.lowerBound] } ?? line }
