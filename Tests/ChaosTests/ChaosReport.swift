@@ -14,6 +14,10 @@ enum Invariant: Int, CaseIterable, Sendable, Comparable {
     case liveness = 8
     /// No process ends by itself but in order.
     case noCrash = 9
+    /// Each device gets a push after the last change of what it shows.
+    case delivered = 10
+    /// A device gets one push in a window.
+    case noStorm = 11
 
     var title: String {
         switch self {
@@ -26,6 +30,8 @@ enum Invariant: Int, CaseIterable, Sendable, Comparable {
         case .appointed: "7 every timeline is appointed"
         case .liveness: "8 liveness after healing"
         case .noCrash: "9 no process crashes"
+        case .delivered: "10 changes reach their devices"
+        case .noStorm: "11 one push a window and device"
         }
     }
 
@@ -116,6 +122,8 @@ final class ChaosReport: Sendable {
 
     var violations: Int { state.withLock { $0.findings.values.reduce(0) { $0 + $1.violations } } }
     var faultCount: Int { state.withLock { $0.faults.values.reduce(0, +) } }
+
+    func faults(of sort: String) -> Int { state.withLock { $0.faults[sort] ?? 0 } }
 
     func violations(of invariant: Invariant) -> Int {
         state.withLock { $0.findings[invariant]?.violations ?? 0 }

@@ -19,6 +19,7 @@ struct ChaosRun: Sendable {
         let world: ChaosWorld
         let fleet: Fleet
         let provider: ChaosProvider
+        let devices: ChaosDevices
         let driver: FaultDriver
         let workload: Workload
         let report: ChaosReport
@@ -54,7 +55,9 @@ struct ChaosRun: Sendable {
         let server = try await ChaosPostgres(in: directory)
         let kafka = try await ChaosKafka(options, logger: logger)
         let provider = ChaosProvider(world: world, seed: options.seed, report: report)
-        let fleet = try Fleet(server: server, kafka: kafka, options: options, directory: directory, report: report)
+        let devices = try await ChaosDevices(in: directory)
+        let fleet = try Fleet(
+            server: server, kafka: kafka, devices: devices, options: options, directory: directory, report: report)
         let pool = server.pool("chaos-checker", maximumConnections: 4)
         let faultPool = server.pool("chaos-faults", maximumConnections: 6)
         let inputs = try InputLog(kafka: kafka, world: world, report: report, logger: logger)
@@ -63,16 +66,18 @@ struct ChaosRun: Sendable {
             world: world, kafka: kafka, seed: options.seed, rate: options.rate, logger: logger,
             register: { inputs.register($0) })
         let driver = FaultDriver(
-            fleet: fleet, server: server, kafka: kafka, provider: provider, pool: faultPool, report: report)
+            fleet: fleet, server: server, kafka: kafka, provider: provider, devices: devices, pool: faultPool,
+            report: report)
         let stage = Stage(
-            world: world, fleet: fleet, provider: provider, driver: driver, workload: workload, report: report,
-            options: options)
+            world: world, fleet: fleet, provider: provider, devices: devices, driver: driver, workload: workload,
+            report: report, options: options)
 
         let web = ServiceGroup(services: [provider.application(logger: logger)], logger: logger)
         await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await web.run() }
             group.addTask { try await inputs.run() }
             group.addTask { try await timelines.run() }
+            group.addTask { await devices.fetch(from: pool) }
             do {
                 try await eventually("the provider listens") { provider.port != 0 }
                 try await install(world, provider, server, kafka, directory, pool)
@@ -94,6 +99,7 @@ struct ChaosRun: Sendable {
         await pool.shutdown()
         await faultPool.shutdown()
         await kafka.close()
+        try await devices.stop()
     }
 
     // MARK: Steps
@@ -144,8 +150,8 @@ struct ChaosRun: Sendable {
             try await settle(stage, inputs, timelines, pool)
             report.say("checking")
             try await FinalCheck(
-                world: stage.world, model: inputs.model, latest: timelines.latest, provider: stage.provider, pool: pool,
-                audit: audit, report: report, logs: fleet.workers.map(\.log)
+                world: stage.world, model: inputs.model, latest: timelines.latest, provider: stage.provider,
+                devices: stage.devices, pool: pool, audit: audit, report: report, logs: fleet.workers.map(\.log)
             ).run()
             try await PersonCheck(
                 world: stage.world, model: inputs.model, kafka: kafka, pool: pool, report: report
@@ -278,7 +284,7 @@ struct ChaosRun: Sendable {
             return (
                 false,
                 "ingest is \(behind) events behind; timelines: \(row.stale) stale, \(row.orphaned) orphaned; \(row.lists) lists, "
-                    + "\(row.sweeps) sweeps, \(row.unforwarded) dead letters to forward"
+                    + "\(row.sweeps) sweeps, \(row.unforwarded) dead letters to forward, \(row.devices) devices to notify"
             )
         } catch {
             return (false, "\(error)")

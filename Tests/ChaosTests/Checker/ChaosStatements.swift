@@ -191,22 +191,25 @@ struct Unsettled: PostgresStatement {
         let lists: Int64
         let sweeps: Int64
         let unforwarded: Int64
+        let devices: Int64
 
-        var isQuiet: Bool { stale + orphaned + lists + sweeps + unforwarded == 0 }
+        var isQuiet: Bool { stale + orphaned + lists + sweeps + unforwarded + devices == 0 }
     }
 
     let sql = """
         SELECT count(*) FILTER (WHERE \(Condition.stale)) AS stale, count(*) FILTER (WHERE t.orphaned) AS orphaned,
                (SELECT count(*) FROM work w WHERE w.due_at < now() + interval '1 hour') AS lists,
                (SELECT count(*) FROM sweep) AS sweeps,
-               (SELECT count(*) FROM dead_letter WHERE forwarded_at IS NULL) AS unforwarded
+               (SELECT count(*) FROM dead_letter WHERE forwarded_at IS NULL) AS unforwarded,
+               (SELECT count(*) FROM delivery_change) + (SELECT count(*) FROM registration WHERE changed > sent) AS devices
         FROM timeline t JOIN kind k ON k.id = t.kind_id
         """
 
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
             stale: try row.value("stale"), orphaned: try row.value("orphaned"), lists: try row.value("lists"),
-            sweeps: try row.value("sweeps"), unforwarded: try row.value("unforwarded"))
+            sweeps: try row.value("sweeps"), unforwarded: try row.value("unforwarded"),
+            devices: try row.value("devices"))
     }
 }
 

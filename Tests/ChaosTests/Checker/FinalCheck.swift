@@ -10,6 +10,7 @@ struct FinalCheck {
     let model: ChaosModel
     let latest: [TimelineID: TimelineLog.Latest]
     let provider: ChaosProvider
+    let devices: ChaosDevices
     let pool: PostgresPool
     let audit: Audit
     let report: ChaosReport
@@ -27,6 +28,7 @@ struct FinalCheck {
         try await checkAudit()
         try await checkTimelines()
         try await checkAppointments()
+        try await checkDevices()
     }
 
     // MARK: Invariant 2
@@ -183,6 +185,21 @@ struct FinalCheck {
             ((try? String(contentsOf: log, encoding: .utf8)) ?? "").split(separator: "\n")
                 .filter { $0.contains(Self.auditMessage) }
         }
+    }
+
+    // MARK: Devices
+
+    /// A process that was frozen beyond its lease may send what another one has sent meanwhile, once for each device.
+    private func checkDevices() async throws {
+        let (pushes, tooSoon) = devices.pushes
+        report.say("\(pushes) pushes were accepted, \(tooSoon) within the window of another one")
+        report.checked(.noStorm, pushes)
+        if tooSoon > ChaosDevices.count * report.faults(of: "SIGSTOP, SIGCONT") {
+            report.violated(.noStorm, "\(tooSoon) of \(pushes) pushes came within the window of another one")
+        }
+        report.checked(.delivered, ChaosDevices.count)
+        expect(pushes >= ChaosDevices.count, .delivered) { "\(pushes) pushes for \(ChaosDevices.count) devices" }
+        for text in try await devices.outdated(in: pool) { report.violated(.delivered, text) }
     }
 
     // MARK: -

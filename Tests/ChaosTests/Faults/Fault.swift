@@ -27,6 +27,7 @@ struct Fault: Sendable {
         case brokerSlow(Int32, Duration)
         case requestErrors(String, count: Int)
         case provider(app: String, ProviderFault)
+        case pushService(PushFault)
         case guest
     }
 
@@ -41,6 +42,7 @@ struct Fault: Sendable {
     var name: String {
         switch sort {
         case .kill: "SIGKILL"
+        case .pushService(let fault): "push service: \(fault)"
         case .freeze: "SIGSTOP, SIGCONT"
         case .restart: "SIGTERM and restart"
         case .killAll: "SIGKILL of all"
@@ -124,7 +126,7 @@ struct FaultSchedule: Sendable {
         case kill, freeze, restart, killAll, terminate, terminateAll, crash, held, locked
         case databaseCut, databaseDelay, databaseHeld, databaseHalfOpen, databaseUnreachable
         case brokersCut, brokersDelay, brokersHeld, brokersHalfOpen, brokersUnreachable
-        case brokerDown, brokerSlow, requestErrors, provider, guest
+        case brokerDown, brokerSlow, requestErrors, provider, pushService, guest
 
         var weight: Int {
             switch self {
@@ -151,6 +153,7 @@ struct FaultSchedule: Sendable {
             case .brokerSlow: 2
             case .requestErrors: 8
             case .provider: 18
+            case .pushService: 14
             case .guest: 5
             }
         }
@@ -200,6 +203,8 @@ struct FaultSchedule: Sendable {
             return (.requestErrors(random.element(requests), count: random.integer(1...6)), .zero)
         case .provider:
             return (.provider(app: random.element(apps), providerFault(&random)), random.seconds(2...9))
+        case .pushService:
+            return (.pushService(random.element(PushFault.allCases)), random.seconds(1...5))
         case .guest: return (.guest, random.seconds(5...12))
         }
     }

@@ -2,6 +2,7 @@ import Foundation
 import KafkaClient
 import PostgresClient
 import Synchronization
+import TestSupport
 
 /// Lets the faults of a schedule happen.
 final class FaultDriver: Sendable {
@@ -9,6 +10,7 @@ final class FaultDriver: Sendable {
     private let server: ChaosPostgres
     private let kafka: ChaosKafka
     private let provider: ChaosProvider
+    private let devices: ChaosDevices
     private let pool: PostgresPool
     private let report: ChaosReport
     /// One crash at a time.
@@ -17,13 +19,14 @@ final class FaultDriver: Sendable {
     private let holds = Mutex<[String: Int]>([:])
 
     init(
-        fleet: Fleet, server: ChaosPostgres, kafka: ChaosKafka, provider: ChaosProvider, pool: PostgresPool,
-        report: ChaosReport
+        fleet: Fleet, server: ChaosPostgres, kafka: ChaosKafka, provider: ChaosProvider, devices: ChaosDevices,
+        pool: PostgresPool, report: ChaosReport
     ) {
         self.fleet = fleet
         self.server = server
         self.kafka = kafka
         self.provider = provider
+        self.devices = devices
         self.pool = pool
         self.report = report
     }
@@ -45,6 +48,7 @@ final class FaultDriver: Sendable {
         fleet.guest.retire()
         fleet.healNetwork()
         provider.heal()
+        devices.set(nil)
         if let embedded = kafka.embedded {
             for broker in kafka.brokerPorts.indices {
                 try embedded.startBroker(Int32(broker + 1))
@@ -119,6 +123,10 @@ final class FaultDriver: Sendable {
             provider.set(what, for: app)
             try await Task.sleep(for: fault.length)
             provider.set(nil, for: app)
+        case .pushService(let what):
+            devices.set(what)
+            try await Task.sleep(for: fault.length)
+            devices.set(nil)
         }
     }
 
@@ -206,7 +214,7 @@ final class FaultDriver: Sendable {
             case .produce, .fetch:
                 count % 3 == 0 ? .disconnect : count % 3 == 1 ? .notLeaderForPartition : .requestTimedOut
             case .offsetCommit:
-                count % 2 == 0 ? KafkaError.Code(number: 16, name: "NOT_COORDINATOR") : .disconnect
+                count % 2 == 0 ? .notCoordinator : .disconnect
             default: .disconnect
             }
         try kafka.embedded?.pushRequestErrors(kind, Array(repeating: code, count: count))

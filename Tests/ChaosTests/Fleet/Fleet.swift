@@ -5,17 +5,19 @@ import KafkaClient
 final class Fleet: Sendable {
     let ingest: [FleetMember]
     let workers: [FleetMember]
+    let delivery: [FleetMember]
     /// Joins and leaves, so that partitions move.
     let guest: FleetMember
 
-    var members: [FleetMember] { ingest + workers + [guest] }
+    var members: [FleetMember] { residents + [guest] }
     /// Those that are always wanted.
-    var residents: [FleetMember] { ingest + workers }
+    var residents: [FleetMember] { ingest + workers + delivery }
 
     init(
-        server: ChaosPostgres, kafka: ChaosKafka, options: ChaosOptions, directory: RunDirectory, report: ChaosReport
+        server: ChaosPostgres, kafka: ChaosKafka, devices: ChaosDevices, options: ChaosOptions,
+        directory: RunDirectory, report: ChaosReport
     ) throws {
-        let environment = Self.environment(kafka)
+        let environment = Self.environment(kafka).merging(devices.settings) { $1 }
         func member(_ name: String, _ role: FleetMember.Role) throws -> FleetMember {
             try FleetMember(
                 name: name, role: role, server: server, kafka: kafka, environment: environment,
@@ -23,6 +25,7 @@ final class Fleet: Sendable {
         }
         ingest = [try member("ingest-1", .ingest), try member("ingest-2", .ingest)]
         workers = [try member("workers-1", .workers), try member("workers-2", .workers)]
+        delivery = [try member("delivery-1", .delivery), try member("delivery-2", .delivery)]
         guest = try member("ingest-3", .ingest)
     }
 

@@ -12,7 +12,7 @@ import Darwin
 /// orchestrator does. Every place reaches the database and the brokers through proxies of its own.
 final class FleetMember: Sendable {
     enum Role: String, Sendable {
-        case ingest, workers
+        case ingest, workers, delivery
     }
 
     private struct State {

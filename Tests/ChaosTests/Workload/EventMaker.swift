@@ -46,6 +46,11 @@ struct EventMaker {
         }
     }
 
+    /// The registrations of all devices.
+    mutating func registrations() -> [ChaosEvent] {
+        ChaosDevices.registrations.map { make($0.event, at: Self.start, key: $0.user) }
+    }
+
     mutating func next() -> ChaosEvent {
         let sort = random.element(weighted: [
             (Sort.user, 460), (.device, 90), (.widget, 90), (.foreground, 60), (.background, 40), (.view, 90),

@@ -56,9 +56,9 @@ final class Workload: Sendable {
     /// Makes no new events.
     func stop() { state.withLock { $0.goesOn = false } }
 
-    /// Publishes the placements of all widgets that stay; returns when all are acknowledged.
+    /// Publishes the registrations of devices and the placements of all widgets that stay; returns when all are acknowledged.
     func place() async throws {
-        let events = state.withLock { $0.maker.placements() }
+        let events = state.withLock { $0.maker.registrations() + $0.maker.placements() }
         for start in stride(from: 0, to: events.count, by: 500) {
             let chunk = Array(events[start..<min(start + 500, events.count)])
             prepare(chunk)
