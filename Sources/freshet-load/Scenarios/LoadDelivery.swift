@@ -18,7 +18,7 @@ struct LoadDeliveryCommand: AsyncParsableCommand {
         discussion: """
             Needs an empty PostgreSQL database (postgres.url). A stand-in for Apple's push service, HTTP/2 over TLS, runs \
             in this process. First an HTTP client alone sends it as many pushes as there are devices. Then every device's \
-            content changes at once, and a service of the role delivery tells them: the result has the ratio of the two. \
+            content changes at once, and a service of the role delivery notifies them: the result has the ratio of the two. \
             Then content changes at --rate, and the latency is that from the change to the push.
 
             Examples:
@@ -54,7 +54,7 @@ struct LoadDeliveryCommand: AsyncParsableCommand {
     }
 }
 
-/// Changes that devices are told of.
+/// Changes that devices are notified of.
 private struct LoadDelivery: Sendable {
     let options: LoadDeliveryCommand
     private static let patience = Duration.seconds(120)
@@ -228,7 +228,7 @@ private struct LoadDelivery: Sendable {
     }
 }
 
-/// Times at which devices changed and were told.
+/// Times at which devices changed and were notified.
 private final class Arrivals: Sendable {
     private struct State {
         var changed: [ContinuousClock.Instant?]

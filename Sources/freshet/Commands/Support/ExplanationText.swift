@@ -9,7 +9,7 @@ struct ExplanationText {
     let events: [ExplainedEvent]
     var refused: [RefusedRequest] = []
     var ignored: [EventOutcome] = []
-    /// The widget's device, if it is told of changes.
+    /// Registration of the widget's device.
     var registration: Registration?
     private var now: Timestamp { widget.readAt }
 
@@ -43,22 +43,22 @@ struct ExplanationText {
             add("stored", "revision \(content.revision), \(content.bytes) bytes, \(content.storedAt.words(from: now))")
         }
         if let registration {
-            for (index, text) in told(registration).enumerated() { add(index == 0 ? "device" : "", text) }
+            for (index, text) in delivery(registration).enumerated() { add(index == 0 ? "device" : "", text) }
         }
         return lines
     }
 
-    private func told(_ device: Registration) -> [String] {
+    private func delivery(_ device: Registration) -> [String] {
         var lines: [String] = []
         if let triedAt = device.triedAt {
             let answer = device.answer.map { $0 == 0 ? "not reached" : "answered \($0)" } ?? ""
             let reason = device.reason.map { " \($0)" } ?? ""
-            lines.append("told \(triedAt.words(from: now)) by \(device.channel): \(answer)\(reason)")
+            lines.append("notified \(triedAt.words(from: now)) by \(device.channel): \(answer)\(reason)")
         } else {
-            lines.append("never told, by \(device.channel)")
+            lines.append("never notified, by \(device.channel)")
         }
         if device.waiting > 0 {
-            let when = device.nextAt.map { "to be told \($0.words(from: now))" } ?? "its channel is disabled"
+            let when = device.nextAt.map { "to be notified \($0.words(from: now))" } ?? "its channel is disabled"
             lines.append("\(device.waiting) \(device.waiting == 1 ? "change" : "changes") waiting: \(when)")
         }
         lines.append(device.fetchedAt.map { "fetched \($0.words(from: now))" } ?? "has fetched nothing yet")
