@@ -5,10 +5,10 @@ import Synchronization
 import TestSupport
 import Testing
 import WidgetEvents
-import WidgetModel
 import WidgetStore
 
 @testable import WidgetAPI
+@testable import WidgetModel
 
 /// A provider with options and defaults in memory.
 final class StubConfigurations: ConfigurationProvider {

@@ -6,12 +6,6 @@ package struct IntentOptions: Hashable, Sendable {
         package var value: JSONValue
         package var display: String
         package var subtitle: String?
-
-        package init(value: JSONValue, display: String, subtitle: String? = nil) {
-            self.value = value
-            self.display = display
-            self.subtitle = subtitle
-        }
     }
 
     package struct Section: Hashable, Sendable {
@@ -20,12 +14,6 @@ package struct IntentOptions: Hashable, Sendable {
         /// Text of the section in the list's index.
         package var indexTitle: String?
         package var items: [Item]
-
-        package init(title: String? = nil, indexTitle: String? = nil, items: [Item]) {
-            self.title = title
-            self.indexTitle = indexTitle
-            self.items = items
-        }
     }
 
     /// Most options of an answer.

@@ -1,6 +1,7 @@
 import TestSupport
 import Testing
-import WidgetModel
+
+@testable import WidgetModel
 
 /// Requests for options and defaults, and their answers (widget-rules D).
 @Suite("Dynamic options and defaults", .timeLimit(.patience))
