@@ -121,7 +121,8 @@ package final class FreshetNode: Sendable {
     /// recorded one.
     private func prepare(migrate: Bool) async throws {
         try await preparation.prepareDatabase(migrate: migrate)
-        ingest?.service.require(cluster: try await preparation.require(cluster, topics: topics))
+        let id = try await preparation.require(cluster, topics: topics)
+        ingest?.service.require(cluster: id)
         prepared.signal(.timelines)
     }
 
