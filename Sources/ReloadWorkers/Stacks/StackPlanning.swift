@@ -31,7 +31,7 @@ struct StackPlanning {
         }
     }
 
-    /// Plans a batch; answers how many schedules were due.
+    /// Plans a batch, and returns the number of due schedules.
     func pass() async throws -> Int {
         let claim = Statements.claimSchedules(limit: Self.batch, lease: Self.lease, unread: Self.patience)
         let due = try await context.pool.query(claim)

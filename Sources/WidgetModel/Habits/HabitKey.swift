@@ -51,7 +51,7 @@ package struct HabitKey: Hashable, Comparable, Sendable {
     }
 }
 
-/// A view of content in an app, which the app told.
+/// View of content in an app, as donated by the app.
 package struct Donation: Hashable, Sendable {
     package var kind: String
     /// Effective values of the kind's intent.

@@ -1,7 +1,6 @@
 internal import Foundation
 
-/// What Freshet keeps of a user of an app beside the widgets: how the stacks are arranged, which shortcuts are relevant, and
-/// when the person looks.
+/// Stored state of a user of an app beside the widgets: the arrangement of stacks, relevant shortcuts, and habits.
 package struct PersonRecord: Hashable, Sendable {
     /// Most stacks of a person, those that were removed included.
     package static let maximumStacks = 32

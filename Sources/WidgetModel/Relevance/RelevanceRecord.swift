@@ -1,4 +1,4 @@
-/// What is kept of a timeline's relevance: the scores in effect now and later, and a summary of all that were ever provided.
+/// Stored relevance of a timeline: the scores in effect now and later, and a summary of all that were ever provided.
 package struct RelevanceRecord: Hashable, Sendable {
     package private(set) var curve: RelevanceCurve
     package private(set) var history: RelevanceHistory

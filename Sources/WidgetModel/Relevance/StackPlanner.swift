@@ -4,7 +4,7 @@
 /// a shortcut that holds. A widget whose score is 0 or below has none. The stack turns to the greatest value; equal values
 /// keep the present widget, and so do a recent rotation and a recent turn by hand.
 package struct StackPlanner: Sendable {
-    /// What is known about a widget of the stack.
+    /// Evidence about a widget of the stack.
     package struct Evidence: Sendable {
         package var curve: RelevanceCurve
         package var ranks: RelevanceRanks

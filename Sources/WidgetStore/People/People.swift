@@ -85,7 +85,7 @@ private let readPeopleSQL = """
     FOR NO KEY UPDATE OF p
     """
 
-/// A change of an arrangement shows at once; donations, of which there are many, are gathered for half a minute.
+/// A change of an arrangement shows at once; donations, which are many, are gathered for half a minute.
 private let writePeopleSQL = """
     WITH input AS MATERIALIZED (
         SELECT *, now() + CASE WHEN arrangement IS NULL THEN interval '30 seconds' ELSE interval '0' END AS due_at

@@ -28,7 +28,7 @@ private let wantSQL = """
     ON CONFLICT (id) DO UPDATE SET read_at = now()
     """
 
-/// The schedule of a stack on a device, for readers who are told of changes.
+/// Schedule of a stack on a device, for readers that are notified of changes.
 package struct DeviceSchedule: Hashable, Sendable {
     package let id: TimelineID
     package let user: String

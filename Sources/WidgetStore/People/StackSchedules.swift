@@ -219,13 +219,13 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Stores relevance unless that of later content is stored. From then on, changes of the timeline's content are told.
+    /// Stores relevance unless that of later content is stored. From then on, changes of the timeline's content are noted.
     package static func writeRelevance(_ writes: [RelevanceWrite]) -> PostgresQuery<Void> {
         PostgresQuery(writeRelevanceSQL, binding: relevanceInput.parameters(writes))
     }
 
-    /// Stores plans. Those that another process has stored meanwhile are left out. The answer tells the revisions, and whether
-    /// Kafka has acknowledged them.
+    /// Stores plans, except those that another process has stored meanwhile. Returns the revisions, and whether Kafka has
+    /// acknowledged them.
     package static func writeSchedules(_ writes: [ScheduleWrite]) -> PostgresQuery<
         (id: TimelineID, revision: Int64, isPublished: Bool)
     > {
@@ -253,7 +253,7 @@ extension PostgresStatement where Self == Statements {
             """, PostgresArray(schedules.map(\.id)))
     }
 
-    /// Makes the schedules due whose timelines have changed, and answers how many changes there were.
+    /// Makes the schedules due whose timelines have changed, and returns the number of changes.
     package static func gatherRelevanceChanges(limit: Int) -> PostgresQuery<Int64> {
         PostgresQuery(gatherSQL, limit) { row in try row.value("taken") }
     }
