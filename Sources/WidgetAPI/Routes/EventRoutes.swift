@@ -95,7 +95,9 @@ struct EventRoutes: Sendable {
     ) async throws -> EventOutlet.Outgoing {
         let (event, envelope) = (decoded.event, decoded.envelope)
         do {
-            guard Text.equal(event.app, call.app) else { throw Problem.unprocessable("/app", "must equal the app in the path") }
+            guard Text.equal(event.app, call.app) else {
+                throw Problem.unprocessable("/app", "must equal the app in the path")
+            }
             try await rules.check(event, call)
         } catch let problem as Problem {
             throw problem.moved(below: data)

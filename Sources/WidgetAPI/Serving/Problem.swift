@@ -144,7 +144,8 @@ extension Problem {
     static let unsupportedEncoding = Problem(
         .unsupportedMediaType, "expected a body without Content-Encoding", headers: [.acceptEncoding: "identity"])
 
-    static let expectationFailed = Problem(.expectationFailed, "unsupported expectation; only 100-continue is supported")
+    static let expectationFailed = Problem(
+        .expectationFailed, "unsupported expectation; only 100-continue is supported")
 
     static func headerTooLarge(_ detail: String) -> Problem {
         Problem(.requestHeaderFieldsTooLarge, detail, title: "Header too large")

@@ -13,10 +13,10 @@ extension KindDefinition {
 
     /// Longest placeholder, in bytes.
     package static let maximumPlaceholderBytes = 65_536
-    /// The most volatile fields.
+    /// Largest number of volatile fields.
     package static let maximumVolatileFields = 100
 
-    /// The definition as it is stored. Durations are seconds.
+    /// Stored form. Durations are seconds.
     package func json() -> JSONValue {
         var object: JSONObject = [
             "name": .string(name), "displayName": .string(displayName), "description": .string(description),
@@ -49,7 +49,7 @@ extension KindDefinition {
 
     /// A stored definition.
     ///
-    /// - Throws: the first thing that is wrong with it.
+    /// - Throws: the first error.
     package init(json: JSONValue) throws(ModelError) {
         var errors: [ModelError] = []
         guard let definition = Self.read(json, at: "", .stored, &errors) else {
@@ -58,7 +58,7 @@ extension KindDefinition {
         self = definition
     }
 
-    /// Reads the definition of a request and reports everything that is wrong with it.
+    /// Reads the definition of a request and reports all its errors.
     ///
     /// - Parameter pointer: place of the definition in its document.
     package static func validate(_ json: JSONValue, at pointer: String = "") -> Result<KindDefinition, ModelErrors> {

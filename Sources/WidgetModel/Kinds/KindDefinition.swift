@@ -1,4 +1,4 @@
-/// Bounds of the budgeted reloads a day of a timeline, whose number depends on the views of its widgets.
+/// Bounds of a timeline's budgeted reloads a day, whose number depends on the views of its widgets.
 package struct DailyBudget: Hashable, Sendable {
     package var minimum: Int
     package var maximum: Int
@@ -23,33 +23,33 @@ package struct KindDefinition: Hashable, Sendable {
     package var variesBy: KindVariation
     /// In its normal form; see `ProviderURL`.
     package var providerURL: String
-    /// The most timelines of one request, 1 to 1000.
+    /// Largest number of timelines in a request, 1 to 1000.
     package var maxBatch: Int
     /// Timeout of a request, 100 ms to 120 s.
     package var timeout: Duration
     /// Least time between two reloads of a timeline for budgeted reasons.
     package var minimumSpacing: Duration
-    /// Nil: the default budget.
+    /// Nil for the default budget.
     package var dailyBudget: DailyBudget?
-    /// Shown before there is a timeline; holds no user data.
+    /// Content before there is a timeline, without user data.
     package var placeholder: JSONValue
-    /// JSON pointers into an entry's content that do not count as a change.
+    /// JSON pointers into an entry's content whose changes are invisible.
     package var volatileFields: [String]
     /// Name of a colour of the app.
     package var accentColor: String?
     /// Name of a colour of the app.
     package var backgroundColor: String?
-    /// A widget that was not viewed for so long gets no reloads by policy.
+    /// Time without a view after which a widget gets no reloads by policy.
     package var dormantAfter: Duration
-    /// The most that jitter may delay a reload by policy; never more than a tenth of the interval.
+    /// Longest delay of a reload by jitter, which is also limited to a tenth of the interval.
     package var reloadTolerance: Duration
     /// Time within which devices are to fetch a change; nil: the one of the settings.
     package var freshnessObjective: Duration?
-    /// Whether a widget that is placed where there is no timeline yet is given a snapshot before its timeline.
+    /// Whether a widget without a timeline gets a snapshot before its timeline.
     package var hasSnapshots: Bool
-    /// Link that the widgets open, as a ``LinkTemplate``; an entry's `url` takes its place.
+    /// Link that the widgets open, as a ``LinkTemplate``; an entry's `url` has precedence.
     package var widgetURL: String?
-    /// Definition of the configuration; nil: any flat object is one.
+    /// Definition of the configuration; nil allows any flat object.
     package var intent: IntentDefinition?
 
     package static let defaultMaxBatch = 100
@@ -65,7 +65,8 @@ package struct KindDefinition: Hashable, Sendable {
         timeout: Duration = defaultTimeout, minimumSpacing: Duration = defaultMinimumSpacing,
         dailyBudget: DailyBudget? = nil, placeholder: JSONValue, volatileFields: [String] = [],
         accentColor: String? = nil, backgroundColor: String? = nil, dormantAfter: Duration = defaultDormantAfter,
-        reloadTolerance: Duration = defaultReloadTolerance, freshnessObjective: Duration? = nil, hasSnapshots: Bool = true,
+        reloadTolerance: Duration = defaultReloadTolerance, freshnessObjective: Duration? = nil,
+        hasSnapshots: Bool = true,
         widgetURL: String? = nil, intent: IntentDefinition? = nil
     ) {
         self.name = name
@@ -91,7 +92,7 @@ package struct KindDefinition: Hashable, Sendable {
         self.intent = intent
     }
 
-    /// The volatile fields as pointers; what is no pointer was refused when the manifest was read.
+    /// The volatile fields as pointers, which were checked when the manifest was read.
     package var volatilePointers: [JSONPointer] { volatileFields.compactMap { JSONPointer($0) } }
 
     /// The values that a widget shows: the configuration with defaults for what is left out or not allowed, without
@@ -103,7 +104,7 @@ package struct KindDefinition: Hashable, Sendable {
     /// A family that the kind supports, for values without a widget.
     package var anyFamily: WidgetFamily { families[0] }
 
-    /// The first thing about a placement that the definition does not allow, with its place in the event's data.
+    /// The first error of a placement by the definition, with its place in the event's data.
     package func problem(with resolved: ResolvedPlacement) -> ModelError? {
         let family = resolved.placement.family
         guard families.contains(family) else {
@@ -115,7 +116,7 @@ package struct KindDefinition: Hashable, Sendable {
         return Self.problem(resolved.problems)
     }
 
-    /// The first value of a configuration that the definition does not allow, with its place in the event's data.
+    /// The first error of a configuration by the definition, with its place in the event's data.
     package func problem(with configuration: WidgetConfiguration, family: WidgetFamily) -> ModelError? {
         Self.problem(intent?.resolve(configuration, family: family).problems ?? [])
     }
@@ -140,13 +141,13 @@ package struct KindDefinition: Hashable, Sendable {
     }
 }
 
-/// Timeline that a widget shows, with the parts of its configuration that the timeline's identity leaves out.
+/// Timeline of a widget, with the parts of its configuration that the timeline's identity leaves out.
 package struct ResolvedPlacement: Sendable {
     package let placement: WidgetPlacement
     package let identity: TimelineIdentity
-    /// Canonical configuration as the person set it; nil: that of the identity.
+    /// Canonical configuration as the person set it; nil for that of the identity.
     package let configuration: String?
-    /// Values that the definition does not allow; defaults take their place. Pointers are into the configuration.
+    /// Errors of values, which defaults replace. Pointers are into the configuration.
     package let problems: [ModelError]
 }
 
@@ -156,7 +157,7 @@ package struct AppDefinition: Hashable, Sendable {
     package var name: String
     /// Lifts budgets and spacing.
     package var developerMode: Bool
-    /// The kinds, whose names differ.
+    /// The kinds, with unique names.
     package var kinds: [KindDefinition]
 
     package init(name: String, developerMode: Bool = false, kinds: [KindDefinition]) {
