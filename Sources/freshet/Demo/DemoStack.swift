@@ -47,10 +47,12 @@ struct DemoStack: Sendable {
         guard let last = plan.schedule.rotations.last(where: { $0.from <= plan.plannedAt }) else {
             return ["  stack \(key.stack) of \(key.user): none of its widgets is placed"]
         }
-        let later = plan.schedule.rotations.count { $0.from > plan.plannedAt }
+        let next = plan.schedule.rotations.first { $0.from > plan.plannedAt }
         return [
-            "  stack \(key.stack) of \(key.user): \(last.item.widget ?? "a suggestion") is on top: \(last.reason.words);"
-                + " \(later) more rotations planned for the next 24 hours"
-        ]
+            "  stack \(key.stack) of \(key.user): \(name(last)) is on top: \(last.reason.words)",
+            next.map { "    next \(name($0)) at \($0.from.rfc3339): \($0.reason.words)" },
+        ].compactMap { $0 }
     }
+
+    private func name(_ rotation: StackSchedule.Rotation) -> String { rotation.item.widget ?? "a suggestion" }
 }
