@@ -32,6 +32,7 @@ struct ManifestTests {
                     accentColor: AccentGreen
                     backgroundColor: WidgetBackground
                     dormantAfter: 7d
+                    freshnessObjective: 45s
                 """,
             file: "kinds.yaml", environment: [:])
         let app = try #require(manifest.apps.first)
@@ -56,6 +57,7 @@ struct ManifestTests {
         #expect(kind.accentColor == "AccentGreen")
         #expect(kind.backgroundColor == "WidgetBackground")
         #expect(kind.dormantAfter == .seconds(7 * 86_400))
+        #expect(kind.freshnessObjective == .seconds(45))
         #expect(KindDefinition.validate(kind.json()) == .success(kind))
         let placeholder = try JSONValue.parse(#"{"card":"Acme","amounts":[1,2.5,-3e2],"paid":true,"note":null}"#)
         #expect(kind.placeholder == placeholder)

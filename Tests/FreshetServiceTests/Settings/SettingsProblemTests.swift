@@ -152,6 +152,11 @@ struct SettingsProblemTests {
                     + "which is 5s (from FRESHET_WORKERS_LEASE)"
             ])
         #expect(
+            try problems(environment: ["FRESHET_DELIVERY_LEASE": "10s"]) == [
+                "delivery.timeout: \"10s\" is not under the lease; expected less than delivery.lease, "
+                    + "which is 10s (from FRESHET_DELIVERY_LEASE)"
+            ])
+        #expect(
             try problems(environment: ["FRESHET_TOPICS_WIDGETS": "freshet.pushes"]) == [
                 "topics.widgets: \"freshet.pushes\" is also topics.pushes; expected a topic of its own "
                     + "(from FRESHET_TOPICS_WIDGETS)"
