@@ -20,7 +20,7 @@ struct Freshet: AsyncParsableCommand {
               freshet run --role all --config freshet.yaml
               freshet publish push --app com.example.bank --user u42 --kind RecentPurchases
 
-            Exit status: 0 done; 1 failed, or not all of it was done; 64 the command line is wrong; 69 Kafka or \
+            Exit status: 0 done; 1 failed, or done only in part; 64 the command line is wrong; 69 Kafka or \
             PostgreSQL cannot be reached; 78 the settings are wrong, or migrations are missing.
             """,
         version: FreshetNode.version,

@@ -26,7 +26,7 @@ package struct ClusterCheck: Sendable {
 
     var admin: KafkaAdmin { KafkaAdmin(configuration: kafka, timeout: .seconds(5), logger: logger) }
 
-    /// The cluster's id; nil if the brokers tell none.
+    /// The cluster's id; nil if the brokers report none.
     func id() async throws(KafkaError) -> String? { try await admin.clusterID() }
 
     /// Records the first cluster's id.
@@ -34,7 +34,7 @@ package struct ClusterCheck: Sendable {
     /// - Throws: ``CommandFailure`` for another cluster than the recorded one.
     func require(_ id: String?) async throws {
         guard let id else {
-            logger.warning("the brokers tell no cluster id: the positions may be of another cluster")
+            logger.warning("the brokers report no cluster id: the positions may be of another cluster")
             return
         }
         // A standby, from which the API may read, takes no writes.
@@ -51,7 +51,7 @@ package struct ClusterCheck: Sendable {
 
     package func accept(keepingPositions: Bool) async throws {
         guard let id = try await id() else {
-            throw CommandFailure(.failure, "the brokers tell no cluster id: there is nothing to accept")
+            throw CommandFailure(.failure, "the brokers report no cluster id: there is nothing to accept")
         }
         try await pool.withTransaction { connection in
             guard try await connection.query(Statements.recordCluster(id)).first != id else { return }

@@ -39,7 +39,7 @@ package struct NodePreparation: Sendable {
     /// Waits for Kafka without limit and logs it and missing topics, then checks that the stored positions belong to this
     /// cluster.
     ///
-    /// - Returns: the cluster's id; nil if the brokers tell none.
+    /// - Returns: the cluster's id; nil if the brokers report none.
     /// - Throws: ``CommandFailure`` when they are of another.
     func require(_ cluster: ClusterCheck, topics: TopicSettings) async throws -> String? {
         let id = try await waiting(for: "Kafka", while: { $0 is KafkaError }, cluster.id)

@@ -92,7 +92,7 @@ enum NodeLiveness {
         var probes: [LivenessProbe] = []
         if let ingest {
             probes.append(LivenessProbe(name: "ingest", limit: limit) { ingest.heartbeat.silence })
-            // It waits for nobody longer than for a revocation: 10 s.
+            // Its longest wait is that for a revocation: 10 s.
             probes.append(LivenessProbe(name: "consumer", limit: .seconds(120)) { ingest.consumerSilence })
         }
         if let workers { probes.append(LivenessProbe(name: "workers", limit: limit) { workers.silence }) }

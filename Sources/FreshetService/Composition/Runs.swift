@@ -25,7 +25,7 @@ extension WidgetStore {
 }
 
 extension EventPosition {
-    /// Position of a stored event; nil if Kafka does not tell it.
+    /// Position of a stored event; nil if Kafka does not report it.
     package init?(_ delivery: KafkaDelivery, of event: FreshetEvent) {
         guard let offset = delivery.offset else { return nil }
         let topic: Int16 =

@@ -25,7 +25,7 @@ package enum Program {
         } catch {
             let wantsJSON = process.arguments.dropFirst().prefix { $0 != "--" }.contains("--json")
             var failure = CommandFailure(explaining: error)
-            // The parser's own errors, except a request for help. An exit code alone has told its reasons already.
+            // The parser's own errors, except a request for help. The reasons of a bare exit code are printed already.
             if failure == nil, wantsJSON, !(error is ExitCode),
                 let status = CommandStatus(rawValue: failing.exitCode(for: error).rawValue)
             {

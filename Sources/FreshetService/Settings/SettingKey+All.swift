@@ -285,7 +285,7 @@ extension SettingKey {
             "Reload requests among them; 0 does not limit them."),
         .integer(
             "api.appDeadLetters", \.api.appDeadLetters, 0...1_000_000,
-            "An app of which more dead letters wait publishes nothing over HTTP; 0 does not limit them."),
+            "Most waiting dead letters of an app that may publish over HTTP; 0 does not limit them."),
         .integer(
             "api.appConnections", \.api.appConnections, 0...1_000_000,
             "Most requests and streams of one app that wait in this process; 0: half of those of all apps."),

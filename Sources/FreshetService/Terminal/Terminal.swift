@@ -34,7 +34,7 @@ package enum Terminal {
 
     /// Writes without a buffer, so that the streams keep their order and readers get each line at once.
     private static func write(_ text: String, to handle: FileHandle) {
-        // When a standard stream is closed or full, there is nobody left to tell.
+        // A closed or full standard stream cannot be reported anywhere.
         try? handle.write(contentsOf: Array(text.utf8))
     }
 }

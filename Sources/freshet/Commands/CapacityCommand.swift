@@ -111,7 +111,7 @@ struct CapacityPlan: ParsableArguments {
         timelines * (CapacityCosts.timelineBytes + contentBytes) * CapacityCosts.freeSpace
     }
     var storedBytes: Double { widgets * CapacityCosts.widgetBytes + timelineTableBytes }
-    /// The rows of a day's reloads stay in memory; a quarter of it is shared buffers.
+    /// Memory for the rows of a day's reloads, a quarter of the total as shared buffers.
     var databaseMemory: Double { max(8_000_000_000, timelineTableBytes * min(1, reloads)) }
 
     /// PostgreSQL servers, each for an equal part of the apps or users.

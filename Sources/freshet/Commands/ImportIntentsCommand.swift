@@ -11,7 +11,7 @@ extension KindsCommand {
                 "Turns an intent definition file of Xcode into the part of a manifest that defines configurations.",
             discussion: """
                 Prints a kind for each custom intent, with its name and its intent, as YAML. Move each intent to the kind \
-                that it configures. Whatever a manifest cannot express is told on standard error.
+                that it configures. Parts without an equivalent are reported on standard error.
 
                 A parameter with dynamic options and without a default gets dynamicDefault; remove it if the app's \
                 extension provides no default.

@@ -16,7 +16,7 @@ struct MigrateCommand: AsyncParsableCommand {
             Examples:
               freshet migrate
               freshet migrate --check     # changes nothing; exit status 78 when migrations are missing
-              freshet migrate --check --wait 10m     # waits for whoever migrates, and for PostgreSQL
+              freshet migrate --check --wait 10m     # waits for another migration, and for PostgreSQL
             """)
 
     @Flag(help: "Only show the missing migrations.")

@@ -15,7 +15,7 @@ struct UsersCommand: AsyncParsableCommand {
             abstract: "Erases a user of an app: stacks and habits, widgets, stored timelines and dead letters.",
             discussion: """
                 The data is removed from the database when the command ends. The workers publish a tombstone for each \
-                timeline that nobody else shows, so that Kafka's compaction removes it too. Events in the input topics are \
+                timeline that no other widget shows, so that Kafka's compaction removes it too. Events in the input topics are \
                 deleted by their retention.
 
                 Example:

@@ -10,8 +10,8 @@ struct RunCommand: AsyncParsableCommand {
         commandName: "run",
         abstract: "Runs Freshet until it is stopped.",
         discussion: """
-            Roles: ingest applies the input topics to PostgreSQL; workers regenerate and publish due timelines; api serves \
-            HTTP; all does everything. Any number of processes of each role share the work.
+            Roles: ingest applies the input topics to PostgreSQL; workers regenerate and publish due timelines; delivery \
+            notifies devices; api serves HTTP; all does everything. Any number of processes of each role share the work.
 
             Waits for PostgreSQL and Kafka with back-off and serves health meanwhile. With kafka.embedded it runs a \
             Kafka cluster in its memory, for one machine. SIGTERM or SIGINT stops it gracefully, with status 0; a second \
@@ -23,7 +23,7 @@ struct RunCommand: AsyncParsableCommand {
               freshet run --migrate --set postgres.url=postgresql:///freshet --set kafka.embedded=true --print-ready
             """)
 
-    @Option(help: "ingest, workers, api, or all (setting role).")
+    @Option(help: "ingest, workers, delivery, api, or all (setting role).")
     var role: ProcessRole?
 
     @Flag(help: "Apply missing migrations first.")

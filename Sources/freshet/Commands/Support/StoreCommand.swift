@@ -44,11 +44,11 @@ struct Confirmation: ParsableArguments {
     /// - Parameters:
     ///   - question: question to answer with yes or no, such as "Erase it?".
     ///   - refusal: message if the answer is no.
-    /// - Throws: `CommandFailure` if the answer is no or nobody can be asked.
+    /// - Throws: `CommandFailure` if the answer is no or standard input is not a terminal.
     func ask(_ question: String, refusal: String) throws {
         if yes { return }
         guard isatty(STDIN_FILENO) == 1 else {
-            throw CommandFailure(.usage, "this cannot be undone: give --yes when nobody can be asked")
+            throw CommandFailure(.usage, "this cannot be undone: standard input is not a terminal, so give --yes")
         }
         Terminal.complain("\(question) This cannot be undone. [y/N]")
         guard ["y", "yes"].contains(readLine()?.lowercased()) else { throw CommandFailure(.failure, refusal) }
