@@ -1,0 +1,56 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import WidgetDelivery
+
+@Suite("Registrations beside deliveries", .timeLimit(.patience))
+struct RegistrationTests {
+    private static let devices = 40
+    private static let rounds = 40
+
+    @Test("Registrations, marks and fetches lock devices in one order, so that they do not deadlock")
+    func lockOrder() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.place(
+                (10..<(10 + Self.devices)).map { .test("w\($0)", user: "u\($0)", device: "d\($0)", kind: "Weather") })
+            // The order of the ids is not that of the names.
+            for index in (10..<(10 + Self.devices)).reversed() { try await register([index], at: 1, delivery) }
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    for round in 0..<Self.rounds {
+                        try await register(Array(10..<(10 + Self.devices)), at: round + 2, delivery)
+                    }
+                }
+                group.addTask {
+                    for _ in 0..<Self.rounds {
+                        try await delivery.change()
+                        try await delivery.mark()
+                    }
+                }
+                group.addTask {
+                    for _ in 0..<Self.rounds {
+                        try await delivery.store.sql(
+                            "UPDATE registration SET recorded_at = NULL WHERE device_id = 'd10'")
+                        try await delivery.record("w10", "w49", "w30")
+                    }
+                }
+                try await group.waitForAll()
+            }
+            #expect(
+                try await delivery.store.integer("SELECT count(*) FROM registration WHERE changed = \(Self.rounds)")
+                    == Self.devices)
+        }
+    }
+
+    private func register(_ indexes: [Int], at time: Int, _ delivery: DeliveryHarness) async throws {
+        let writes = indexes.map { index in
+            RegistrationWrite(
+                appID: 1, user: "u\(index)", device: "d\(index)", time: Timestamp(microseconds: Int64(time)),
+                isOrderedByArrival: false, channel: .webhook)
+        }
+        _ = try await delivery.store.pool.query(.writeRegistrations(writes))
+    }
+}
