@@ -13,7 +13,7 @@ extension SettingKey {
     /// Every name that a file, the flags or the environment may use: the settings and the files of their secrets.
     static let knownNames: [String] = all.flatMap { [$0.name] + ($0.fileKeyName.map { [$0] } ?? []) }
 
-    private static let general: [SettingKey] = [.choice("role", \.role, "Which parts of Freshet the process runs.")]
+    private static let general: [SettingKey] = [.choice("role", \.role, "Parts of Freshet that the process runs.")]
 
     private static let postgres: [SettingKey] = [
         .optionalText(
@@ -31,14 +31,14 @@ extension SettingKey {
             "Longest wait for a connection of the pool."),
         .duration(
             "postgres.statementTimeout", \.postgres.statementTimeout, .milliseconds(100)...(.seconds(3_600)),
-            "Longest that PostgreSQL works on one statement."),
+            "Time limit of a statement in PostgreSQL."),
     ]
 
     private static let kafka: [SettingKey] = [
         .optionalText(
             "kafka.bootstrapServers", \.kafka.bootstrapServers, expectation: "host:port, separated by commas",
             isValid: BootstrapServers.isValid,
-            "Kafka brokers to begin with; required unless kafka.embedded."),
+            "Kafka brokers to connect to first; required unless kafka.embedded is set."),
         .flag(
             "kafka.embedded", \.kafka.embedded,
             "Run a Kafka cluster in the process, on one machine and in memory, in place of brokers; only for the role all."
@@ -48,7 +48,7 @@ extension SettingKey {
             "kafka.properties", \.kafka.properties,
             expectation: "name=value, separated by commas (\\, for a comma in a value)", isSecret: true,
             isValid: { name, _ in !name.isEmpty },
-            "Any property of librdkafka (TLS, SASL, …), over Freshet's own choice."),
+            "Any property of librdkafka (TLS, SASL, …); overrides Freshet's defaults."),
         .duration(
             "kafka.deliveryTimeout", \.kafka.deliveryTimeout, .milliseconds(100)...(.seconds(300)),
             "Longest wait for the brokers to acknowledge a message; under workers.lease."),
@@ -75,13 +75,13 @@ extension SettingKey {
         .topic("topics.donations", \.topics.donations, "Relevant shortcuts and donated interactions in."),
         .topic("topics.timelines", \.topics.timelines, "Timelines out; compacted, keyed by timeline."),
         .topic("topics.suggestions", \.topics.suggestions, "Schedules of stacks out; compacted, keyed by stack."),
-        .topic("topics.deadLetters", \.topics.deadLetters, "Messages that could not be understood, out."),
+        .topic("topics.deadLetters", \.topics.deadLetters, "Messages that could not be applied, out."),
         .map(
             "topics.more", \.topics.more,
             expectation: "topic=pushes, topic=appChanges, topic=widgets or topic=donations, separated by commas",
             isValid: { name, sort in
                 SettingText.isKafkaName(name) && TopicSettings.sorts.contains(sort)
-            }, "Further input topics and what they carry: one for each producer, that Kafka's ACLs keep others from."),
+            }, "Further input topics by type of event, such as one for each producer, protected by Kafka's ACLs."),
         .map(
             "topics.allowedApps", \.topics.allowedApps,
             expectation: "topic=app, or topic=app|app, separated by commas",
@@ -99,21 +99,21 @@ extension SettingKey {
             "Replicas that `freshet topics` gives each topic; the brokers' default otherwise."),
         .duration(
             "topics.retention", \.topics.retention, .seconds(60)...(.seconds(86_400 * 3_650)),
-            "How long `freshet topics` has the input topics keep events; longer than any outage is to last."),
+            "Retention that `freshet topics` gives the input topics; longer than any outage of ingest."),
     ]
 
     private static let ingest: [SettingKey] = [
         .integer("ingest.maximumBatch", \.ingest.maximumBatch, 1...100_000, "Most messages polled at a time."),
         .duration(
             "ingest.pollInterval", \.kafka.pollInterval, .milliseconds(1)...(.seconds(10)),
-            "How long a poll waits for the first message of a batch."),
+            "Longest wait of a poll for the first message of a batch."),
         .integer(
             "ingest.audienceLimit", \.ingest.audienceLimit, 1...1_000_000,
             "Largest audience that is marked with its event; a larger one is swept."),
         .choice(
             "ingest.offsetOutOfRange", \.ingest.offsetOutOfRange,
-            "When the log does not have the next offset: stand still, or go on at the earliest that it has (of a log that has "
-                + "lost its end: apply the rest again)."),
+            "Reaction to a log without the next offset: stop the partition, or continue at the earliest message (and apply a "
+                + "log that has lost its end again)."),
     ]
 
     private static let deadLetters: [SettingKey] = [
@@ -122,48 +122,48 @@ extension SettingKey {
             "Time over which the failed events of an app are counted."),
         .integer(
             "deadLetters.limit", \.ingest.deadLetters.letters, 1...1_000_000,
-            "An app with more failed events within the window is diverted: its events wait for replay."),
+            "Failed events within the window above which an app is diverted: its events wait for replay."),
         .integer(
             "deadLetters.share", \.ingest.deadLetters.share, 0...100,
-            "Least per cent of its events that must have failed for that."),
+            "Least percentage of failed events for a diversion."),
         .integer(
             "deadLetters.haltingApps", \.ingest.deadLetters.haltingApps, 1...1_000_000,
-            "So many apps diverted on one topic within ten windows halt the topic."),
+            "Number of apps diverted on one topic within ten windows that halts the topic."),
         .integer(
             "deadLetters.quota", \.ingest.deadLetters.quota.letters, 1...1_000_000_000,
-            "Most failed events of one app that wait; more divert it."),
+            "Most waiting failed events of one app; more divert it."),
         .integer(
             "deadLetters.quotaBytes", \.ingest.deadLetters.quota.bytes, 1_024...(1 << 50),
-            "Most bytes of failed events of one app that wait; more divert it."),
+            "Most bytes of waiting failed events of one app; more divert it."),
         .integer(
             "deadLetters.waitingLimit", \.ingest.deadLetters.waiting.letters, 1...1_000_000_000,
-            "Most events that wait for a diverted app (more are dropped), and on a topic for no registered app (it halts)."
+            "Most waiting events of a diverted app (more are dropped), and of unregistered apps on a topic (more halt it)."
         ),
         .integer(
             "deadLetters.waitingBytes", \.ingest.deadLetters.waiting.bytes, 1_024...(1 << 50),
             "Most bytes of such events."),
         .duration(
             "deadLetters.retention", \.ingest.retention, .seconds(60)...(.seconds(86_400 * 3_650)),
-            "How long dead letters are kept that were replayed, discarded or forwarded."),
+            "Retention of dead letters that were replayed, discarded or forwarded."),
     ]
 
     private static let workers: [SettingKey] = [
         .integer("workers.concurrency", \.workers.concurrency, 1...10_000, "Provider requests in flight."),
         .duration(
             "workers.lease", \.workers.lease, .seconds(1)...(.seconds(3_600)),
-            "How long a leased work list is left to its worker."),
+            "Lease of a work list."),
         .duration(
             "workers.pollInterval", \.workers.pollInterval, .milliseconds(10)...(.seconds(60)),
-            "How often ready work lists are looked for when nothing wakes the workers."),
+            "Polling interval for ready work lists when nothing wakes the workers."),
         .duration(
             "workers.graceTime", \.workers.graceTime, .zero...(.seconds(3_600)),
-            "How long a stopping process goes on to finish what is in flight."),
+            "Time in which a stopping process finishes work in flight."),
         .duration(
             "workers.retryCap", \.workers.retryCap, .seconds(1)...(.seconds(86_400)),
             "Longest wait before a timeline whose fetch has failed is tried again."),
         .flag(
             "workers.publishDecisions", \.workers.publishDecisions,
-            "Publish every decision, ingest's too: why timelines are reloaded, or not. For looking on; some may be lost."
+            "Publish every decision on timelines, those of ingest too. For observation: some may be lost."
         ),
     ]
 
@@ -173,7 +173,7 @@ extension SettingKey {
             "Least time between two automatic rotations of a stack."),
         .duration(
             "stacks.respectForTurn", \.stacks.respectForTurn, .zero...(.seconds(86_400)),
-            "How long a stack stays as the person turned it."),
+            "Time for which a stack stays as the person turned it."),
         .integer(
             "stacks.suggestionsPerDay", \.stacks.maximumSuggestionsPerDay, 0...1_000,
             "Most suggestions of an app on a device in 24 hours; developer mode lifts it."),
@@ -270,7 +270,7 @@ extension SettingKey {
             "Tokens from one address that may be refused in a minute; 0 does not limit them."),
         .duration(
             "api.receiveTimeout", \.api.receiveTimeout, .seconds(1)...(.seconds(3_600)),
-            "How long the body of a request may take to arrive."),
+            "Time limit for the body of a request."),
         .integer(
             "api.maximumWaiting", \.api.maximumWaiting, 0...1_000_000,
             "Most requests of this process that wait for a timeline to change."),
@@ -305,17 +305,17 @@ extension SettingKey {
     private static let metrics: [SettingKey] = [
         .duration(
             "metrics.interval", \.metrics.interval, .seconds(1)...(.seconds(3_600)),
-            "How often the database is read for /metrics, by every process that has health.port."),
+            "Interval at which every process with health.port reads the database for /metrics."),
         .integer(
             "metrics.kinds", \.metrics.kinds, 1...1_000,
             "Most kinds that have series of their own in /metrics; the others are counted together as other."),
         .duration(
             "metrics.overdueAfter", \.metrics.overdueAfter, .milliseconds(100)...(.seconds(86_400)),
-            "A timeline that has been due for longer counts as overdue."),
+            "Time after which a due timeline counts as overdue."),
     ]
 
     private static let log: [SettingKey] = [
         .choice("log.level", \.log.level, "Least severe messages that are logged."),
-        .choice("log.format", \.log.format, "How a log line is written."),
+        .choice("log.format", \.log.format, "Format of log lines."),
     ]
 }
