@@ -144,6 +144,24 @@ struct JourneyTests {
         }
     }
 
+    @Test("F: what was learned about a user is cleared after a confirmation; the rest of the person stays")
+    func clearHabits() async throws {
+        try await withInstallation { installation in
+            try await installation.store.sql(
+                "INSERT INTO person (app_id, user_id, habits, arrangement)"
+                    + " SELECT a.id, 'u1', '\\x01', '{}' FROM app a WHERE a.name = '\(Self.app)'")
+            let unasked = try await installation.freshet("users", "clear-habits", "--app", Self.app, "u1")
+            #expect(unasked.status == 64)
+            for cleared in [true, false] {
+                let answer = try await installation.freshet(
+                    "users", "clear-habits", "--app", Self.app, "u1", "--yes", "--json")
+                #expect(try JSONValue.parse(answer.out) == ["cleared": .bool(cleared)])
+            }
+            let kept = "SELECT count(*) FROM person WHERE habits IS NULL AND arrangement IS NOT NULL"
+            #expect(try await installation.store.integer(kept) == 1)
+        }
+    }
+
     @Test("an erased user is gone from the database, and their timelines' tombstones are published")
     func erase() async throws {
         try await withInstallation { installation in
