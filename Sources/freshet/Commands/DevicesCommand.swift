@@ -128,6 +128,7 @@ struct DevicesCommand: AsyncParsableCommand {
                 columns: ["KEY": "key", "DEVICES": "devices"])
         }
     }
+
     struct Reseal: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Seals the stored tokens with the current key that are sealed with an earlier one.",
