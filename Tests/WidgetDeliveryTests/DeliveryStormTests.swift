@@ -88,11 +88,11 @@ struct DeliveryStormTests {
                         let before = service.count
                         lastChange = .now
                         try await delivery.change(urgent: false)
-                        try await eventually("some devices are told") { service.count > before }
+                        try await eventually("some devices get a push") { service.count > before }
                     }
                     guard kill == Self.kills else { return }
                     service.heal()
-                    try await eventually("every device is told") {
+                    try await eventually("every device is notified") {
                         try await delivery.store.integer("SELECT count(*) FROM registration WHERE changed > sent") == 0
                     }
                 }
