@@ -11,11 +11,11 @@ enum ApplyFailure: Equatable {
     case halted
     /// The directory of kinds is older than the stored widgets.
     case directoryIsBehind
-    /// The data of an event is refused. The event is found by halving the batch.
+    /// The database refuses the data of an event. Halving the batch finds the event.
     case poison(String)
     /// The batch exceeds a limit of the database and must be halved.
     case tooMuch(String)
-    /// Nothing is wrong with the batch.
+    /// A transient failure that the batch does not cause.
     case wait(String)
     /// The task was cancelled.
     case stopped

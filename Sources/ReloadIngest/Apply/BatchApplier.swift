@@ -10,7 +10,7 @@ struct BatchApplier: Sendable {
     /// Effects of a committed batch.
     struct Outcome: Sendable {
         var marked = 0
-        /// Appended lists that are ready and not handed over.
+        /// Appended lists that are ready and not handed over to workers.
         var lists = 0
         var widgets = 0
         var timelines = 0
@@ -21,15 +21,15 @@ struct BatchApplier: Sendable {
         var ignored: [IgnoredEvent] = []
         /// Marked timelines, if decisions are recorded.
         var marks: [MarkedTimeline] = []
-        /// Failures within the current window, of the apps with failures in the batch.
+        /// Failures within the current window, for the apps with failures in the batch.
         var failures: [FailureTotals] = []
-        /// Lists that were appended with a lease of this process; nil for none.
+        /// Lists that were appended with a lease for this process; nil for none.
         var claim: Claim?
-        /// New widgets whose dynamic defaults are to be asked for.
+        /// New widgets whose providers are to be asked for dynamic defaults.
         var undecided: [UndecidedWidget] = []
     }
 
-    /// Makes the outcomes to be stored from the events that had no effect and those that were rejected.
+    /// Makes the outcomes to be stored from the ignored and the rejected events.
     typealias Outcomes = @Sendable ([IgnoredEvent], [RejectedEvent]) -> [EventOutcome]
 
     let pool: PostgresPool
@@ -37,15 +37,16 @@ struct BatchApplier: Sendable {
     /// Whether the outcome names every marked timeline.
     var recordsDecisions = false
     var limits = DeadLetterLimits()
-    /// Delay of a new widget's timeline while its dynamic defaults are asked for; nil: the definition's are taken.
+    /// Delay of a new widget's timeline while its provider is asked for dynamic defaults. Nil if the definition's
+    /// defaults apply.
     var defaultsPatience: Duration?
-    /// Seal the tokens of registered devices; nil: registrations with tokens are rejected.
+    /// Keys that seal the tokens of registered devices. If nil, registrations with tokens are rejected.
     var tokenKeys: DeviceTokenKeys?
 
     /// Applies a batch and moves the positions.
     ///
     /// - Parameters:
-    ///   - handOver: room of this process's workers, for a plain batch.
+    ///   - handOver: capacity of this process's workers, for a plain batch.
     ///   - failures: counts the rejected events by app.
     ///   - outcomes: makes the outcomes to be stored.
     ///   - deadLetter: makes the dead letter of a rejected event.
@@ -95,7 +96,7 @@ struct BatchApplier: Sendable {
         return outcome
     }
 
-    /// Halts the topics on which the batch exceeds a limit, in its transaction.
+    /// Halts the topics on which the batch exceeds a limit, in the batch's transaction.
     private func halt(
         after outcome: Outcome, _ deadLetter: (RejectedEvent) -> DeadLetter, on connection: PostgresConnection
     ) async throws {
@@ -152,7 +153,8 @@ struct BatchApplier: Sendable {
         let orphaned = input.departed.isEmpty ? nil : last.append(.orphanTimelines(input.departed))
         let failures = settle(outcome.rejected, &last)
         appendOutcomes(outcomes(outcome.ignored, outcome.rejected), to: &last)
-        // Last, so that a transaction that waits for one of these rows holds no lock that their owner still needs.
+        // Appended last, so that a transaction that waits for one of these rows holds no lock that the rows' owner
+        // still needs.
         if !writes.placeholders.isEmpty { _ = last.append(.recordPlaceholders(writes.placeholders)) }
         guard !last.isEmpty else { return outcome }
         let results = try await connection.run(last)
@@ -162,12 +164,12 @@ struct BatchApplier: Sendable {
         return outcome
     }
 
-    /// Appends outcomes behind the marks in every transaction, so that all take these locks in one order.
+    /// Appends outcomes after the marks in every transaction, so that all transactions take these locks in one order.
     private func appendOutcomes(_ outcomes: [EventOutcome], to pipeline: inout PostgresPipeline) {
         if !outcomes.isEmpty { _ = pipeline.append(.insertEventOutcomes(outcomes)) }
     }
 
-    /// Most trace contexts that are kept of one transaction, the newest ones.
+    /// Largest number of trace contexts that are kept from one transaction, the newest ones.
     private static let maximumTraces = 1_000
 
     private func appendTraces(of fold: BatchFold, to pipeline: inout PostgresPipeline) {

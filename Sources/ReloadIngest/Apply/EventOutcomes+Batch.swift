@@ -4,22 +4,23 @@ import WidgetModel
 import WidgetStore
 
 extension PreparedBatch {
-    /// Most outcomes of a widget's events that are stored in one transaction although nobody asks for them, the newest ones.
+    /// Largest number of unrequested outcomes of widget events that are stored in one transaction, the newest ones.
     private static let maximumIgnored = 1_000
 
-    /// Outcomes to be stored: of the events whose publishers want to know them, and of lifecycle events without effect.
+    /// Outcomes to be stored: those of events whose publishers request them, and those of lifecycle events without
+    /// effect.
     func outcomes(of fold: BatchFold, _ ignored: [IgnoredEvent], _ rejected: [RejectedEvent]) -> [EventOutcome] {
         guard !fold.kept.isEmpty || !ignored.isEmpty else { return [] }
         let reasons = Dictionary(ignored.map { ($0.record, $0.reason) }) { $1 }
         let errors = Dictionary((rejected + fold.diverted + fold.dropped).map { ($0.record, $0) }) { $1 }
         let kept = Set(fold.kept)
         let records = kept.union(ignored.suffix(Self.maximumIgnored).map(\.record))
-        // One of each app, id, source and user, the latest.
+        // The latest outcome for each app, id, source and user.
         var outcomes: [[[UInt8]]: EventOutcome] = [:]
         for record in records.sorted() {
             guard let event = event(record), let app = fold.registeredApp(event.event.app) else { continue }
             var outcome = outcome(event, app)
-            // Nothing explains an event without a widget.
+            // An unrequested outcome without a widget is of no use to `explain`.
             guard outcome.widget != nil || kept.contains(record) else { continue }
             if let reason = reasons[record] { outcome.ignore(reason) }
             if let error = errors[record] { outcome.reject(error) }
@@ -51,7 +52,7 @@ extension EventOutcome {
             (result, detail) = (.outdated, "a newer change had been applied")
         case .removed:
             (result, code, detail) = (.ignored, "removedWidget", "the widget has been removed")
-        // Whether another user has a widget of this id is not disclosed.
+        // The outcome does not disclose whether another user has a widget of this id.
         case .unknown, .foreign:
             (result, code) = (.ignored, "unknownWidget")
             detail = widget == nil ? "the device has no widgets" : "no such widget was placed"

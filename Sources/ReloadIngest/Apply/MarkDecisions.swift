@@ -2,8 +2,8 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Decisions at the time of a request: merged with a pending reload, or deferred. Requests that are due at once are decided
-/// by workers. Pure.
+/// Decisions at the time of a request: merged with a pending reload, or deferred. Workers decide requests that are due
+/// at once. Pure.
 enum MarkDecisions {
     static func records(of marked: [MarkedTimeline], directory: KindDirectory) -> [TimelineDecidedEvent] {
         marked.compactMap { marked in
@@ -23,19 +23,19 @@ enum MarkDecisions {
         on marked: MarkedTimeline, _ kind: RegisteredKind?
     ) -> (Decision, ReloadRule)? {
         let (timeline, state) = (marked.timeline, marked.timeline.state)
-        // The row was written for a view or a placement.
+        // The row was written for a view or a placement, not for a request.
         guard marked.events > 0 else { return nil }
         if state.requested - marked.events > state.rendered { return (.merged, .coalescing) }
         guard marked.listedAt > timeline.readAt else { return nil }
         if state.retryAt > timeline.readAt { return (.deferred, .backoff) }
         guard let kind, let renderedAt = timeline.renderedAt else { return (.deferred, .spacing) }
         let schedule = ReloadRules(kind.definition, developerMode: kind.isDeveloperMode).schedule
-        // Times on the grid are later by less than a tenth of the spacing.
+        // Rounding to the grid makes a time later by less than a tenth of the spacing.
         let spaced = schedule.eligible(after: renderedAt) + schedule.spacing / 10
         return (.deferred, state.eligibleAt > spaced ? .budget : .spacing)
     }
 
-    /// Requests that became dead letters.
+    /// Decision records of requests that became dead letters.
     static func records(
         of rejected: [RejectedEvent], position: (RejectedEvent) -> EventPosition?
     ) -> [TimelineDecidedEvent] {

@@ -6,13 +6,15 @@ import WidgetEvents
 package import WidgetModel
 package import WidgetStore
 
-/// Asks providers for the dynamic defaults of new widgets, once each, and stores them as the widgets' values.
+/// Asks providers for the dynamic defaults of new widgets, once for each widget, and stores them as the widget's
+/// values.
 ///
-/// A widget is placed with the definition's defaults, and its timeline waits for ``patience``. The question is asked after that
-/// transaction, so that ingest waits for no provider. An answer in time is written to the widget in a transaction of its own, which
-/// moves it to the timeline of these values. Anything else, the end of the process too, leaves the definition's defaults.
+/// A widget is placed with the definition's defaults, and its timeline waits for ``patience``. The request to the
+/// provider follows that transaction, so that ingest never waits for a provider. If the answer comes in time, a
+/// separate transaction writes it to the widget and moves the widget to the timeline of these values. In all other
+/// cases, including the end of the process, the definition's defaults stay.
 package final class PlacementDefaults: Service {
-    /// Provider of an app; two apps at one URL are two.
+    /// Provider of an app. Two apps with the same URL have two providers.
     private struct Provider: Hashable {
         let appID: Int32
         let url: String
@@ -28,9 +30,9 @@ package final class PlacementDefaults: Service {
         var running = 0
     }
 
-    /// Most widgets that wait for their question.
+    /// Largest number of widgets that wait for their request.
     private static let maximumWaiting = 10_000
-    /// Most questions to a provider at a time, so that a slow one keeps only its own waiting.
+    /// Largest number of concurrent requests to a provider, so that a slow provider delays only its own widgets.
     private static let requestsPerProvider = 8
     private static let attempts = 5
 
@@ -60,7 +62,7 @@ package final class PlacementDefaults: Service {
         (starts, start) = AsyncStream.makeStream()
     }
 
-    /// Asks for the defaults of widgets that have just been placed.
+    /// Requests the defaults of widgets that have just been placed.
     func ask(_ widgets: [UndecidedWidget]) {
         guard !widgets.isEmpty else { return }
         let deadline = ContinuousClock.now + patience
@@ -80,7 +82,7 @@ package final class PlacementDefaults: Service {
         for provider in started { start.yield(provider) }
     }
 
-    /// Asks until graceful shutdown, which ends the questions under way too.
+    /// Sends requests until graceful shutdown, which also ends the requests under way.
     package func run() async throws {
         await withDiscardingTaskGroup { group in
             for await provider in starts.cancelOnGracefulShutdown() {
@@ -98,7 +100,7 @@ package final class PlacementDefaults: Service {
         }
     }
 
-    /// The provider's next question in time; nil, and this series of questions is over, when there is none.
+    /// The provider's next question that is still in time. Without one, ends this series of questions and returns nil.
     private func next(of key: Provider) -> Question? {
         let now = ContinuousClock.now
         return queues.withLock { queues in
@@ -112,7 +114,7 @@ package final class PlacementDefaults: Service {
         }
     }
 
-    /// The provider's defaults; none if it does not answer in time.
+    /// The provider's defaults; empty if it does not answer in time.
     private func defaults(for question: Question) async -> WidgetConfiguration {
         let widget = question.widget
         return await withTaskGroup(of: WidgetConfiguration.self) { group in
@@ -138,7 +140,7 @@ package final class PlacementDefaults: Service {
         }
     }
 
-    /// Writes the defaults, and has the widget's timeline fetched now.
+    /// Writes the defaults and makes the widget's timeline due now.
     private func store(_ defaults: WidgetConfiguration, of widget: UndecidedWidget) async {
         var step = LifecycleStep(
             record: 0, position: widget.cause, app: widget.app,
@@ -158,7 +160,7 @@ package final class PlacementDefaults: Service {
             } catch {
                 let isTransient = (error as? PostgresError)?.isRetriable ?? (error is LifecycleFoldError)
                 guard isTransient, attempt < Self.attempts else {
-                    // Its timeline is looked at when its time has come.
+                    // The timeline is fetched at its scheduled time.
                     return logger.warning("cannot store a widget's defaults", metadata: ["error": "\(error)"])
                 }
                 if error is LifecycleFoldError { _ = try? await directory.refresh() }

@@ -5,26 +5,28 @@ package import WidgetStore
 /// Settings of ingest. The defaults are safe for production.
 package struct IngestConfiguration: Hashable, Sendable {
     package var topics = IngestTopics()
-    /// Group under which positions are committed to Kafka, for lag tools.
+    /// Consumer group under which positions are committed to Kafka, for lag tools.
     package var group = "freshet"
-    /// Most messages in a polled batch. ``maximumMarks`` limits how many of them one transaction applies.
+    /// Largest number of messages in a polled batch. ``maximumMarks`` limits how many of them one transaction applies.
     package var maximumBatch = 4096
-    /// Most rows of SQL input for targeted requests in one transaction, which locks at least as many timelines.
+    /// Largest number of rows of SQL input for targeted requests in one transaction, which locks at least as many
+    /// timelines.
     package var maximumMarks = 4_096
-    /// Number of waiting messages from which on ingest is behind. It then gathers larger batches and hands none over.
+    /// Number of waiting messages from which ingest counts as behind. It then gathers larger batches and hands none
+    /// over to workers.
     package var backlog: Int64 = 4096
     /// Pause after a small batch while ingest is behind, so that the next one is larger.
     package var gatherTime: Duration = .milliseconds(20)
-    /// An audience with more widgets than this is materialised by the sweeper, not in the transaction.
+    /// Largest audience, in widgets, that the transaction materializes. The sweeper materializes larger ones.
     package var audienceLimit = 10_000
-    /// Largest event, in bytes; a larger one becomes a dead letter.
+    /// Largest event, in bytes. A larger one becomes a dead letter.
     package var maximumEventBytes = 1_048_576
     /// Age at which the directory of kinds is read again.
     package var directoryAge: Duration = .seconds(5)
-    /// First and longest delay when the database does not take a batch.
+    /// First and longest delay while the database does not accept a batch.
     package var retryBase: Duration = .milliseconds(50)
     package var retryCap: Duration = .seconds(5)
-    /// Interval at which the process registers and looks at its share of the partitions.
+    /// Interval at which the process registers and checks its share of the partitions.
     package var memberInterval: Duration = .seconds(1)
     /// Time after which the partitions of a silent process go to the others.
     package var memberTimeout: Duration = .seconds(5)
@@ -36,12 +38,13 @@ package struct IngestConfiguration: Hashable, Sendable {
     package var retention: Duration = .seconds(30 * 86_400)
     /// Topic of dead letters.
     package var deadLetterTopic = "freshet.dead-letters"
-    /// Keys that the tokens of devices are sealed with; nil: devices with tokens cannot be registered.
+    /// Keys that seal the tokens of devices. If nil, devices with tokens cannot be registered.
     package var tokenKeys: DeviceTokenKeys?
 
     /// Policy for a partition whose next offset is not in the log.
     package var offsetOutOfRange = OffsetOutOfRangePolicy.stop
-    /// Longest pause before a failed consumer is replaced. A consumer that ran for twice as long resets the back-off.
+    /// Longest pause before a failed consumer is replaced. The back-off restarts after a consumer that ran for twice as
+    /// long.
     package var restartCap: Duration = .seconds(30)
     /// Interval of checks of topics that could not be read.
     package var recheckInterval: Duration = .seconds(10)

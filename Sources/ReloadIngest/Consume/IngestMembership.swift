@@ -5,25 +5,25 @@ import WidgetStore
 
 /// Divides the partitions among the ingest processes.
 ///
-/// Each process registers in the database every second, and partition n of a topic belongs to process (n + a hash of the topic)
-/// modulo their number. Processes may disagree for a moment: whichever takes a partition raises its epoch, so only the latest
-/// owner can apply its events. Positions are in the database, so Kafka's group protocol would add only its delays: 3 s
-/// before the first assignment, and the session timeout after a crash.
+/// Each process registers in the database every second. Partition n of a topic belongs to process (n + a hash of the
+/// topic) modulo the number of processes. Processes may disagree for a moment: the process that takes a partition
+/// raises its epoch, so only the latest owner can apply its events. Positions are in the database, so Kafka's group
+/// protocol would add only its delays: 3 s before the first assignment, and the session timeout after a crash.
 final class IngestMembership: Sendable {
-    /// Partitions of this process, and the stored epochs of all.
+    /// Partitions of this process, and the stored epochs of all partitions.
     struct Share: Sendable {
         var partitions: Set<TopicPartition>
         var epochs: [TopicPartition: Int64]
     }
 
-    /// Partitions to give up and to take. One whose position was moved by another process is in both.
+    /// Partitions to give up and to take. A partition whose position another process has moved is in both.
     struct Change: Equatable {
         var released: Set<TopicPartition>
         var taken: Set<TopicPartition>
 
         var isEmpty: Bool { released.isEmpty && taken.isEmpty }
 
-        /// - Parameter held: epochs of the partitions that are read.
+        /// - Parameter held: epochs of the partitions that this process reads.
         init(from held: [TopicPartition: Int64], to share: Share, halted: Set<String>) {
             let wanted = share.partitions.filter { !halted.contains($0.topic) }
             released = Set(
@@ -40,14 +40,14 @@ final class IngestMembership: Sendable {
         var described: ContinuousClock.Instant?
         var isDoubtful = false
         var registered: ContinuousClock.Instant?
-        /// The last look came so late that it computed no share.
+        /// Whether the last registration came so late that no share was computed.
         var wasLate = false
         var hasRetired = false
         var share: Share?
         var held: [TopicPartition: Int64] = [:]
     }
 
-    /// Interval of looks at the topics' partitions.
+    /// Interval at which the topics' partitions are read.
     private static let describeInterval = Duration.seconds(30)
 
     private let id: PostgresUUID
@@ -64,13 +64,14 @@ final class IngestMembership: Sendable {
         self.status = status
     }
 
-    /// The share as of the last look; nil before the first one.
+    /// The share computed by the last `look`; nil before the first one.
     var share: Share? { state.withLock { $0.share } }
 
-    /// Has the next look ask the brokers: a process that does not reach them is not registered, so others read its partitions.
+    /// Makes the next `look` ask the brokers. A process that does not reach the brokers does not register, so others
+    /// read its partitions.
     func doubtBrokers() { state.withLock { $0.isDoubtful = true } }
 
-    /// Notes the epochs of the partitions that are read.
+    /// Records the epochs of the partitions that this process reads.
     func hold(_ epochs: [TopicPartition: Int64]) {
         state.withLock { $0.held = epochs }
     }
@@ -93,7 +94,7 @@ final class IngestMembership: Sendable {
             let isLate = state.registered.map { $0.duration(to: .now) > configuration.memberTimeout } ?? false
             state.registered = .now
             state.wasLate = isLate && !state.wasLate
-            // After an outage the others' signs of life are old too: this one would take everything.
+            // After an outage the others' registrations are old too, so this process would take everything.
             guard !state.wasLate else { return false }
             let share = Share(
                 partitions: Self.share(of: state.topics.values.joined(), rank: member.rank, among: member.count),
@@ -104,20 +105,21 @@ final class IngestMembership: Sendable {
         }
     }
 
-    /// Registers no more: the positions are of another Kafka cluster.
+    /// Stops registering, because the positions belong to another Kafka cluster.
     func retire() async {
         state.withLock { $0.hasRetired = true }
         await leave()
     }
 
-    /// Lets the others take the partitions at their next look.
+    /// Lets the other processes take the partitions at their next `look`.
     func leave() async {
         hold([:])
         state.withLock { $0.share = nil }
         _ = try? await pool.execute(.leaveIngest(id))
     }
 
-    /// Reads the topics' partitions if it is time. A topic that cannot be described keeps the partitions that it had.
+    /// Reads the topics' partitions if the interval has passed. A topic that cannot be described keeps its previous
+    /// partitions.
     ///
     /// - Throws: if the brokers are in doubt or unknown, and do not answer.
     private func describe(through consumer: KafkaConsumer) async throws {
@@ -154,15 +156,15 @@ final class IngestMembership: Sendable {
         }
     }
 
-    /// The partitions of one process. Each is decided by itself, so that processes agree on it even if they do not know the same
-    /// partitions.
+    /// The partitions of one process. Each partition is assigned independently, so that processes agree on it even if
+    /// they do not know the same partitions.
     static func share(
         of places: some Sequence<TopicPartition>, rank: Int, among count: Int
     ) -> Set<TopicPartition> {
         Set(places.filter { (UInt64($0.partition) + hash($0.topic)) % UInt64(count) == UInt64(rank) })
     }
 
-    /// FNV-1a, the same in every process, with room for a partition's number.
+    /// FNV-1a, which is the same in every process, with room for adding a partition's number.
     private static func hash(_ topic: String) -> UInt64 {
         topic.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 } >> 32
     }

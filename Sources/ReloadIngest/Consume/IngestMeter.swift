@@ -5,10 +5,11 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Metrics of ingest, recorded once a batch.
+/// Metrics of ingest, recorded once per batch.
 package final class IngestMeter: Sendable {
     private struct State {
-        /// Messages of the current batch by topic: their number and the oldest one's time in milliseconds since 1970.
+        /// Messages of the current batch by topic: their number, and the time of the oldest one in milliseconds since
+        /// 1970.
         var atHand: [String: (count: Int, oldest: Int64)] = [:]
         /// Time since which a topic has had a lag but no messages in the current batch.
         var behindSince: [String: ContinuousClock.Instant] = [:]
@@ -58,7 +59,7 @@ package final class IngestMeter: Sendable {
         Counter(label: MetricCatalogue.ingestDeadLetters.name, dimensions: [("cause", cause.rawValue)])
     }
 
-    /// The type without prefix and version: `push.received`.
+    /// The type without prefix and version, such as `push.received`.
     private static func label(_ type: EventType?) -> String {
         type.map { String($0.rawValue.dropFirst("freshet.".count).dropLast(".v1".count)) } ?? "unknown"
     }
@@ -93,7 +94,7 @@ package final class IngestMeter: Sendable {
     ///
     /// - Parameters:
     ///   - items: the batch's items in the transaction.
-    ///   - outcome: names the events that became dead letters, and applied ones without effect.
+    ///   - outcome: names the events that became dead letters, and the applied ones without effect.
     func committed(
         _ items: ArraySlice<Int>, of batch: PreparedBatch, _ fold: BatchFold, _ outcome: BatchApplier.Outcome,
         took time: Duration
@@ -131,7 +132,7 @@ package final class IngestMeter: Sendable {
 
     /// Records the lag.
     ///
-    /// - Parameter lag: messages behind the last one that was polled, by partition.
+    /// - Parameter lag: number of messages after the last polled one, by partition.
     func sampled(lag behind: [TopicPartition: Int64]) {
         var lags: [String: Int64] = [:]
         for (place, count) in behind { lags[place.topic, default: 0] += count }
@@ -139,7 +140,8 @@ package final class IngestMeter: Sendable {
         let time = Self.now()
         for topic in topics {
             let (atHand, since) = state.withLock { state -> ((count: Int, oldest: Int64)?, ContinuousClock.Instant?) in
-                // The times of messages that are not polled are unknown, so their age counts from the first sample.
+                // The times of messages that have not been polled are unknown, so their age counts from the first
+                // sample.
                 if lags[topic, default: 0] == 0 || state.atHand[topic] != nil {
                     state.behindSince[topic] = nil
                 } else if state.behindSince[topic] == nil {

@@ -6,13 +6,14 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Progress through the items of a batch, one transaction after the other.
+/// Progress through the items of a batch, one transaction after another.
 private struct BatchProgress {
-    /// Items that are not applied yet.
+    /// Items that have not been applied yet.
     var items: [Int]
-    /// The kinds; nil if they are to be read again, as after a wait, during which kinds may be retired or changed.
+    /// The kinds; nil if they must be read again, for example after a wait during which kinds may have been retired or
+    /// changed.
     var directory: KindDirectory?
-    /// Whether the kinds were read after the batch was polled, so that missing names do not exist.
+    /// Whether the kinds were read after the batch was polled, so that names missing from them do not exist.
     var isDirectoryCurrent = false
     /// Number of items in the current transaction.
     var count = 0
@@ -49,15 +50,16 @@ extension IngestService {
         }
     }
 
-    /// Leaves out events that were applied before from another place. A repeated event follows the first one in its partition,
-    /// so whatever has applied that is committed before a transaction with these positions can be.
+    /// Leaves out events that were already applied from another place in the log. A repeated event follows the first
+    /// one in its partition, so the transaction that applied the first one has committed before a transaction with
+    /// these positions can commit.
     private func leaveOutRepeats(_ progress: inout BatchProgress, of batch: inout PreparedBatch) async throws {
         let events = batch.repeatable(progress.items)
         if !events.isEmpty { batch.leaveOut(try await applier.pool.query(.findRepeatedEvents(events)), of: events) }
         progress.isWithoutRepeats = true
     }
 
-    /// Applies as many of the items as one transaction takes.
+    /// Applies as many of the items as fit in one transaction.
     private func applyNext(
         _ progress: inout BatchProgress, of batch: PreparedBatch, _ positions: inout PartitionPositions,
         _ consumer: KafkaConsumer
@@ -99,8 +101,7 @@ extension IngestService {
         return fold(current)
     }
 
-    /// Does what lets the next attempt succeed: reads again what is out of date, waits, takes partitions again, or divides
-    /// the batch.
+    /// Prepares the next attempt: reads outdated data again, waits, takes partitions again, or divides the batch.
     ///
     /// - Throws: `CancellationError` if the service is to stop.
     private func recover(
@@ -124,9 +125,9 @@ extension IngestService {
             _ = try? await directory.refresh()
             try await retryLater(&progress)
         case .poison(let message) where progress.count == 1:
-            // Of a refused event nothing is left that can be refused but its outcome, which goes next.
+            // The event is already rejected and its outcome already dropped, so the dead letter itself is refused.
             if case .rejected(let event) = batch.content(first), !event.keepsOutcome {
-                // Nothing may be dropped, so it waits for an operator.
+                // Nothing may be dropped, so the event waits for an operator.
                 logger.critical("the database refuses a dead letter", metadata: ["error": "\(message)"])
                 try await retryLater(&progress)
             } else {
@@ -136,7 +137,7 @@ extension IngestService {
         case .poison:
             try await applyHalves(&progress, of: &batch, under: epochs, &positions, consumer)
         case .tooMuch(let message):
-            // The next attempt is half of this one, so this is not yet the time for a long wait.
+            // The next attempt applies half of this one, so a long wait would be premature.
             progress.attempt = progress.count > 1 ? 1 : progress.attempt + 1
             try await waitForDatabase(message, attempt: progress.attempt, events: progress.count)
             guard progress.count > 1 else { return }
@@ -152,7 +153,7 @@ extension IngestService {
         try await cancelWhenGracefulShutdown { [configuration] in try await Task.sleep(for: configuration.gatherTime) }
     }
 
-    /// Returns true if this number of waiting messages counts as a backlog.
+    /// Whether this number of waiting messages counts as a backlog.
     func isBehind(_ messages: Int64) -> Bool { messages >= configuration.backlog }
 
     /// Counts a failed attempt and backs off.
@@ -163,7 +164,7 @@ extension IngestService {
         guard await pause(attempt: progress.attempt) else { throw CancellationError() }
     }
 
-    /// Applies the items of the current transaction in two.
+    /// Applies the items of the current transaction in two halves.
     private func applyHalves(
         _ progress: inout BatchProgress, of batch: inout PreparedBatch, under epochs: [TopicPartition: Int64],
         _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
@@ -175,11 +176,11 @@ extension IngestService {
         progress.attempt = 0
     }
 
-    /// Most marks of a batch that is handed over. A larger batch is part of a backlog, whose later events may concern the same
-    /// timelines.
+    /// Largest number of marks that are handed over with a batch. A larger batch is part of a backlog, whose later
+    /// events may concern the same timelines.
     private static let mostHandedOver = 256
 
-    /// Applies a fold and hands its timelines over to this process's workers if they have room.
+    /// Applies a fold, and hands its timelines over to this process's workers if they have capacity.
     private func transact(
         _ fold: BatchFold, advancing advances: [PositionAdvance], _ batch: PreparedBatch, handsOver: Bool
     ) async throws -> BatchApplier.Outcome {
@@ -193,19 +194,19 @@ extension IngestService {
             if let grant { workers?.accept(grant, outcome.claim) }
             return outcome
         } catch {
-            // If the COMMIT succeeded nevertheless, the leases expire.
+            // If the COMMIT nevertheless succeeded, the leases expire.
             if let grant { workers?.accept(grant, nil) }
             throw error
         }
     }
 
-    /// Logs that the database did not take a batch, and backs off.
+    /// Logs that the database did not accept a batch, and backs off.
     ///
     /// - Throws: `CancellationError` if the service is to stop.
     func waitForDatabase(_ message: String, attempt: Int, events: Int) async throws {
         statistics.update {
             $0.retries += 1
-            // A single conflict with another transaction is no outage.
+            // A single conflict with another transaction is not an outage.
             if attempt > 1 || events == 1 { $0.blockedBy = message }
         }
         logger.warning(

@@ -5,7 +5,7 @@ import Synchronization
 import WidgetStore
 
 extension IngestService {
-    /// Handles a partition whose next offset is not in the log, by the configured policy.
+    /// Handles a partition whose next offset is not in the log, according to the configured policy.
     ///
     /// - Throws: `CancellationError`.
     func settle(
@@ -20,7 +20,7 @@ extension IngestService {
         let gap = LogGap(partition: partition, offset: offset, bounds: bounds)
         switch (gap.cause, configuration.offsetOutOfRange) {
         case (.none, _), (.unknown, _):
-            // Try again, since the offset is or may be there.
+            // Tries again, since the offset is in the log, or may be.
             guard await pause(attempt: 3) else { throw CancellationError() }
             await move(partition, to: offset, consumer)
         case (_, .stop):
@@ -55,7 +55,7 @@ extension IngestService {
 
     /// Moves the stored position by compare-and-set.
     ///
-    /// - Returns: false if the partition is not this process's any more or was moved by another.
+    /// - Returns: false if the partition no longer belongs to this process or another process has moved the position.
     private func skip(
         _ partition: TopicPartition, to offset: Int64, _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) async throws -> Bool {
@@ -76,7 +76,7 @@ extension IngestService {
                 case .stopped:
                     throw CancellationError()
                 case .fenced:
-                    // The fence may be this very step, if its COMMIT succeeded without an answer.
+                    // The compare-and-set also fails if this very step was committed without an acknowledgement.
                     if let stored = try? await pool.query(.listPositions()) {
                         if positions.areApplied(advances, stored: stored) {
                             positions.applied(advances)

@@ -32,7 +32,7 @@ extension IngestService {
         status.set(nil, for: "membership")
     }
 
-    /// Gives up the partitions that are not the process's any more, and takes those that are.
+    /// Gives up the partitions that no longer belong to the process, and takes those that now do.
     func adoptShare(_ positions: inout PartitionPositions, _ consumer: KafkaConsumer) async throws {
         guard let share = membership.share else { return }
         let change = IngestMembership.Change(
@@ -48,7 +48,7 @@ extension IngestService {
         onAssigned()
     }
 
-    /// Stops reading partitions. Messages of them that wait are not applied.
+    /// Stops reading partitions. Their waiting messages are not applied.
     private func giveUp(
         _ partitions: Set<TopicPartition>, _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) async {
@@ -57,15 +57,15 @@ extension IngestService {
         status.revoked(partitions)
     }
 
-    /// Stops reading the partitions of halted topics. They are taken again once they are resumed.
+    /// Stops reading the partitions of halted topics. They are taken again after the topics are resumed.
     func leaveHalted(_ positions: inout PartitionPositions, _ consumer: KafkaConsumer) async {
         let halted = Set(flow.halts.map(\.topic))
         guard !halted.isEmpty else { return }
         await giveUp(Set(positions.positions.keys.filter { halted.contains($0.topic) }), &positions, consumer)
     }
 
-    /// Takes a new epoch for the partitions and returns where to start. Partitions that another process's transaction has locked
-    /// are left to the next look. Waits while the database is away.
+    /// Takes a new epoch for the partitions and returns their starting offsets. Partitions that are locked by another
+    /// process's transaction are left until the next `look`. Waits while the database is unavailable.
     private func take(
         _ partitions: [TopicPartition], _ positions: inout PartitionPositions
     ) async throws -> [TopicPartition: KafkaOffset] {
@@ -98,7 +98,8 @@ extension IngestService {
         }
     }
 
-    /// Gives up partitions that another process has taken. Those that are this process's are taken again at the next look.
+    /// Gives up partitions that another process has taken. Those that belong to this process are taken again at the
+    /// next `look`.
     func leaveFenced(
         _ partitions: [TopicPartition], _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) async {
@@ -110,8 +111,8 @@ extension IngestService {
         membership.hold(positions.epochs)
     }
 
-    /// Resolves a failed compare-and-set: either the batch was committed without an answer, or another process has taken the
-    /// partitions.
+    /// Resolves a failed compare-and-set: either the batch was committed without an acknowledgement, or another process
+    /// has taken the partitions.
     func resolveFence(
         _ advances: [PositionAdvance], _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) async throws {

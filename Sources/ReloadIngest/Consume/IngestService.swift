@@ -21,7 +21,7 @@ package final class IngestService: Service {
     package let statistics = IngestStatistics()
     /// Obstacles of this process's ingest.
     package let status = IngestStatus()
-    /// Beats while events are handled.
+    /// Heartbeat while events are handled.
     package let heartbeat = Heartbeat()
     /// Called after every transaction that appended ready lists or recorded sweeps.
     let onWork: @Sendable (WorkSignal.Work) -> Void
@@ -30,7 +30,7 @@ package final class IngestService: Service {
     let onAssigned: @Sendable () -> Void
     /// The workers of this process.
     let workers: (any HandOverReceiving)?
-    /// Asks for the defaults of new widgets; nil: the definitions' are taken.
+    /// Requests the dynamic defaults of new widgets. If nil, the definitions' defaults apply.
     let defaults: PlacementDefaults?
     /// Receives the decisions on the requests of each transaction.
     let onDecisions: (@Sendable ([TimelineDecidedEvent]) -> Void)?
@@ -76,7 +76,7 @@ package final class IngestService: Service {
         decoder = RecordDecoder(configuration.topics, maximumEventBytes: configuration.maximumEventBytes)
     }
 
-    /// Has positions taken only while they are of this Kafka cluster.
+    /// Restricts taking positions to those of this Kafka cluster.
     package func require(cluster id: String?) {
         cluster.withLock { $0 = id }
     }
@@ -86,8 +86,8 @@ package final class IngestService: Service {
         await current.withLock { $0 }?.lag()
     }
 
-    /// Makes readers that decode messages on a consumer's poll thread (``KafkaConsumerConfiguration/makeReader``). Without
-    /// them, messages are decoded when they are applied.
+    /// Makes readers that decode messages on a consumer's poll thread (``KafkaConsumerConfiguration/makeReader``).
+    /// Without them, messages are decoded when they are applied.
     package static func makeReader(
         _ configuration: IngestConfiguration
     ) -> @Sendable () -> any KafkaMessageReader {
@@ -95,10 +95,10 @@ package final class IngestService: Service {
         return { RecordReader(decoder) }
     }
 
-    /// The topics that are not applied until an operator resumes them.
+    /// Topics that are not applied until an operator resumes them.
     package var halts: [IngestHalt] { flow.halts }
 
-    /// Largest part of a quota of dead letters that an app or a topic uses.
+    /// Largest fraction of a dead-letter quota that an app or a topic uses.
     package var quotaUse: Double { flow.quotaUse }
 
     /// Names of the apps whose events wait in the database.
@@ -148,7 +148,7 @@ package final class IngestService: Service {
         membership.hold([:])
         try await withThrowingTaskGroup { group in
             group.addTask {
-                // The current batch is finished first.
+                // The current batch is completed first.
                 try? await gracefulShutdown()
                 await consumer.shutdown()
             }

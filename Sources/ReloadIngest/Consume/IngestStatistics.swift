@@ -18,7 +18,7 @@ package final class IngestStatistics: Sendable {
         package var handedOver = 0
         /// Rows of SQL input for targeted requests.
         package var markInputs = 0
-        /// Reloads of everyone, folded.
+        /// Folded reloads of everyone.
         package var bumps = 0
         package var sweeps = 0
         /// Widget rows written by lifecycle events.
@@ -37,7 +37,7 @@ package final class IngestStatistics: Sendable {
         package var restarts = 0
         /// Partitions assigned to the process.
         package var assignedPartitions = 0
-        /// Error of the database on the current batch; nil for none.
+        /// Database error of the current batch; nil for none.
         package var blockedBy: String?
     }
 

@@ -9,7 +9,7 @@ package final class IngestStatus: Sendable {
         case partition(TopicPartition)
         case named(String)
 
-        /// Sort key.
+        /// Sort key of the obstacle.
         var order: (Int, String, Int32) {
             switch self {
             case .named(let name): (0, name, 0)
@@ -22,7 +22,7 @@ package final class IngestStatus: Sendable {
 
     private struct Obstacle {
         var reason: String
-        /// Partition whose reading shows whether the obstacle is gone; nil if something else does.
+        /// Partition to read to see whether the obstacle is gone; nil if something else shows it.
         var probe: TopicPartition?
     }
 
@@ -35,14 +35,14 @@ package final class IngestStatus: Sendable {
         obstacles.withLock { $0 }.sorted { $0.key.order < $1.key.order }.map(\.value.reason)
     }
 
-    /// Sets or, with nil, removes a reason of another part, such as a halt.
+    /// Sets a reason of another part, such as a halt; nil removes it.
     package func set(_ reason: String?, for name: String) {
         obstacles.withLock { $0[.named(name)] = reason.map { Obstacle(reason: $0) } }
     }
 
     // MARK: Events
 
-    /// The consumer has failed and will be replaced.
+    /// Records that the consumer has failed and will be replaced.
     func consumerFailed(_ error: any Error) {
         obstacles.withLock { obstacles in
             obstacles = obstacles.filter { if case .named = $0.key { true } else { false } }
@@ -50,7 +50,7 @@ package final class IngestStatus: Sendable {
         }
     }
 
-    /// An error from which librdkafka recovers once its cause is fixed.
+    /// Records an error from which librdkafka recovers once its cause is fixed.
     func failed(_ error: KafkaError) {
         guard let subject = Self.subject(error) else { return }
         var obstacle = Obstacle(reason: Self.reason(error))
@@ -66,12 +66,12 @@ package final class IngestStatus: Sendable {
         }
     }
 
-    /// The brokers answer this process.
+    /// Records that the brokers answer this process.
     func reachesBrokers() {
         obstacles.withLock { $0[.consumer] = nil }
     }
 
-    /// These partitions have been assigned, or events of them have been applied.
+    /// Records that these partitions have been assigned, or that events from them have been applied.
     func areRead(_ partitions: some Sequence<TopicPartition>) {
         obstacles.withLock { obstacles in
             guard !obstacles.isEmpty else { return }
@@ -87,7 +87,7 @@ package final class IngestStatus: Sendable {
         obstacles.withLock { $0[.partition(partition)] = Obstacle(reason: reason) }
     }
 
-    /// Number of partitions that are stopped until their position is set.
+    /// Number of partitions that stay stopped until their position is set.
     package var standingPartitions: Int {
         obstacles.withLock { obstacles in
             obstacles.keys.count { if case .partition = $0 { true } else { false } }
@@ -98,7 +98,7 @@ package final class IngestStatus: Sendable {
         obstacles.withLock { $0[.partition(partition)] = nil }
     }
 
-    /// Topics that could not be read, each with a partition to try.
+    /// Topics that could not be read, each represented by a partition to try.
     var probes: [TopicPartition] { obstacles.withLock { $0.values.compactMap(\.probe) } }
 
     func topicIsReadable(_ topic: String) {
@@ -114,7 +114,7 @@ package final class IngestStatus: Sendable {
         case .topicAuthorizationFailed, .unknownTopicOrPartition:
             error.context.topic.map { .topic($0) }
         default:
-            // Transient, or covered by the readiness of the brokers.
+            // Transient, or covered by the readiness check of the brokers.
             nil
         }
     }

@@ -2,29 +2,29 @@ import KafkaClient
 
 /// Policy for a partition whose next offset is not in the log.
 package enum OffsetOutOfRangePolicy: String, CaseIterable, Sendable {
-    /// Stop the partition until its position is set.
+    /// Stops the partition until its position is set.
     case stop
-    /// Go on at the oldest message in the log.
+    /// Continues at the oldest message in the log.
     case earliest
 }
 
 /// A stored position that is not in the log, and the cause.
 struct LogGap: Equatable, Sendable {
     enum Cause: Equatable, Sendable {
-        /// Retention has removed unread events, at most so many.
+        /// Retention has removed unread events, at most this many.
         case retention(lost: Int64)
         /// The log ends before the position: the topic was recreated or has lost its end.
         case beyondEnd
         /// The log has the offset.
         case none
-        /// The brokers did not say what the log has.
+        /// The brokers did not report the bounds of the log.
         case unknown
     }
 
     let partition: TopicPartition
     /// The expected next offset.
     let offset: Int64
-    /// Nil if the brokers did not say.
+    /// First and end offset of the log; nil if the brokers did not report them.
     let bounds: KafkaLogBounds?
 
     var cause: Cause {
@@ -33,7 +33,7 @@ struct LogGap: Equatable, Sendable {
         return offset > bounds.end ? .beyondEnd : .none
     }
 
-    /// Command that lets the partition go on.
+    /// Command with which the partition continues.
     var command: String { "freshet positions set \(partition.topic) \(partition.partition) earliest" }
 
     /// Description of the cause.

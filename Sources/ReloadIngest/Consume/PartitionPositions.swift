@@ -26,8 +26,8 @@ struct PartitionPositions: Sendable {
         for partition in partitions { positions[partition] = nil }
     }
 
-    /// The first offset that is still to be applied of the messages received under an epoch; nil for none. Under a newer
-    /// epoch it is nil, since messages of the old one may lie beyond a gap.
+    /// Offset of the first event to apply among the messages received under an epoch. Nil if the epoch is not the
+    /// current one, since messages of an older epoch may lie beyond a gap.
     func firstDue(of partition: TopicPartition, receivedUnder epoch: Int64?) -> Int64? {
         guard let position = positions[partition], position.epoch == epoch else { return nil }
         return position.next ?? 0
@@ -50,7 +50,7 @@ struct PartitionPositions: Sendable {
         }
     }
 
-    /// Partitions whose stored position is not this process's, so that another has taken them.
+    /// Partitions whose stored position is not this process's, because another process has taken them.
     func fenced(_ advances: [PositionAdvance], stored: [StoredPosition]) -> [TopicPartition] {
         let stored = Self.byPartition(stored)
         return advances.compactMap { advance in
@@ -62,7 +62,7 @@ struct PartitionPositions: Sendable {
         }
     }
 
-    /// Whether an attempt was committed whose COMMIT was not acknowledged.
+    /// Whether an attempt was committed although its COMMIT was not acknowledged.
     func areApplied(_ advances: [PositionAdvance], stored: [StoredPosition]) -> Bool {
         let stored = Self.byPartition(stored)
         return advances.allSatisfy { advance in

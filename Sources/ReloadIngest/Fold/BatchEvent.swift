@@ -7,7 +7,7 @@ struct BatchEvent: Sendable {
     /// Index in the polled batch.
     var record: Int
     var position: EventPosition
-    /// Time of the event, for lifecycle and views.
+    /// Time of the event, for lifecycle events and views.
     var time: Timestamp?
     var event: FreshetEvent
     /// Trace of the event.
@@ -17,7 +17,7 @@ struct BatchEvent: Sendable {
     var source = ""
     var handling = EventHandling()
 
-    /// The bytes by which repeated events are known: users' events are told apart, so that none suppresses another user's.
+    /// Bytes that identify repeated events. They include the user, so that no user suppresses another user's events.
     var identity: [[UInt8]] { Self.identity(event.app, id, source, handling.user) }
 
     static func identity(_ app: String, _ id: String, _ source: String, _ user: String?) -> [[UInt8]] {
@@ -47,14 +47,14 @@ struct IgnoredEvent: Hashable, Sendable {
 }
 
 extension RejectedEvent {
-    /// An event of a diverted app.
+    /// The rejection of an event of a diverted app.
     static func diverted(_ record: Int, app: String) -> RejectedEvent {
         RejectedEvent(
             record: record, app: app, code: DeadLetterCause.diverted.rawValue,
             message: "the app is diverted: its events wait until `freshet dead-letters resume --app \(app)`")
     }
 
-    /// An event of a diverted app whose events are no longer kept.
+    /// The rejection of an event of a diverted app whose events are no longer kept.
     static func dropped(_ record: Int, app: String) -> RejectedEvent {
         RejectedEvent(
             record: record, app: app, code: EventOutcome.dropped,

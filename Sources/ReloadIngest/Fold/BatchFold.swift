@@ -2,7 +2,8 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Folds a polled batch in memory: many events for one target become one row of SQL input (design, section 4). Pure.
+/// Folds a polled batch in memory, so that many events for one target become one row of SQL input (design, section 4).
+/// Pure.
 struct BatchFold: Sendable {
     /// Target of a reload of everyone; nil for all kinds of the app.
     private struct Scope: Hashable {
@@ -37,19 +38,19 @@ struct BatchFold: Sendable {
     /// Sampled trace contexts of accepted events, in log order.
     private(set) var traces: [(position: EventPosition, traceparent: String)] = []
     private(set) var rejected: [RejectedEvent] = []
-    /// Events of diverted apps, which are only kept in the database.
+    /// Events of diverted apps. They are kept in the database and not applied.
     private(set) var diverted: [RejectedEvent] = []
     /// Events of diverted apps that are no longer kept.
     private(set) var dropped: [RejectedEvent] = []
-    /// Records of events whose outcome is kept, whatever it is.
+    /// Records of events whose outcome is kept, whether applied or not.
     private(set) var kept: [Int] = []
-    /// Number of events of any outcome.
+    /// Number of events, whatever their outcome.
     private(set) var eventCount: Int64 = 0
-    /// Numbers of events of any outcome by registered app.
+    /// Numbers of events by registered app, whatever their outcome.
     private(set) var events: [Int32: Int64] = [:]
     /// Number of events that were not rejected.
     private(set) var accepted = 0
-    /// Whether an app or kind was not found, so that the directory may be behind.
+    /// Whether an app or kind was not found, so that the directory may be outdated.
     private(set) var hasUnknownNames = false
 
     /// - Parameters:
@@ -75,7 +76,7 @@ struct BatchFold: Sendable {
     /// Number of rows of SQL input for targeted requests.
     var markCount: Int { targeted.count }
 
-    /// The targeted requests, folded, in the order of the log, since a timeline's row keeps the last cause.
+    /// The folded targeted requests in log order, since a timeline's row keeps the last cause.
     var marks: [TimelineMark] { targeted.values.sorted { $0.cause.precedes($1.cause) } }
 
     /// Kinds of the targeted requests in the interactive and push lanes.
@@ -89,22 +90,23 @@ struct BatchFold: Sendable {
         return kinds.union(directory.kinds.values.lazy.filter { apps.contains($0.appID) && !$0.isRetired }.map(\.id))
     }
 
-    /// The reloads of everyone, folded, in the order of the log.
+    /// The folded reloads of everyone that match any configuration, in log order.
     var bumps: [EveryoneReload] { ofEveryone { $0.matching == nil } }
 
-    /// The reloads of everyone that match, folded, in the order of the log.
+    /// The folded reloads of everyone that match certain configurations, in log order.
     var sweeps: [EveryoneReload] { ofEveryone { $0.matching != nil } }
 
-    /// Adds a step that comes from no event.
+    /// Adds a step that does not come from an event.
     mutating func add(_ step: LifecycleStep) { lifecycle.append(step) }
 
-    /// - Parameter isTopicShared: whether several apps may use the topic. That of a single app is halted instead of dropping.
+    /// - Parameter isTopicShared: whether several apps may use the topic. A topic of a single app is halted instead of
+    ///   dropping its events.
     mutating func reject(_ event: RejectedEvent, isTopicShared: Bool = true) {
         eventCount += 1
         let app = event.app.flatMap(registeredApp)
         if let app { events[app.id, default: 0] += 1 }
         if event.keepsOutcome { kept.append(event.record) }
-        // An event that its topic may not carry is another app's.
+        // An event that the topic may not carry belongs to another app.
         if let app, event.code != DeadLetterCause.notAllowed.rawValue, isTopicShared, fullApps.contains(app.id) {
             dropped.append(.dropped(event.record, app: app.name))
         } else {
@@ -112,7 +114,7 @@ struct BatchFold: Sendable {
         }
     }
 
-    /// - Parameter isTopicShared: as of ``reject(_:isTopicShared:)``.
+    /// - Parameter isTopicShared: as for ``reject(_:isTopicShared:)``.
     mutating func add(_ event: BatchEvent, isTopicShared: Bool = true) {
         eventCount += 1
         if event.handling.keepsOutcome { kept.append(event.record) }
@@ -196,7 +198,8 @@ extension BatchFold {
     ) {
         let target = Target(
             audience: audience, id: ScopedIdentifier(appID, id), kindID: kindID, matching: request.matching)
-        // In place: a copy of the mark, and a second look-up of its target, would cost more than the fold itself.
+        // Modified in place: a copy of the mark, and a second look-up of its target, would cost more than the fold
+        // itself.
         targeted[
             target,
             default: TimelineMark(
@@ -257,11 +260,11 @@ extension BatchFold {
         let app = try app(appName)
         guard let time = event.time else { throw .missingTime(app: appName) }
         if event.handling.user != nil || event.handling.keepsOutcome {
-            // Whether it counts depends on the widget.
+            // The widget decides whether the view counts.
             return try addLifecycle(appName, event) { time in .view(widget, at: time) }
         }
-        // A view that is not later than another of the widget never counts. Whether a later one counts depends on the
-        // timeline's row.
+        // A view that is not later than another view of the same widget never counts. The timeline's row decides
+        // whether a later one counts.
         let key = ScopedIdentifier(app.id, widget)
         if let latest = latestViews[key], time <= latest { return }
         latestViews[key] = time
@@ -301,7 +304,7 @@ extension BatchFold {
                 isOrderedByArrival: event.handling.isOrderedByArrival))
     }
 
-    /// The kind, and the values that a widget of it with the configuration shows.
+    /// The kind, and the values that a widget of the kind with this configuration shows.
     private func effective(
         _ configuration: WidgetConfiguration, of name: String, _ app: RegisteredApp, at pointer: String
     ) throws(RejectedEvent.Reason) -> (RegisteredKind, WidgetConfiguration) {
@@ -334,7 +337,7 @@ extension BatchFold {
 // MARK: - Names
 
 extension BatchFold {
-    /// The registered app of exactly this name.
+    /// The registered app with exactly this name.
     func registeredApp(_ name: String) -> RegisteredApp? {
         guard let app = directory.apps[name], Text.equal(app.name, name) else { return nil }
         return app
@@ -363,7 +366,7 @@ extension BatchFold {
         return kind
     }
 
-    /// Ids of the kinds in scope; one nil for all kinds of the app.
+    /// Ids of the kinds in scope, or a single nil for all kinds of the app.
     private func ids(of scope: KindScope, _ app: RegisteredApp) throws(RejectedEvent.Reason) -> [Int32?] {
         guard case .kinds(let names) = scope else { return [nil] }
         var ids: [Int32?] = []
@@ -373,7 +376,8 @@ extension BatchFold {
 }
 
 extension EventPosition {
-    /// Whether the position comes first in the order in which requests are written, which is log order in a partition.
+    /// Whether the position comes first in the order in which requests are written. Within a partition this is log
+    /// order.
     func precedes(_ other: EventPosition) -> Bool {
         (topic, partition, offset) < (other.topic, other.partition, other.offset)
     }

@@ -7,13 +7,13 @@ struct DeviceStep: Sendable {
     let app: RegisteredApp
     let user: String
     let device: String
-    /// Nil: the device is registered no longer.
+    /// Channel of the device; nil ends the registration.
     let channel: DeliveryChannel?
     let time: Timestamp
     let isOrderedByArrival: Bool
 }
 
-/// Folds a batch's steps into one write for each device. Pure, but for the random nonces of sealed tokens.
+/// Folds a batch's steps into one write for each device. Pure, except for the random nonces of sealed tokens.
 struct DeviceFold {
     private struct Key: Hashable {
         let user: ScopedIdentifier
@@ -23,7 +23,7 @@ struct DeviceFold {
     private var latest: [Key: (step: DeviceStep, token: DeviceTokenKeys.Sealed?)] = [:]
     private(set) var ignored: [IgnoredEvent] = []
     private(set) var rejected: [RejectedEvent] = []
-    /// Nil: tokens cannot be stored.
+    /// Keys that seal tokens; nil if tokens cannot be stored.
     private let keys: DeviceTokenKeys?
 
     init(_ steps: [DeviceStep], sealing keys: DeviceTokenKeys?) {
@@ -62,7 +62,7 @@ struct DeviceFold {
         }
     }
 
-    /// Events of writes that the database has not taken, since a later one had been applied.
+    /// Events whose writes the database has not taken, because a later event had already been applied.
     func older(written: [RegisteredDevice]) -> [IgnoredEvent] {
         let written = Set(
             written.map {

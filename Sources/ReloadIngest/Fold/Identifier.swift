@@ -1,6 +1,6 @@
 import WidgetModel
 
-/// An id as a dictionary key, compared bytewise like in PostgreSQL and Kafka. `String` equality would fold the events of
+/// An id as a dictionary key, compared bytewise as in PostgreSQL and Kafka. `String` equality would fold the events of
 /// users with canonically equivalent ids into one.
 struct Identifier: Hashable, Sendable {
     let text: String

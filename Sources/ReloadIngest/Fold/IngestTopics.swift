@@ -8,10 +8,11 @@ package struct IngestTopics: Hashable, Sendable {
     package var donations = "freshet.donations"
     /// Further topics, for example one for each producer.
     package var more: [More] = []
-    /// Apps whose events a topic may carry, by the topic's name; topics that are not listed carry those of any app.
+    /// Apps whose events a topic may carry, by the topic's name. A topic that is not listed may carry events of any
+    /// app.
     package var allowedApps: [String: Set<String>] = [:]
 
-    /// A further topic and the sort of events that it carries.
+    /// An additional topic and the sort of events that it carries.
     package struct More: Hashable, Sendable {
         package var name: String
         package var carries: EventTopic
@@ -32,7 +33,7 @@ package struct IngestTopics: Hashable, Sendable {
         /// Index in ``IngestTopics/all``.
         let index: Int16
         let carries: EventTopic
-        /// Apps whose events it may carry; nil for any.
+        /// Apps whose events the topic may carry; nil for any.
         let apps: Set<Identifier>?
 
         func allows(_ app: String) -> Bool { apps?.contains(Identifier(app)) ?? true }

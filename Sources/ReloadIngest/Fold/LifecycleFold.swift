@@ -8,7 +8,7 @@ struct LifecycleStep: Sendable {
         case widget(String, WidgetChange)
         case device(String, WidgetEnvironment, at: Timestamp)
         case view(String, at: Timestamp)
-        /// Defaults of a placed widget of a kind; empty: it has none.
+        /// Dynamic defaults of a placed widget of a kind; empty if it has none.
         case defaults(String, kind: String, WidgetConfiguration)
     }
 
@@ -16,7 +16,7 @@ struct LifecycleStep: Sendable {
     let position: EventPosition
     let app: RegisteredApp
     let operation: Operation
-    /// The placement of an event, when it has one.
+    /// Placement of the widget that results from the event, if it has one.
     var resolved: ResolvedPlacement?
     var handling = EventHandling()
 }
@@ -32,21 +32,21 @@ struct LifecycleFold {
     struct State {
         var record: WidgetRecord?
         let stored: StoredWidget?
-        /// Latest placement of an event; it is the record's unless something has changed it since.
+        /// Latest placement by an event; the stored record's unless something has changed it since.
         var resolved: ResolvedPlacement?
         var isWritten = false
         /// Position of the latest event with an effect, and its reason.
         var cause: EventPosition?
         var reason = ReloadReason.placed
-        /// Whether an event has placed it, which wakes a sleeping timeline.
+        /// Whether an event has placed the widget, which wakes a sleeping timeline.
         var isPlaced = false
-        /// Whether it is new, or back after a removal.
+        /// Whether the widget is new, or placed again after its removal.
         var isBack = false
-        /// Whether an event has changed its device's environment.
+        /// Whether an event has changed the environment of the widget's device.
         var isMoved = false
     }
 
-    /// Most widgets of a device that a change of its environment may move.
+    /// Largest number of a device's widgets that a change of its environment may move.
     static let deviceLimit = 10_000
 
     private let directory: KindDirectory
@@ -55,7 +55,7 @@ struct LifecycleFold {
     private var devices: [ScopedIdentifier: Set<ScopedIdentifier>] = [:]
     private(set) var rejected: [RejectedEvent] = []
     private(set) var ignored: [IgnoredEvent] = []
-    /// Views whose widget has been looked at, in log order.
+    /// Views whose widget has been checked, in log order.
     private(set) var views: [WidgetView] = []
 
     init(stored: [StoredWidget], directory: KindDirectory) throws(LifecycleFoldError) {
@@ -112,7 +112,8 @@ struct LifecycleFold {
             }
             let outcome = apply(change, to: key, step)
             if case .removed = change, widgets[key]?.record?.isUnplaced == true {
-                // A tombstone is no effect to tell: a widget of another user looks the same.
+                // A tombstone is not reported as an effect, because the result must look the same as for another user's
+                // widget.
                 ignore(step, .unknown)
             } else if case .ignored(let reason) = outcome {
                 ignore(step, reason)
@@ -150,7 +151,7 @@ struct LifecycleFold {
         }
     }
 
-    /// Gives a widget the defaults of the parameters that it has no value for, and has its timeline fetched now.
+    /// Completes a widget's configuration with these defaults and makes its timeline due now.
     private mutating func decide(
         _ key: ScopedIdentifier, _ kind: String, _ defaults: WidgetConfiguration, _ step: LifecycleStep
     ) {
@@ -159,7 +160,7 @@ struct LifecycleFold {
             let intent = directory.kind(kind, of: step.app)?.definition.intent
         else { return }
         let completed = intent.completed(record.configuration, from: defaults)
-        // The definition may have changed meanwhile.
+        // The definition may have changed in the meantime.
         if intent.resolve(completed, family: record.family).problems.isEmpty { record.configuration = completed }
         state.record = record
         state.isWritten = true
@@ -168,7 +169,8 @@ struct LifecycleFold {
         widgets[key] = state
     }
 
-    /// The change with the widget's present values of the parameters with a dynamic default that it leaves out.
+    /// The change, completed with the widget's present values for parameters that have a dynamic default and that the
+    /// change leaves out.
     private func keepingDefaults(_ change: WidgetChange, of key: ScopedIdentifier, _ app: RegisteredApp) -> WidgetChange
     {
         guard let record = widgets[key]?.record, !record.removed,
@@ -238,8 +240,8 @@ struct LifecycleFold {
     }
 }
 
-/// Writes of a batch's lifecycle events. Timelines are named by identity, since their row ids are known only once they are
-/// inserted and locked.
+/// Writes of a batch's lifecycle events. Timelines are named by identity, since their row ids are known only after they
+/// have been inserted and locked.
 struct LifecycleWrites: Sendable {
     /// New row of a widget.
     struct Widget: Sendable {
@@ -248,21 +250,21 @@ struct LifecycleWrites: Sendable {
         var timeline: TimelineID?
     }
 
-    /// Widgets that were not stored.
+    /// Widgets that were not stored before.
     var inserts: [Widget] = []
     /// Widgets whose rows were read.
     var updates: [Widget] = []
-    /// Timelines that widgets begin to show.
+    /// Timelines that widgets start to show.
     var placements: [TimelinePlacement] = []
     /// Timeline rows that widgets stop showing.
     var departures: [Int64] = []
     /// Placeholders for the new environments of widgets.
     var placeholders: [PlaceholderKey] = []
-    /// New widgets without values for parameters with a dynamic default.
+    /// New widgets that lack values for parameters with a dynamic default.
     var undecided: [UndecidedWidget] = []
 }
 
-/// A placed widget whose dynamic defaults are not known yet.
+/// A placed widget whose dynamic defaults are not yet known.
 struct UndecidedWidget: Sendable {
     let app: RegisteredApp
     let kind: KindDefinition
@@ -276,7 +278,8 @@ struct UndecidedWidget: Sendable {
 }
 
 extension LifecycleFold {
-    /// - Parameter patience: delay of the timelines of widgets whose defaults are asked for; nil: none are.
+    /// - Parameter patience: delay of the timelines of widgets whose dynamic defaults are requested; nil if none are
+    ///   requested.
     func writes(awaitingDefaults patience: Duration? = nil) throws(LifecycleFoldError) -> LifecycleWrites {
         var writes = LifecycleWrites()
         var placed: [TimelineID: TimelinePlacement] = [:]
@@ -343,7 +346,8 @@ extension LifecycleFold {
         return writes
     }
 
-    /// The kind of the record's name; for a retired kind, that of the stored row; any for a widget that was never placed.
+    /// The kind of the record's name. For a retired kind, the kind of the stored row; for a widget that was never
+    /// placed, any kind.
     private func kind(of record: WidgetRecord, _ state: State, _ app: RegisteredApp) -> RegisteredKind? {
         if record.isUnplaced {
             return state.stored.flatMap { directory.kinds[$0.kindID] }
@@ -356,7 +360,7 @@ extension LifecycleFold {
 }
 
 extension WidgetChange {
-    /// Reason of the reload of a timeline that the widget begins to show.
+    /// Reason of the reload of a timeline that the widget starts to show.
     fileprivate var reason: ReloadReason {
         switch self {
         case .placed, .removed: .placed

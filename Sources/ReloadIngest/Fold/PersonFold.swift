@@ -6,7 +6,7 @@ import WidgetStore
 struct PersonStep: Sendable {
     enum Operation: Sendable {
         case change(PersonChange)
-        /// A donation; without a time zone, that of the person's widgets holds.
+        /// A donation. Without a time zone, the time zone of the person's widgets applies.
         case viewed(kind: String, keys: [HabitKey], at: Timestamp, timeZone: String?)
     }
 
@@ -84,7 +84,7 @@ struct PersonFold {
         }
     }
 
-    /// The people that have changed.
+    /// People that have changed.
     var writes: [PersonWrite] {
         people.compactMap { key, state in
             guard state.learned || state.arranged else { return nil }

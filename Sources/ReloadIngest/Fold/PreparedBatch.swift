@@ -22,7 +22,7 @@ struct PreparedBatch: Sendable {
     /// Indices of all messages.
     var items: [Int] { Array(batch.records.indices) }
 
-    /// The items that are still to be applied, in order.
+    /// The items that have not been applied yet, in order.
     ///
     /// - Parameter next: first offset to apply; nil for none.
     func due(_ items: [Int], from next: (TopicPartition) -> Int64?) -> [Int] {
@@ -38,7 +38,7 @@ struct PreparedBatch: Sendable {
         return next
     }
 
-    /// Folds the first of these items, as many as need at most `limit` rows of SQL input.
+    /// Folds the first of these items, as many as fit in `limit` rows of SQL input.
     ///
     /// - Parameters:
     ///   - diverted: apps whose events are diverted.
@@ -70,13 +70,13 @@ struct PreparedBatch: Sendable {
         return event.event.type
     }
 
-    /// Place of a message as text: `freshet.pushes/3@1042`.
+    /// Place of a message as text, such as `freshet.pushes/3@1042`.
     func place(_ index: Int) -> String {
         let record = batch.records[index]
         return "\(batch.topic(index))/\(record.partition)@\(record.offset)"
     }
 
-    /// Event of a message, also of one that was turned into a rejected one; nil if it cannot be decoded.
+    /// Event of a message, including a message that was turned into a rejected one; nil if it cannot be decoded.
     func event(_ index: Int) -> BatchEvent? {
         guard case .event(let event) = decoder.content(index, of: batch) else { return nil }
         return event
@@ -96,7 +96,7 @@ struct PreparedBatch: Sendable {
         contents[index] = .rejected(rejected)
     }
 
-    /// The events of these items whose publishers keep to their ids, such as the HTTP API's, which is asked again.
+    /// The events among these items whose publishers reuse the id when they repeat a request, such as the HTTP API's.
     func repeatable(_ items: [Int]) -> [RepeatableEvent] {
         items.compactMap { item in
             guard case .event(let event) = contents[item], event.handling.keepsOutcome else { return nil }
@@ -107,7 +107,7 @@ struct PreparedBatch: Sendable {
         }
     }
 
-    /// Leaves messages out: these, and what repeats another one of these events.
+    /// Leaves out the repeated messages, and those that repeat another one of these events.
     mutating func leaveOut(_ repeated: [Int32], of events: [RepeatableEvent]) {
         for record in repeated { contents[Int(record)] = .repeated }
         var seen: Set<[[UInt8]]> = []

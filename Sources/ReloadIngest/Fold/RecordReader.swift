@@ -40,7 +40,7 @@ struct RecordDecoder: Sendable {
         decoder = EventDecoder(maximumEventBytes: maximumEventBytes)
     }
 
-    /// Whether events of more than one app may come on a topic.
+    /// Whether a topic may carry events of more than one app.
     func isShared(_ topic: String) -> Bool { topics[topic]?.apps?.count != 1 }
 
     func content(_ index: Int, of batch: KafkaBatch) -> RecordContent {
@@ -98,8 +98,8 @@ struct RecordDecoder: Sendable {
                 message: "/app: the topic may not carry events of app \(Text.quoted(app))\(more)", pointer: "/app"))
     }
 
-    /// Time of the event: its own, else the broker's. It is at most five minutes after the message's timestamp, so that an
-    /// event from a wrong clock does not override all later ones.
+    /// Time of the event: its own time, or else the broker's. The result is at most five minutes after the message's
+    /// timestamp, so that an event from a wrong clock does not override all later ones.
     private func time(of envelope: EventEnvelope, _ record: KafkaBatch.Record) -> Timestamp? {
         guard record.timestampMilliseconds >= 0 else { return envelope.time }
         let broker = Timestamp(microseconds: 0) + .milliseconds(record.timestampMilliseconds)
