@@ -1,6 +1,6 @@
-/// Numbers as ECMAScript's `Number::toString` writes them, which is RFC 8785's form.
+/// Numbers in the form of ECMAScript's `Number::toString`, which is RFC 8785's form.
 enum ES6Number {
-    /// Appends the canonical form of a checked literal.
+    /// Appends the canonical form of a literal that has been checked.
     static func appendCanonical(literal: ArraySlice<UInt8>, to out: inout [UInt8]) {
         append(Double(String(decoding: literal, as: UTF8.self)) ?? 0, to: &out)
     }
@@ -21,14 +21,14 @@ enum ES6Number {
         return String(decoding: out, as: UTF8.self)
     }
 
-    /// Appends the shortest digits that name a finite double, in ECMAScript's layout.
+    /// Appends the shortest digits that identify a finite double, in ECMAScript's layout.
     static func append(_ value: Double, to out: inout [UInt8]) {
         guard value != 0 else {
             out.append(UInt8(ascii: "0"))
             return
         }
         if value < 0 { out.append(UInt8(ascii: "-")) }
-        // Swift's description has the shortest digits, nearest to the value; only its layout differs.
+        // Swift's description has the shortest digits that are nearest to the value. Only its layout differs.
         let (digits, exponent) = decimal(of: value.magnitude.description)
         let count = digits.count
         // value = 0.digits × 10^exponent
@@ -58,7 +58,7 @@ enum ES6Number {
         }
     }
 
-    /// Significant digits, without zeros at either end, and the exponent of 0.digits.
+    /// Significant digits, without zeros at either end, and the exponent for which the value is 0.digits × 10^exponent.
     private static func decimal(of description: String) -> (digits: [UInt8], exponent: Int) {
         var digits: [UInt8] = []
         var pointAt: Int?

@@ -1,7 +1,7 @@
 /// Error in JSON, with its place.
 package struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Kind: Hashable, Sendable {
-        /// Not RFC 8259 JSON.
+        /// Text that is not RFC 8259 JSON.
         case syntax
         /// Bytes that are not UTF-8.
         case invalidUTF8
@@ -9,27 +9,27 @@ package struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
         case loneSurrogate
         /// A member name that its object already has.
         case duplicateKey
-        /// Nested deeper than allowed.
+        /// Nesting deeper than allowed.
         case tooDeep
-        /// A number that an IEEE 754 double cannot hold: out of range, nearer to 0 than any other, or from 2^53 on and rounded.
+        /// A number that an IEEE 754 double cannot hold: out of range, rounded to 0, or from 2^53 on and rounded.
         case numberOutOfRange
-        /// Well-formed, but another type of value was asked for.
+        /// A well-formed value of another type than expected.
         case wrongType
-        /// Well-formed and of the right type, but against a rule of the value.
+        /// A well-formed value of the right type that breaks a rule.
         case invalidValue
-        /// An object without a member that it must have; the pointer is where it should be.
+        /// An object without a required member. The pointer is where the member should be.
         case missingMember
     }
 
     package let kind: Kind
-    /// Expected and found value, without its place. Holds no control character.
+    /// Description with the expected and the found value, without its place. Contains no control characters.
     package let message: String
     /// Offset of the offending byte from the start of the document.
     package let byteOffset: Int
     /// JSON pointer to the value that was being read.
     package let pointer: String
 
-    /// As an error of the model.
+    /// The error as an error of the model.
     package var modelError: ModelError { ModelError(message: message, pointer: pointer) }
 
     package init(kind: Kind, message: String, byteOffset: Int, pointer: String) {

@@ -5,7 +5,7 @@ package struct JSONNumber: Hashable, Sendable {
     /// The RFC 8259 literal.
     package let text: String
 
-    /// A literal; nil when it is not a JSON number or a double cannot hold it.
+    /// Makes a number from a literal; nil if it is not a JSON number or a double cannot hold it.
     package init?(_ text: String) {
         let bytes = Array(text.utf8)
         var reader = JSONReader(bytes)
@@ -13,7 +13,7 @@ package struct JSONNumber: Hashable, Sendable {
         self.text = text
     }
 
-    /// A literal that a reader has checked.
+    /// Makes a number from a literal that a reader has checked.
     init(checked text: String) {
         self.text = text
     }
@@ -22,7 +22,7 @@ package struct JSONNumber: Hashable, Sendable {
         text = String(value)
     }
 
-    /// The shortest literal of a double; nil when it is not finite.
+    /// Makes a number from the shortest literal of a double; nil if the double is not finite.
     package init?(_ value: Double) {
         guard value.isFinite else { return nil }
         text = ES6Number.format(value)

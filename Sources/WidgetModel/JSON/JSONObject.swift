@@ -1,4 +1,4 @@
-/// Members of a JSON object in the order in which they were written; every key is there once.
+/// Members of a JSON object in the order in which they were written, with unique keys.
 package struct JSONObject: Hashable, Sendable {
     package struct Member: Sendable {
         package let key: String
@@ -16,14 +16,14 @@ package struct JSONObject: Hashable, Sendable {
         members = []
     }
 
-    /// Keeps the last of several members with the same key, in the place of the first.
+    /// Keeps the last of several members with the same key, at the place of the first.
     package init(_ members: [Member]) {
         self.members = []
         self.members.reserveCapacity(members.count)
         for member in members { self[member.key] = member.value }
     }
 
-    /// Members whose keys are known to differ.
+    /// Makes an object of members whose keys are known to be unique.
     init(unique members: [Member]) {
         self.members = members
     }
@@ -32,7 +32,7 @@ package struct JSONObject: Hashable, Sendable {
     package var isEmpty: Bool { members.isEmpty }
     package var keys: [String] { members.map(\.key) }
 
-    /// The member's value; setting nil removes it, setting a new key appends it.
+    /// The member's value. Setting nil removes the member, and setting a new key appends it.
     package subscript(key: String) -> JSONValue? {
         get { index(of: key).map { members[$0].value } }
         set {

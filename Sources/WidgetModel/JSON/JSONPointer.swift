@@ -1,13 +1,13 @@
 /// A JSON pointer (RFC 6901).
 package struct JSONPointer: Hashable, Sendable {
-    /// Unescaped reference tokens; none names the whole document.
+    /// Unescaped reference tokens; empty for the whole document.
     package let tokens: [String]
 
     package init(tokens: [String]) {
         self.tokens = tokens
     }
 
-    /// Reads the string form: empty, or each token after a `/`, with `~0` for `~` and `~1` for `/`.
+    /// Reads the string form: empty, or a `/` before each token, with `~0` for `~` and `~1` for `/`.
     package init?(_ text: String) {
         guard !text.isEmpty else {
             tokens = []
@@ -37,8 +37,8 @@ package struct JSONPointer: Hashable, Sendable {
     /// The string form.
     package var text: String { tokens.map { "/" + Self.escape($0) }.joined() }
 
-    /// A key of a foreign document as a reference token of an error: what is unfit for storing (control characters) or
-    /// too long is replaced, so such a pointer may not resolve.
+    /// Makes a key of a foreign document a reference token for an error. Control characters, which cannot be stored,
+    /// are replaced, and long keys are cut, so the pointer may not resolve.
     static func foreignToken(_ key: String) -> String {
         let isLong = key.utf8.count > maximumForeignBytes
         guard isLong || Text.containsControlCharacter(key) else { return escape(key) }

@@ -1,7 +1,7 @@
 extension JSONReader {
     /// Appends the RFC 8785 form of the next value in one pass, without a tree.
     ///
-    /// Members are written as they come; only an object whose keys are not in order is put in order when it ends.
+    /// Members are written as they come. An object whose keys are out of order is sorted when it ends.
     package mutating func canonicalize(into out: inout [UInt8]) throws(JSONError) {
         switch try peek() {
         case .null:
@@ -51,7 +51,7 @@ extension JSONReader {
         out.append(UInt8(ascii: "}"))
     }
 
-    /// Puts the members that were written last in the order of their keys.
+    /// Sorts the latest members, from `firstMember` on, by their keys.
     private func sortMembers(of object: JSONObjectCursor, from firstMember: Int, in out: inout [UInt8]) {
         // Binary insertion: `sorted` would copy the reader with each call of its closure.
         var order: [Int] = []
@@ -79,7 +79,7 @@ extension JSONReader {
         }
     }
 
-    /// Appends bytes of the document as they are; without a slice, which would hold the document.
+    /// Appends bytes of the document unchanged. It makes no slice, because a slice would retain the document.
     func copy(_ range: Range<Int>, to out: inout [UInt8]) {
         bytes.withUnsafeBufferPointer { out.append(contentsOf: UnsafeBufferPointer(rebasing: $0[range])) }
     }
@@ -87,7 +87,7 @@ extension JSONReader {
     /// Appends the canonical form of a string.
     func append(_ token: JSONStringToken, to out: inout [UInt8]) {
         guard token.hasEscapes else {
-            // Without escapes the string, quotes included, is canonical as it stands.
+            // Without escapes the string is already canonical, including its quotes.
             copy((token.range.lowerBound - 1)..<(token.range.upperBound + 1), to: &out)
             return
         }
@@ -99,7 +99,7 @@ extension JSONReader {
 
 /// Checks of canonical JSON text without parsing.
 enum CanonicalJSON {
-    /// Whether a string or key holds U+0000, which PostgreSQL's `jsonb` cannot.
+    /// Whether a string or key contains U+0000, which PostgreSQL's `jsonb` cannot store.
     static func containsNull(_ canonical: [UInt8]) -> Bool {
         var index = canonical.startIndex
         while index < canonical.endIndex {

@@ -5,7 +5,7 @@ extension JSONReader {
             kind: kind, message: message, byteOffset: index - document.lowerBound, pointer: pointer(at: index))
     }
 
-    /// The error of the next value, whose kind has been looked at, when another was expected: its own if it is broken.
+    /// The error for a next value of another kind than expected. If the value itself is broken, its own error.
     package func wrongType(expected: String, found: JSONKind) -> JSONError {
         var copy = self
         do throws(JSONError) {
@@ -16,7 +16,7 @@ extension JSONReader {
         return failure(.wrongType, "expected \(expected), found \(found.name)", at: position)
     }
 
-    /// The error of an object, begun at an index of the bytes, that lacks a member.
+    /// The error for an object without a required member; the object starts at an index of the bytes.
     package func missing(_ member: String, inObjectAt index: Int) -> JSONError {
         JSONError(
             kind: .missingMember, message: "required member \(Text.quoted(member)) is missing",
@@ -31,7 +31,7 @@ extension JSONReader {
         return value
     }
 
-    /// JSON pointer to the value at an index of the bytes, which is the one that is being read or one that holds it.
+    /// JSON pointer to the value at an index of the bytes. The value is the current one or contains it.
     package func pointer(at index: Int) -> String {
         frames.prefix { $0.start < index }.reduce(into: root) { pointer, frame in
             switch frame.place {
@@ -45,7 +45,7 @@ extension JSONReader {
         }
     }
 
-    /// An error at the current position: the end, invalid UTF-8, or a byte that does not belong there.
+    /// An error at the current position: the end of the input, invalid UTF-8, or an unexpected byte.
     func unexpected(expected: String) -> JSONError {
         guard position < end else {
             return failure(.syntax, "unexpected end of input, expected \(expected)", at: end)
@@ -60,7 +60,7 @@ extension JSONReader {
         return failure(.syntax, "unexpected \(Self.name(of: byte)), expected \(expected)", at: position)
     }
 
-    /// A byte as messages name it.
+    /// Name of a byte in messages.
     static func name(of byte: UInt8) -> String {
         if byte > 0x20, byte < 0x7F { return "'\(Character(Unicode.Scalar(byte)))'" }
         let digits = String(byte, radix: 16, uppercase: true)

@@ -1,8 +1,8 @@
-/// Finding the way past a value that is not well-formed in itself: only strings and brackets are looked at.
+/// Passing over values that are not well-formed, by their strings and brackets only.
 extension JSONReader {
-    /// The body of the string member `name` of the object that comes next; the reader does not move.
+    /// Returns the body of the string member `name` of the next object, without moving the reader.
     ///
-    /// Nil when there is none, or when it cannot be told.
+    /// Nil if there is no such member or it cannot be found.
     func looseMember(_ name: String) -> ArraySlice<UInt8>? {
         var copy = self
         copy.skipWhitespace()
@@ -28,7 +28,7 @@ extension JSONReader {
             case UInt8(ascii: "{"), UInt8(ascii: "["):
                 depth += 1
             case UInt8(ascii: "}"), UInt8(ascii: "]"):
-                // At the outermost level it closes what holds this value.
+                // At the outermost level this bracket closes the container of the value.
                 if depth == 0 { return }
                 depth -= 1
                 if depth == 0 {
@@ -45,7 +45,8 @@ extension JSONReader {
         if depth > 0 { throw failure(.syntax, "unexpected end of input", at: end) }
     }
 
-    /// Passes over a string and returns its body. Nil, without moving, if none comes next or it does not end.
+    /// Passes over a string and returns its body. Returns nil without moving if the next value is not a string or the
+    /// string does not end.
     private mutating func looseString() -> Range<Int>? {
         skipWhitespace()
         guard position < end, bytes[position] == UInt8(ascii: "\"") else { return nil }

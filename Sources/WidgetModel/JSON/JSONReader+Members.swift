@@ -1,4 +1,4 @@
-/// Values that documents of Freshet have in common, checked as they are read.
+/// Values that are common in Freshet's documents, checked as they are read.
 extension JSONReader {
     /// An id of an app, user, device, widget or kind.
     package mutating func identifier() throws(JSONError) -> String {
@@ -6,7 +6,7 @@ extension JSONReader {
         let offset = position
         let token = try scanString()
         let text = text(of: token)
-        // Printable ASCII of a good length, as nearly every id is, needs no closer look.
+        // Nearly every id is printable ASCII of a permitted length, which needs no further check.
         if !token.hasEscapes, (1...Text.maximumIdentifierBytes).contains(token.range.count), isPrintableASCII(token) {
             return text
         }
@@ -29,7 +29,7 @@ extension JSONReader {
         try string("a UUID") { TimelineID(bytes: $0) }
     }
 
-    /// A string whose UTF-8 `convert` takes.
+    /// Reads a string and converts its UTF-8; throws if `convert` returns nil.
     @inline(__always)
     private mutating func string<Value>(
         _ expected: @autoclosure () -> String, _ convert: (ArraySlice<UInt8>) -> Value?
@@ -44,7 +44,7 @@ extension JSONReader {
         return value
     }
 
-    /// A number without a fraction that fits 64 bits.
+    /// A number without a fraction that fits in 64 bits.
     package mutating func integer() throws(JSONError) -> Int64 {
         try expect(.number)
         let offset = position
@@ -62,7 +62,7 @@ extension JSONReader {
         }
     }
 
-    /// `{"locale", "timeZone"}`.
+    /// An environment: `{"locale", "timeZone"}`.
     package mutating func environment() throws(JSONError) -> WidgetEnvironment {
         var locale: String?
         var timeZone: String?

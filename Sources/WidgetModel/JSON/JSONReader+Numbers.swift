@@ -1,5 +1,5 @@
 extension JSONReader {
-    /// Reads the number that comes next and returns its place in the bytes.
+    /// Reads the next number and returns its place in the bytes.
     mutating func scanNumber() throws(JSONError) -> Range<Int> {
         let start = position
         if position < end, bytes[position] == UInt8(ascii: "-") { position &+= 1 }
@@ -22,13 +22,13 @@ extension JSONReader {
             }
             _ = try takeDigits()
         }
-        // Up to 15 digits are exact, and neither they nor so many of a fraction leave the range of a double.
+        // Up to 15 digits are exact. Neither they nor a fraction of up to 300 digits leave the range of a double.
         if checksNumbers, integerDigits > 15 || fractionDigits > 300 || hasExponent { try check(start..<position) }
         return start..<position
     }
 
-    /// Refuses a number that the canonical form (RFC 8785) would change: one beyond the range of a double, one that becomes
-    /// 0, and one from 2^53 on with another value than its double's, such as 9007199254740993.
+    /// Refuses a number that the canonical form (RFC 8785) would change: beyond the range of a double, rounded to 0, or
+    /// rounded from 2^53 on, such as 9007199254740993.
     private func check(_ number: Range<Int>) throws(JSONError) {
         let value = value(of: number)
         let isKept =

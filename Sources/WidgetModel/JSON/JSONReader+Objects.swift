@@ -1,6 +1,6 @@
 /// Progress through an object.
 package struct JSONObjectCursor: Sendable {
-    /// Members begun.
+    /// Number of members begun.
     package fileprivate(set) var count = 0
     /// Index of the object's first byte.
     package let start: Int
@@ -9,11 +9,12 @@ package struct JSONObjectCursor: Sendable {
     let firstDecoded: Int
 }
 
-/// A key of an open object, kept to find duplicates and to sort.
+/// A key of an open object, kept to find duplicates and to sort the members.
 struct KeySlot: Sendable {
     /// Length of the decoded key in bytes.
     let count: Int
-    /// The first eight bytes of the decoded key, the first one lowest; zero beyond its end. Most keys differ here.
+    /// The first eight bytes of the decoded key, the first byte lowest, with zeros beyond its end. Most keys differ
+    /// here.
     let prefix: UInt64
     /// Beginning of the decoded key, in the document or in `decodedKeys`.
     let start: Int
@@ -23,7 +24,8 @@ struct KeySlot: Sendable {
 }
 
 extension JSONReader {
-    /// Number of keys up to which each is compared with all before it; keys of larger objects are sorted at the end.
+    /// Number of keys up to which each key is compared with all keys before it. The keys of larger objects are sorted
+    /// at the end.
     private static let comparedKeys = 16
 
     package mutating func beginObject() throws(JSONError) -> JSONObjectCursor {
@@ -33,16 +35,16 @@ extension JSONReader {
         return JSONObjectCursor(start: start, firstKey: keys.count, firstDecoded: decodedKeys.count)
     }
 
-    /// Moves to the next member, whose value must then be read or skipped; nil at the end.
+    /// Moves to the next member and returns its key, or nil at the end. The caller must then read or skip the value.
     ///
-    /// A key of an object of more than 16 members is known to be unique only at the end.
+    /// In an object with more than 16 members, duplicate keys are found only at the end.
     package mutating func nextKey(_ object: inout JSONObjectCursor) throws(JSONError) -> JSONStringToken? {
         if let token = try nextMember(&object) { return token }
         try closeKeys(of: object)
         return nil
     }
 
-    /// Like `nextKey`, but keeps the keys at the end, for `closeKeys`.
+    /// Does the same as `nextKey`, but keeps the keys at the end for `closeKeys`.
     mutating func nextMember(_ object: inout JSONObjectCursor) throws(JSONError) -> JSONStringToken? {
         if take(UInt8(ascii: "}")) {
             frames.removeLast()
@@ -62,7 +64,7 @@ extension JSONReader {
         return token
     }
 
-    /// Forgets the keys of an object that has ended; finds what duplicates are left.
+    /// Forgets the keys of an object that has ended. Throws if a larger object has duplicate keys.
     mutating func closeKeys(of object: JSONObjectCursor) throws(JSONError) {
         if object.count > Self.comparedKeys {
             let sorted = keys[object.firstKey...].sorted { compare($0, $1) < 0 }
@@ -105,7 +107,7 @@ extension JSONReader {
 
     private static func prefix(of bytes: [UInt8], at start: Int, count: Int) -> UInt64 {
         if start + 8 <= bytes.count {
-            // Any eight bytes are a UInt64, and the load is checked against the array's bounds.
+            // Any eight bytes form a UInt64, and the load is checked against the array's bounds.
             let word = UInt64(
                 littleEndian: bytes.span.bytes.unsafeLoadUnaligned(fromByteOffset: start, as: UInt64.self))
             return count >= 8 ? word : word & ((1 << UInt64(count * 8)) - 1)
@@ -132,11 +134,12 @@ extension JSONReader {
         (slot.isDecoded ? decodedKeys : bytes)[slot.start..<(slot.start + slot.count)]
     }
 
-    /// Order of UTF-16 code units, as RFC 8785 sorts: negative, zero or positive.
+    /// Compares keys by UTF-16 code units, as RFC 8785 sorts. The result is negative, zero or positive.
     func compare(_ left: KeySlot, _ right: KeySlot) -> Int {
         let isASCII = (left.prefix | right.prefix) & 0x8080_8080_8080_8080 == 0
         if isASCII, left.prefix != right.prefix {
-            // The first byte lowest, so that swapped the words compare as the bytes do; the shorter key has zeros.
+            // The first byte is lowest, so byte-swapped words compare like the bytes. The shorter key is padded with
+            // zeros.
             return left.prefix.byteSwapped < right.prefix.byteSwapped ? -1 : 1
         }
         return UTF16Order.compare(keyBytes(left), keyBytes(right))

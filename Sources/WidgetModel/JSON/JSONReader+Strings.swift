@@ -2,12 +2,12 @@
 package struct JSONStringToken: Sendable {
     /// The bytes between the quotes.
     package let range: Range<Int>
-    /// Whether `range` holds escapes, so that it is not the string itself.
+    /// Whether `range` holds escapes and therefore differs from the string.
     package let hasEscapes: Bool
 }
 
 extension JSONReader {
-    /// Whether a string is this text.
+    /// Whether a string equals this text.
     package func matches(_ token: JSONStringToken, _ text: StaticString) -> Bool {
         guard !token.hasEscapes else { return decoded(token).elementsEqual(UnsafeBufferPointer(of: text)) }
         let count = text.utf8CodeUnitCount
@@ -18,14 +18,14 @@ extension JSONReader {
         return true
     }
 
-    /// The string itself.
+    /// The decoded string.
     package func text(of token: JSONStringToken) -> String {
         token.hasEscapes
             ? String(decoding: decoded(token), as: UTF8.self)
             : String(decoding: bytes[token.range], as: UTF8.self)
     }
 
-    /// The string's UTF-8 bytes.
+    /// The decoded string's UTF-8 bytes.
     package func utf8(of token: JSONStringToken) -> ArraySlice<UInt8> {
         token.hasEscapes ? decoded(token)[...] : bytes[token.range]
     }
@@ -35,7 +35,7 @@ extension JSONReader {
         guard !token.hasEscapes, (1...maximumBytes).contains(token.range.count) else {
             return Text.identifierProblem(text(of: token), maximumBytes: maximumBytes)
         }
-        // Only an escape can stand for a C0 control.
+        // Only an escape can produce a C0 control character.
         for index in token.range where bytes[index] == 0x7F || bytes[index] == 0xC2 {
             return Text.identifierProblem(text(of: token), maximumBytes: maximumBytes)
         }
@@ -49,7 +49,7 @@ extension JSONReader {
         return out
     }
 
-    /// Reads the string whose opening quote is next.
+    /// Reads the string that starts at the opening quote.
     mutating func scanString() throws(JSONError) -> JSONStringToken {
         let start = position &+ 1
         var index = start
@@ -78,18 +78,20 @@ extension JSONReader {
         }
     }
 
-    /// The first byte from `index` on that is a quote, a backslash, a control character or not ASCII; else the end.
+    /// Index of the first byte from `index` on that is a quote, a backslash, a control character or not ASCII;
+    /// otherwise the end.
     @inline(__always)
     private func plainEnd(from index: Int) -> Int {
         var index = index
         let raw = bytes.span.bytes
         while index &+ 8 <= end {
-            // Any eight bytes are a UInt64, and the load is checked against the array's bounds.
+            // Any eight bytes form a UInt64, and the load is checked against the array's bounds.
             let word = UInt64(littleEndian: raw.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self))
             let ones: UInt64 = 0x0101_0101_0101_0101
             let quotes = word ^ (ones &* 0x22)
             let backslashes = word ^ (ones &* 0x5C)
-            // The high bit of each byte that is special; above the lowest one set there may be false ones.
+            // Sets the high bit of each special byte. Only the lowest set bit counts, since those above it may be
+            // false.
             let special =
                 (word | ((word &- ones &* 0x20) & ~word) | ((quotes &- ones) & ~quotes)
                     | ((backslashes &- ones) & ~backslashes)) & (ones &* 0x80)
@@ -104,7 +106,7 @@ extension JSONReader {
         return end
     }
 
-    /// Checks the escape whose backslash is at `index` and returns its end, the other half of a pair included.
+    /// Checks the escape whose backslash is at `index` and returns its end. A surrogate pair is one escape.
     private func escapeEnd(at index: Int) throws(JSONError) -> Int {
         guard index + 1 < end else { throw failure(.syntax, "unterminated string", at: index) }
         switch bytes[index + 1] {
@@ -147,8 +149,8 @@ extension JSONReader {
         return unit
     }
 
-    /// Appends the UTF-8 of a string body. Of one that was not checked, as when the place of an error is looked for, half
-    /// a surrogate pair becomes U+FFFD.
+    /// Appends the UTF-8 of a string body. In an unchecked body, as when the pointer of an error is made, half a
+    /// surrogate pair becomes U+FFFD.
     static func unescape(_ body: ArraySlice<UInt8>, into out: inout [UInt8]) {
         var index = body.startIndex
         while index < body.endIndex {
@@ -192,7 +194,7 @@ extension UnsafeBufferPointer<UInt8> {
 
 /// Well-formed UTF-8 (RFC 3629).
 enum UTF8Check {
-    /// Length of the multi-byte sequence at `index`; nil when it is not well-formed.
+    /// Length of the multi-byte sequence at `index`; nil if it is not well-formed.
     @inline(__always)
     static func sequenceLength(in bytes: [UInt8], at index: Int, end: Int) -> Int? {
         let lead = bytes[index]

@@ -1,7 +1,7 @@
-/// Reads RFC 8259 JSON from bytes, value by value, without a tree and without copying what is not asked for.
+/// Reads RFC 8259 JSON from bytes, value by value, without a tree and without copying values that are not requested.
 ///
-/// Everything that is passed over is checked as strictly as what is taken: UTF-8, escapes, surrogates, numbers,
-/// duplicate keys, nesting.
+/// Skipped values are checked as strictly as those that are read: UTF-8, escapes, surrogates, numbers, duplicate keys,
+/// nesting.
 ///
 /// ```swift
 /// var object = try reader.beginObject()
@@ -25,17 +25,17 @@ package struct JSONReader: Sendable {
     let root: String
     /// Open arrays and objects, innermost last.
     var frames: [Frame] = []
-    /// Keys so far of all open objects, innermost last.
+    /// Keys read so far of all open objects, innermost last.
     var keys: [KeySlot] = []
-    /// Decoded keys that had escapes.
+    /// Decoded forms of the keys that have escapes.
     var decodedKeys: [UInt8] = []
     /// Finished members of all open objects that are being written in canonical form.
     var canonicalMembers: [Range<Int>] = []
 
     /// - Parameters:
     ///   - bytes: shared, never copied.
-    ///   - range: where the document lies in `bytes`; all of them when nil. It is cut to what there is.
-    ///   - index: index of a value of the document to begin with; the document's own when nil.
+    ///   - range: place of the document in `bytes`, clamped to their bounds; all of them if nil.
+    ///   - index: index of the value in the document to begin with; the start of the document if nil.
     ///   - root: JSON pointer to that value.
     ///   - checksNumbers: false for a document whose numbers are not used.
     package init(
@@ -53,7 +53,7 @@ package struct JSONReader: Sendable {
 
     var end: Int { document.upperBound }
 
-    /// Moves past white space to the next value and tells what it is.
+    /// Moves past white space to the next value and returns its kind.
     package mutating func peek() throws(JSONError) -> JSONKind {
         skipWhitespace()
         guard position < end else { throw failure(.syntax, "unexpected end of input, expected a value", at: end) }
@@ -100,7 +100,7 @@ package struct JSONReader: Sendable {
 
     // MARK: Scalars
 
-    /// Takes `null`; whatever else comes next is left.
+    /// Takes `null`. Leaves any other value.
     package mutating func takeNull() throws(JSONError) -> Bool {
         guard try peek() == .null else { return false }
         try literal("null")
@@ -123,7 +123,7 @@ package struct JSONReader: Sendable {
         return text(of: token)
     }
 
-    /// A string that is left in place.
+    /// Reads a string and leaves its bytes in place.
     package mutating func stringToken() throws(JSONError) -> JSONStringToken {
         try expect(.string)
         return try scanString()
@@ -156,7 +156,7 @@ package struct JSONReader: Sendable {
         return JSONArrayCursor()
     }
 
-    /// Moves to the next element, which must then be read or skipped; false at the end.
+    /// Moves to the next element, which the caller must then read or skip; returns false at the end.
     package mutating func nextElement(_ array: inout JSONArrayCursor) throws(JSONError) -> Bool {
         if take(UInt8(ascii: "]")) {
             frames.removeLast()
@@ -168,7 +168,7 @@ package struct JSONReader: Sendable {
         return true
     }
 
-    /// Opens the array or object that comes next.
+    /// Opens the next array or object.
     mutating func descend() throws(JSONError) {
         guard frames.count < maximumDepth else {
             throw failure(.tooDeep, "nested deeper than \(maximumDepth) levels", at: position)
@@ -209,11 +209,11 @@ package struct JSONReader: Sendable {
 
         /// Index of its first byte.
         let start: Int
-        /// The element or member that is being read; nil before there is one.
+        /// The current element or member; nil before the first one.
         var place: Place?
     }
 
-    /// A state of the reader to return to.
+    /// A state of the reader that it can return to.
     package struct Checkpoint: Sendable {
         let position: Int
         let frames: Int
@@ -228,7 +228,7 @@ package struct JSONReader: Sendable {
             canonicalMembers: canonicalMembers.count)
     }
 
-    /// Goes back to a checkpoint of this reader, as if nothing had been read since.
+    /// Returns to a checkpoint of this reader, as if nothing had been read since.
     package mutating func rewind(to checkpoint: Checkpoint) {
         position = checkpoint.position
         frames.removeLast(frames.count - checkpoint.frames)
@@ -240,7 +240,7 @@ package struct JSONReader: Sendable {
 
 /// Progress through an array.
 package struct JSONArrayCursor: Sendable {
-    /// Elements begun.
+    /// Number of elements begun.
     package fileprivate(set) var count = 0
 
     /// Index of the current element.

@@ -5,7 +5,7 @@ extension JSONValue {
         number.map { .number(JSONNumber(Int($0))) } ?? .null
     }
 
-    /// RFC 3339; null for none, and for what lies at the end of time.
+    /// RFC 3339 form of a time; null for nil and for times at the end of the range.
     package static func time(_ time: Timestamp?) -> JSONValue {
         guard let time, time != .distantFuture, time != .distantPast else { return .null }
         return .string(time.rfc3339)
@@ -13,12 +13,12 @@ extension JSONValue {
 
     package static func texts(_ texts: some Sequence<String>) -> JSONValue { .array(texts.map { .string($0) }) }
 
-    /// A number to three decimals; null if there is none, or it is not finite.
+    /// A number rounded to three decimals; null for nil and for a number that is not finite.
     package static func rounded(_ value: Double?) -> JSONValue {
         value.flatMap { JSONNumber(($0 * 1_000).rounded() / 1_000) }.map { .number($0) } ?? .null
     }
 
-    /// Whole seconds.
+    /// Duration in whole seconds.
     package static func seconds(_ duration: Duration?) -> JSONValue {
         .count(duration.map { $0.wholeMicroseconds / 1_000_000 })
     }

@@ -1,7 +1,6 @@
-/// A JSON document as a tree. For what is read often, use `JSONReader`, which builds none.
+/// A JSON document as a tree. For documents that are read often, use `JSONReader`, which builds no tree.
 ///
-/// Strings and keys are compared by bytes, objects whatever the order of their members, numbers as the doubles that
-/// they are.
+/// Strings and keys are compared by bytes, objects regardless of the order of their members, and numbers as doubles.
 package enum JSONValue: Hashable, Sendable {
     case null
     case bool(Bool)
@@ -33,7 +32,7 @@ package enum JSONValue: Hashable, Sendable {
         }
     }
 
-    /// The sort of value.
+    /// The kind of the value.
     package var kind: JSONKind {
         switch self {
         case .null: .null
@@ -45,7 +44,7 @@ package enum JSONValue: Hashable, Sendable {
         }
     }
 
-    /// The member of an object; nil when there is none or this is no object.
+    /// The member of an object; nil if it does not exist or the value is not an object.
     package subscript(key: String) -> JSONValue? {
         guard case .object(let object) = self else { return nil }
         return object[key]
@@ -72,11 +71,11 @@ package enum JSONValue: Hashable, Sendable {
     }
 }
 
-/// The sorts of JSON values.
+/// The kinds of JSON values.
 package enum JSONKind: Hashable, Sendable {
     case null, bool, number, string, array, object
 
-    /// With its article, for messages.
+    /// Name of the kind with its article, for messages.
     package var name: String {
         switch self {
         case .null: "null"
@@ -106,8 +105,8 @@ extension JSONValue {
     /// Reads one document.
     ///
     /// - Parameters:
-    ///   - range: where it lies in `bytes`; all of them when nil.
-    ///   - maximumDepth: how deep arrays and objects may nest.
+    ///   - range: place of the document in `bytes`; all of them if nil.
+    ///   - maximumDepth: nesting limit of arrays and objects.
     ///   - checksNumbers: false for a document whose numbers are not used.
     package static func parse(
         _ bytes: [UInt8], in range: Range<Int>? = nil, maximumDepth: Int = JSONReader.defaultMaximumDepth,

@@ -1,6 +1,6 @@
 /// Appends JSON to bytes.
 package enum JSONWriter {
-    /// Appends a string in quotes, escaping what RFC 8785 escapes and nothing else.
+    /// Appends a string in quotes, with exactly the escapes of RFC 8785.
     package static func append(_ text: String, to out: inout [UInt8]) {
         out.append(UInt8(ascii: "\""))
         var text = text
@@ -55,25 +55,25 @@ package struct JSONObjectWriter {
         bytes.append(UInt8(ascii: "{"))
     }
 
-    /// Appends a string; nil is left out.
+    /// Appends a string; nothing for nil.
     package mutating func append(_ key: StaticString, _ text: String?) {
         guard let text else { return }
         appendKey(key)
         JSONWriter.append(text, to: &bytes)
     }
 
-    /// Appends an integer; nil is left out.
+    /// Appends an integer; nothing for nil.
     package mutating func append(_ key: StaticString, _ number: Int64?) {
         if let number { append(key, json: String(number).utf8) }
     }
 
-    /// Appends a value that is JSON already.
+    /// Appends a value that is already JSON.
     package mutating func append(_ key: StaticString, json value: some Sequence<UInt8>) {
         appendKey(key)
         bytes.append(contentsOf: value)
     }
 
-    /// Appends the members of an object that is JSON already, without white space.
+    /// Appends the members of an object that is already JSON, without white space.
     package mutating func appendMembers(of object: [UInt8]) {
         guard object.count > 2 else { return }
         appendSeparator()
@@ -99,8 +99,8 @@ package struct JSONObjectWriter {
 }
 
 extension JSONValue {
-    /// Appends the document without white space, members in their order and numbers as they were written, or in the form of
-    /// RFC 8785: members sorted by UTF-16 code units, numbers as ECMAScript writes them.
+    /// Appends the document without white space: members and numbers as they were written, or in the canonical form of
+    /// RFC 8785, with members sorted by UTF-16 code units and numbers as in ECMAScript.
     package func write(to out: inout [UInt8], isCanonical: Bool = false) {
         switch self {
         case .null:

@@ -1,20 +1,20 @@
-/// An entry as a provider gave it, in canonical form (RFC 8785) at the end of a buffer: date in UTC, a relevance's
-/// duration of zero left out.
+/// A provider's entry in canonical form (RFC 8785), at the end of a buffer. Its date is in UTC, and a relevance
+/// duration of zero is left out.
 struct CanonicalEntry {
     let date: Timestamp
     /// Place of the entry in the buffer.
     let range: Range<Int>
-    /// End of its content, which begins after ``start``.
+    /// End of the entry's content, which begins after ``start``.
     let contentEnd: Int
 
-    /// Number of its links: the one of the whole widget, and those of its parts.
+    /// Number of links: that of the whole widget and those of its parts.
     let linkCount: Int
 
-    /// Beginning of every canonical entry.
+    /// Bytes at the beginning of every canonical entry.
     static let start = Array("{\"content\":".utf8)
-    /// Longest url of an entry, in bytes.
+    /// Longest URL of an entry, in bytes.
     private static let maximumURLBytes = 2048
-    /// Most links of an entry.
+    /// Largest number of links in an entry.
     private static let maximumLinks = 50
 
     /// Reads the next value as an entry and appends its canonical form.
@@ -69,14 +69,14 @@ struct CanonicalEntry {
         self.linkCount = linkCount
     }
 
-    /// The entry with its bytes at another place of a buffer.
+    /// Returns the entry for a copy of its bytes at another place of a buffer.
     func moved(to start: Int) -> CanonicalEntry {
         CanonicalEntry(
             date: date, range: start..<(start + range.count), contentEnd: contentEnd - range.lowerBound + start,
             linkCount: linkCount)
     }
 
-    /// Appends what follows the content in the canonical order of members.
+    /// Appends the members that follow the content in canonical order.
     private static func appendRest(
         date: Timestamp, dateText: Range<Int>, links: [UInt8], relevance: Relevance?, url: JSONStringToken?,
         reader: inout JSONReader, to buffer: inout [UInt8]
@@ -110,7 +110,7 @@ struct CanonicalEntry {
         buffer.append(UInt8(ascii: "}"))
     }
 
-    /// Whether the text of a valid date is what `Timestamp.rfc3339` would write: UTC, whole seconds, no leap second.
+    /// Whether the text of a valid date equals the output of `Timestamp.rfc3339`: UTC, whole seconds, no leap second.
     private static func isCanonicalDate(_ bytes: [UInt8], _ text: Range<Int>) -> Bool {
         guard text.count == 20 else { return false }
         let start = text.lowerBound
@@ -118,7 +118,7 @@ struct CanonicalEntry {
             && bytes[start + 17] != UInt8(ascii: "6")
     }
 
-    /// Number literals of a relevance; a duration of zero is left out.
+    /// Number literals of a relevance. A duration of zero is left out.
     private struct Relevance {
         var score: Range<Int>
         var duration: Range<Int>?

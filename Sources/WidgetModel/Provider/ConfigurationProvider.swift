@@ -1,11 +1,12 @@
 /// Answers the dynamic options and defaults of a kind's parameters.
 package protocol ConfigurationProvider: Sendable {
-    /// Options of a parameter with `hasDynamicOptions`. An empty answer is the provider's; a failure is thrown.
+    /// Options of a parameter with `hasDynamicOptions`. A provider may answer with none; a failure is thrown.
     func options(
         _ question: OptionsQuestion, of kind: KindDefinition, app: String
     ) async throws(ConfigurationFailure) -> IntentOptions
 
-    /// Defaults of the parameters with `hasDynamicDefault`, as far as the provider has one for them; all fit the definition.
+    /// Defaults of the parameters with `hasDynamicDefault` for which the provider has one. All of them fit the
+    /// definition.
     func defaults(
         _ context: ConfigurationContext, of kind: KindDefinition, app: String
     ) async throws(ConfigurationFailure) -> WidgetConfiguration
@@ -16,13 +17,13 @@ package struct ConfigurationFailure: Error, Hashable, Sendable {
     package enum Reason: String, CaseIterable, Sendable {
         /// The provider's URL must not be called.
         case refused
-        /// No connection, or the answer is an error.
+        /// No connection, or an answer with an error.
         case failed
         /// No complete answer in time.
         case timeout
         /// The answer breaks the contract.
         case invalid
-        /// The provider has failed lately and is not asked for a while.
+        /// The provider has failed recently and gets no requests for a while.
         case resting
     }
 

@@ -1,7 +1,7 @@
 /// Answer to a request for snapshots or placeholders:
 /// `{"snapshots": [{"id", "entry"} | {"id", "error"}]}`, `{"placeholders": [{"id", "content"} | {"id", "error"}]}`.
 ///
-/// A value is canonical JSON (RFC 8785) of the snapshot's entry, as it would lie in a timeline, or of the placeholder's
+/// A value is canonical JSON (RFC 8785): the snapshot's entry, in the form of a timeline's entry, or the placeholder's
 /// content.
 package typealias FallbackResponse = ProviderAnswer<[UInt8]>
 

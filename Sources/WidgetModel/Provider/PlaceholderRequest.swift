@@ -1,9 +1,9 @@
-/// Identity of a placeholder: everything that it may depend on, without user data.
+/// Identity of a placeholder: all properties that it may depend on, without user data.
 package struct PlaceholderIdentity: Hashable, Sendable {
     package let kind: String
     package let family: WidgetFamily
     package let locale: String
-    /// Nil when the kind does not vary by it.
+    /// Nil if the kind does not vary by time zone.
     package let timeZone: String?
 
     package init(kind: String, family: WidgetFamily, locale: String, timeZone: String?) {
@@ -13,7 +13,8 @@ package struct PlaceholderIdentity: Hashable, Sendable {
         self.timeZone = timeZone
     }
 
-    /// Names it in a request and its answer, in the form of a timeline's id; the same at each time.
+    /// Id of the placeholder in requests and answers, in the form of a timeline's id. Always the same for the same
+    /// identity.
     package var id: TimelineID {
         let form: JSONValue = [
             "freshet.placeholder.v1", .string(kind), .string(family.name), .string(locale),
@@ -26,7 +27,7 @@ package struct PlaceholderIdentity: Hashable, Sendable {
 /// Body of a request for placeholders: `{"kind", "requests": [{"id", "family", "environment"}]}`.
 package struct PlaceholderRequest: Sendable {
     package let kind: String
-    /// All of that kind.
+    /// Placeholders of that kind.
     package let items: [PlaceholderIdentity]
 
     package init(kind: String, items: [PlaceholderIdentity]) {

@@ -1,21 +1,21 @@
 /// Outcome of one requested element of an answer.
 package enum ElementOutcome<Value: Hashable & Sendable>: Hashable, Sendable {
     case value(Value)
-    /// The provider could not make it. `retryAfter` is at most a day.
+    /// The provider could not make the element. `retryAfter` is at most a day.
     case failed(code: String, message: String, retryAfter: Duration?)
-    /// The answer does not have it.
+    /// The answer does not contain the element.
     case missing
-    /// The answer has it more than once, so that none can be trusted.
+    /// The answer contains the element more than once, so that no copy can be trusted.
     case duplicate
     /// The element is invalid; the pointer is into the answer.
     case invalid(ModelError)
 }
 
-/// Reads the values of an answer's elements, one after the other.
+/// Reads the values of an answer's elements, one after another.
 protocol ElementParser {
     associatedtype Value: Hashable, Sendable
 
-    /// Name of the member without which there is no value.
+    /// Name of the required member.
     var valueMember: StaticString { get }
 
     /// Begins an element.
@@ -45,7 +45,7 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
     /// Errors of the first elements whose id could not be read.
     package private(set) var unreadable: [ModelError] = []
 
-    /// Places of the requested elements. An id that was asked for twice has the first place.
+    /// Places of the requested elements. An id that was requested twice has its first place.
     private let places: [TimelineID: Int]
 
     /// Number of foreign ids and of unreadable elements that are kept.
@@ -53,12 +53,12 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
 
     /// Reads a body.
     ///
-    /// An element that is JSON but not what it should be costs only that element; a body that is no JSON, or not an
-    /// object with the list, throws.
+    /// An invalid element that is still JSON affects only itself. A body that is not JSON, or not an object with the
+    /// list, throws an error.
     ///
     /// - Parameters:
     ///   - list: name of the member with the elements.
-    ///   - requested: ids of the elements that were asked for.
+    ///   - requested: ids of the requested elements.
     init<Parser: ElementParser>(
         _ bytes: [UInt8], list: StaticString, requested: [TimelineID], parser: Parser
     ) throws(JSONError) where Parser.Value == Value {
@@ -95,7 +95,7 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
         do throws(JSONError) {
             (id, outcome) = try element(from: &reader, with: &parser)
         } catch {
-            // A syntax error leaves no way to find the next element. After any other the brackets still tell.
+            // After a syntax error the next element cannot be found. After any other error the brackets lead to it.
             guard error.kind != .syntax else { throw error }
             reader.rewind(to: start)
             id = reader.looseMember("id")
@@ -118,7 +118,7 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
         id.flatMap { TimelineID(bytes: $0) }.flatMap { places[$0] }
     }
 
-    /// Reads the next element: its id, if it has one, and its outcome.
+    /// Reads the next element and returns its id, if it has one, and its outcome.
     private func element<Parser: ElementParser>(
         from reader: inout JSONReader, with parser: inout Parser
     ) throws(JSONError) -> (id: ArraySlice<UInt8>?, outcome: ElementOutcome<Value>) where Parser.Value == Value {
@@ -174,7 +174,7 @@ extension JSONReader {
         return (try require(code, "code", of: object), try require(message, "message", of: object), retryAfter)
     }
 
-    /// A number of seconds, not negative, and its place in the bytes.
+    /// A number of seconds that is not negative, and its place in the bytes.
     mutating func seconds() throws(JSONError) -> (value: Double, literal: Range<Int>) {
         try expect(.number)
         let literal = try scanNumber()

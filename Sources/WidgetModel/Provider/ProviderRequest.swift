@@ -17,7 +17,8 @@ package struct ProviderRequest: Sendable {
         self.items = items
     }
 
-    /// The body. Properties that are not in the timeline's identity are left out, so that the answer cannot depend on them.
+    /// Returns the body. It leaves out properties that are not in the timeline's identity, so that the answer cannot
+    /// depend on them.
     package func encode() -> [UInt8] {
         var out: [UInt8] = []
         out.reserveCapacity(64 + items.count * 224)

@@ -10,12 +10,12 @@ package struct ProviderLimits: Hashable, Sendable {
     }
 }
 
-/// A timeline that a provider was asked for.
+/// A timeline requested from a provider.
 package struct RequestedTimeline: Sendable {
     package let id: TimelineID
-    /// The fields of its kind.
+    /// Volatile fields of the timeline's kind.
     package let volatileFields: VolatileFields
-    /// Nil: not known, or widgets of several families show it.
+    /// Family of the widgets; nil if it is unknown or widgets of several families show the timeline.
     package let family: WidgetFamily?
 
     package init(_ id: TimelineID, volatileFields: VolatileFields = .none, family: WidgetFamily? = nil) {
@@ -25,19 +25,19 @@ package struct RequestedTimeline: Sendable {
     }
 }
 
-/// A timeline as a provider gave it, ready to be stored.
+/// A provider's timeline, ready to be stored.
 package struct ParsedTimeline: Hashable, Sendable {
     package let policy: ReloadPolicy
     package let firstEntryDate: Timestamp
     package let lastEntryDate: Timestamp
     package let entryCount: Int
     package let lints: TimelineLints
-    /// Canonical JSON (RFC 8785) `{"entries": […], "policy": …}`: entries sorted by date, those of equal dates as the
-    /// provider gave them, dates in UTC.
+    /// Canonical JSON (RFC 8785) `{"entries": […], "policy": …}`. Entries are sorted by date, those with equal dates in
+    /// the provider's order. Dates are in UTC.
     package let content: [UInt8]
-    /// Hash of the entries without the kind's volatile fields: equal hashes mean that nothing visible has changed. The policy
-    /// is left out, for it is none of what people see: a provider that says `after` an hour from now each time would
-    /// otherwise change its timeline each time.
+    /// Hash of the entries without the kind's volatile fields: equal hashes mean that nothing visible has changed. The
+    /// policy is left out, since it is not visible. Otherwise a provider that answers `after` an hour from now would
+    /// change its timeline each time.
     package let hash: ContentHash
 }
 
@@ -47,7 +47,7 @@ package typealias ProviderResponse = ProviderAnswer<ParsedTimeline>
 extension ProviderAnswer<ParsedTimeline> {
     /// Reads a response body.
     ///
-    /// - Parameter requested: the timelines that were asked for, of any kinds.
+    /// - Parameter requested: the requested timelines, of any kinds.
     package static func parse(
         _ bytes: [UInt8], requested: [RequestedTimeline], limits: ProviderLimits = .init()
     ) throws(JSONError) -> ProviderResponse {

@@ -1,15 +1,15 @@
-/// Reads elements of a provider's response, one after the other.
+/// Reads elements of a provider's response, one after another.
 ///
 /// The canonical form of a timeline is written once, into the array that is hashed, stored and published.
 struct TimelineParser: ElementParser {
     let limits: ProviderLimits
     let requested: [RequestedTimeline]
 
-    /// Canonical form of the current timeline up to the entries that were read, in the order in which they came.
+    /// Canonical form of the current timeline's entries, in the order in which they were read.
     private var content: [UInt8] = []
     private var entries: [CanonicalEntry] = []
     private var policy: ReloadPolicy?
-    /// Capacity of the next timeline's content: a little more than the last one took.
+    /// Capacity for the next timeline's content, a little more than the last one used.
     private var capacity = 1024
 
     private static let start = Array("{\"entries\":[".utf8)
@@ -68,7 +68,7 @@ struct TimelineParser: ElementParser {
         guard !entries.isEmpty else { throw reader.failure(.invalidValue, "expected at least one entry", at: offset) }
     }
 
-    /// Puts entries that did not come in the order of their dates in that order.
+    /// Sorts entries that are not in the order of their dates.
     private mutating func sortEntries() {
         guard !zip(entries, entries.dropFirst()).allSatisfy({ $0.date <= $1.date }) else { return }
         var sorted = Self.start
@@ -85,7 +85,7 @@ struct TimelineParser: ElementParser {
 
     // MARK: Result
 
-    /// The timeline that was read; the parser gives up the content.
+    /// Returns the timeline and gives up its content.
     private mutating func timeline(
         _ policy: ReloadPolicy, _ volatileFields: VolatileFields, family: WidgetFamily?, reader: inout JSONReader,
         offset: Int

@@ -2,7 +2,7 @@
 package struct VolatileFields: Sendable {
     private let paths: [ArraySlice<String>]
 
-    /// For a kind all of whose content counts.
+    /// No volatile fields: all content counts.
     package static let none = VolatileFields([])
 
     package init(_ pointers: [JSONPointer]) {
@@ -11,8 +11,8 @@ package struct VolatileFields: Sendable {
 
     var isEmpty: Bool { paths.isEmpty }
 
-    /// The canonical form of content without the fields: `null` when all of it is volatile. Elements of arrays are left
-    /// out like members of objects.
+    /// The canonical form of content without the fields; `null` if all of it is volatile. Elements of arrays are
+    /// removed like members of objects.
     func canonicalRest(of content: [UInt8], in range: Range<Int>) throws(JSONError) -> [UInt8] {
         (Self.rest(of: try JSONValue.parse(content, in: range), without: paths) ?? .null).canonicalBytes
     }

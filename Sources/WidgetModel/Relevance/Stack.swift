@@ -1,4 +1,4 @@
-/// Content of a widget without its place: two widgets with the same content show the same.
+/// Content of a widget, independent of its place: two widgets with the same content look the same.
 package struct WidgetContent: Hashable, Comparable, Sendable {
     package var app: String
     package var kind: String
@@ -56,7 +56,7 @@ package struct Stack: Hashable, Sendable {
 
     package var name: String
     package var items: [Item]
-    /// Whether widgets rotate to the top by themselves; otherwise only the person turns the stack.
+    /// Whether widgets rotate to the top automatically. Otherwise only the person turns the stack.
     package var smartRotate: Bool
     /// Whether widgets may be suggested.
     package var suggestions: Bool
@@ -78,7 +78,7 @@ package struct Stack: Hashable, Sendable {
 package struct RelevantShortcut: Hashable, Sendable {
     package var content: WidgetContent
     package var role: String
-    /// Times at which it is relevant; empty: when the person usually looks.
+    /// Times at which it is relevant. If empty, the shortcut is relevant when the person usually looks.
     package var ranges: [Range<Timestamp>]
 
     package init(content: WidgetContent, role: String = "", ranges: [Range<Timestamp>] = []) {
@@ -90,7 +90,7 @@ package struct RelevantShortcut: Hashable, Sendable {
     package func holds(at time: Timestamp) -> Bool { ranges.contains { $0.contains(time) } }
 }
 
-/// Probability, from a time on, that the person looks at a widget; until that of the next.
+/// Probability that the person looks at a widget, from a time until the time of the next prediction.
 package struct WidgetPrediction: Hashable, Sendable {
     package var from: Timestamp
     package var probability: Double
@@ -106,17 +106,17 @@ package struct WidgetPrediction: Hashable, Sendable {
 
 /// Limits of automatic rotations and suggestions.
 package struct RotationPolicy: Hashable, Sendable {
-    /// Least time between an automatic rotation and the next, so that a stack does not flicker.
+    /// Minimum time between two automatic rotations, so that a stack does not flicker.
     package var minimumStay: Duration = .seconds(900)
     /// Time for which a turn by hand is respected.
     package var respectForTurn: Duration = .seconds(7_200)
-    /// Least probability at which a widget rotates to the top.
+    /// Minimum probability at which a widget rotates to the top.
     package var minimumPrediction = 0.2
-    /// Least probability at which a widget is suggested.
+    /// Minimum probability at which a widget is suggested.
     package var minimumSuggestion = 0.3
-    /// Value of a widget, comparable to ranks and probabilities, while its shortcut holds.
+    /// Value of a widget while its shortcut is relevant, comparable to ranks and probabilities.
     package var shortcutValue = 0.75
-    /// Most suggestions of an app on a device in 24 hours.
+    /// Largest number of suggestions of an app on a device in 24 hours.
     package var maximumSuggestionsPerDay = 6
 
     package init() {}
