@@ -7,7 +7,7 @@ public import Foundation
 #endif
 
 extension WidgetCenter {
-    /// Widgets of a request.
+    /// Widgets that a request addresses.
     public enum Audience: Hashable, Sendable {
         case user(String)
         case device(String)
@@ -28,9 +28,9 @@ extension WidgetCenter {
 
     /// Properties of the device that providers need.
     public struct Environment: Hashable, Sendable {
-        /// BCP 47, such as `en-US`.
+        /// BCP 47 language tag, such as `en-US`.
         public var locale: String
-        /// IANA, such as `Europe/Berlin`.
+        /// IANA time zone, such as `Europe/Berlin`.
         public var timeZone: String
 
         public init(locale: String, timeZone: String) {
@@ -47,9 +47,9 @@ extension WidgetCenter {
         case string(String)
         case bool(Bool)
         case integer(Int)
-        /// Finite.
+        /// A finite number.
         case decimal(Double)
-        /// Of scalars.
+        /// A list of scalars.
         case list([Value])
 
         public init(stringLiteral value: String) { self = .string(value) }
@@ -64,9 +64,9 @@ extension WidgetCenter {
     public struct RelevantShortcut: Hashable, Sendable {
         public var kind: String
         public var configuration: [String: Value]
-        /// Reason for the relevance, in a word of the app's; at most 64 bytes.
+        /// Reason for the relevance, as a word that the app chooses; at most 64 bytes.
         public var role: String?
-        /// Times of relevance, at most 24. Empty: when the person usually looks.
+        /// Times of relevance, at most 24. If empty, the shortcut is relevant when the person usually looks.
         public var ranges: [Range<Date>]
 
         public init(
@@ -98,7 +98,7 @@ extension WidgetCenter.Environment {
 }
 
 extension WidgetCenter.Value {
-    /// - Parameter pointer: place of the value in the data.
+    /// - Parameter pointer: JSON pointer to the value within the data.
     fileprivate func json(_ pointer: String) throws(ModelError) -> JSONValue {
         switch self {
         case .null: return .null
@@ -119,7 +119,7 @@ extension WidgetCenter.Value {
 }
 
 extension [String: WidgetCenter.Value] {
-    /// - Parameter pointer: place of the configuration in the data.
+    /// - Parameter pointer: JSON pointer to the configuration within the data.
     func json(_ pointer: String) throws(ModelError) -> JSONValue {
         var object = JSONObject()
         for (name, value) in self { object[name] = try value.json("\(pointer)/\(JSONPointer.escape(name))") }
@@ -143,10 +143,10 @@ extension WidgetCenter.RelevantShortcut {
 }
 
 extension Date {
-    /// Microseconds since 1970, if RFC 3339 can name the time.
+    /// Microseconds since 1970. Throws if RFC 3339 cannot express the time.
     var timestamp: Timestamp {
         get throws(ModelError) {
-            // Not a number is in no range.
+            // No range contains NaN.
             guard (0..<253_402_300_800).contains(timeIntervalSince1970) else {
                 throw ModelError(message: "expected a date from 1970 to 9999")
             }

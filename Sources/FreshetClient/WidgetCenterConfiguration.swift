@@ -2,27 +2,27 @@ import WidgetEvents
 
 /// Settings of a ``WidgetCenter``.
 public struct WidgetCenterConfiguration: Sendable {
-    /// `host:port`, several separated by commas.
+    /// One or more `host:port`, separated by commas.
     public var bootstrapServers: String
     /// Properties of librdkafka, such as TLS and SASL. `linger.ms` is the time that an event waits for others to share
     /// its request (5 by default).
     public var properties: [String: String] = [:]
-    /// Longest wait for the acknowledgement of an event, and before that for room.
+    /// Longest wait for the acknowledgement of an event, and for room before it is sent.
     public var deliveryTimeout = Duration.seconds(30)
     /// Source of the events: a URI reference such as `/bank/payments`, at most 1024 bytes.
     public var source: String
     /// Topics of the Freshet installation.
     public var topics = Topics()
-    /// Most events that are sent and not acknowledged.
+    /// Largest number of events that are sent and not yet acknowledged.
     public var maximumEventsUnderWay = 100_000
-    /// Most bytes of such events.
+    /// Largest total size of such events, in bytes.
     public var maximumBytesUnderWay = 64 << 20
-    /// Behaviour of calls without room.
+    /// Behavior of calls that find no room.
     public var backPressure = BackPressure.suspend
     /// Longest wait of ``WidgetCenter/shutdown()``.
     public var shutdownTimeout = Duration.seconds(10)
 
-    /// Behaviour of calls when as many events as allowed are under way.
+    /// Behavior of calls when as many events as allowed are under way.
     public enum BackPressure: Hashable, Sendable {
         /// Waits for room, first come first served, for at most the delivery timeout.
         case suspend
@@ -30,7 +30,7 @@ public struct WidgetCenterConfiguration: Sendable {
         case fail
     }
 
-    /// The names of the topics.
+    /// Names of the topics.
     public struct Topics: Hashable, Sendable {
         public var pushes = "freshet.pushes"
         public var appChanges = "freshet.app-changes"

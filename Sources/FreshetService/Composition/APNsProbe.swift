@@ -2,14 +2,14 @@ import AsyncHTTPClient
 import WidgetDelivery
 package import WidgetModel
 
-/// Asks Apple's push service about an app's key and topic, by a push to a token that no device has.
+/// Checks an app's key and topic with Apple's push service, by a push to a token that no device has.
 package struct APNsProbe: Sendable {
     /// Result of a probe.
     package enum Result: Hashable, Sendable {
         case works
         /// The key or the topic is not accepted, for this reason.
         case refused(String)
-        /// The provider token counts as expired: the clock of this machine is wrong.
+        /// The provider token counts as expired, because this machine's clock is wrong.
         case wrongClock
         /// The service does not answer, or cannot be asked.
         case unanswered(String)
@@ -42,7 +42,7 @@ package struct APNsProbe: Sendable {
         return result
     }
 
-    /// The service looks at the key and the topic before the token, which it does not know.
+    /// The service checks the key and the topic before the token, which is unknown to it.
     private static func result(of answer: APNsAnswer) -> Result {
         switch answer.effect {
         case .accepted, .forget, .wrongDevice: .works

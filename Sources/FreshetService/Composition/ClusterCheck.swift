@@ -4,9 +4,9 @@ package import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// Checks that Kafka is the cluster of the stored positions, since offsets mean nothing in another.
+/// Checks that Kafka is the cluster that the stored positions belong to, since offsets mean nothing in another cluster.
 ///
-/// An embedded cluster ends with its process, so its positions are forgotten by the next cluster.
+/// An embedded cluster ends with its process, so the next cluster forgets its positions.
 package struct ClusterCheck: Sendable {
     private let pool: PostgresPool
     private let kafka: KafkaConfiguration
@@ -31,7 +31,7 @@ package struct ClusterCheck: Sendable {
 
     /// Records the first cluster's id.
     ///
-    /// - Throws: ``CommandFailure`` for another cluster than the recorded one.
+    /// - Throws: ``CommandFailure`` if the cluster differs from the recorded one.
     func require(_ id: String?) async throws {
         guard let id else {
             logger.warning("the brokers report no cluster id: the positions may be of another cluster")

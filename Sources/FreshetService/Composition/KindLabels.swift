@@ -2,8 +2,8 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-/// Labels of the kinds that have series of their own: the first ones, up to a limit, as long as the process lives. All
-/// others share one series.
+/// Labels of the kinds that have series of their own: the first kinds seen, up to a limit, for the life of the process.
+/// All other kinds share one series.
 final class KindLabels: Sendable {
     private let directory: DirectoryCache
     private let limit: Int

@@ -5,18 +5,18 @@ import WidgetModel
 /// Labels of a series, with their values.
 typealias MetricLabels = [(String, String)]
 
-/// Hands figures that are counted elsewhere to swift-metrics.
+/// Passes figures that are counted elsewhere to swift-metrics.
 final class MetricBridge: Sendable {
     private struct State {
-        /// By name and labels, with the last total.
+        /// Counters by name and labels, with the last total.
         var counters: [String: (counter: FloatingPointCounter, last: Double)] = [:]
-        /// By name, and by labels.
+        /// Meters by name, then by labels.
         var meters: [String: [String: Meter]] = [:]
     }
 
     private let state = Mutex(State())
 
-    /// Brings a counter to a total. A smaller total than before counts from zero.
+    /// Brings a counter to a total. If the total is smaller than before, the count restarts from zero.
     func count(_ definition: MetricDefinition, _ total: Double, _ labels: MetricLabels = []) {
         let key = definition.name + Self.key(labels)
         state.withLock { state in

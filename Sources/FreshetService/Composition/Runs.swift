@@ -6,7 +6,7 @@ package import WidgetStore
 
 /// Steps of runs that need a database of their own: the demo and the load tests.
 extension WidgetStore {
-    /// - Throws: ``CommandFailure`` when the database holds timelines: the run would count them as its own.
+    /// - Throws: ``CommandFailure`` if the database holds timelines, because the run would count them as its own.
     package func requireEmpty() async throws {
         guard try await pool.query(Statements.overview()).first?.timelines == 0 else {
             throw CommandFailure(.failure, "the database holds timelines already; expected an empty one")
@@ -18,7 +18,8 @@ extension WidgetStore {
         _ = try await apply(apps, secrets: [:]) { (0..<32).map { _ in UInt8.random(in: 0...255) } }
     }
 
-    /// Number of applied events, where ingest has read the topics from their beginning: the sum of the consumer positions.
+    /// Number of applied events, for an ingest that has read the topics from their beginning: the sum of the consumer
+    /// positions.
     package func appliedEvents() async throws -> Int {
         Int(try await pool.query(.listPositions()).compactMap(\.nextOffset).reduce(0, +))
     }

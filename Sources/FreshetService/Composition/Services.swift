@@ -24,11 +24,11 @@ package struct BackgroundService: Service, CustomStringConvertible {
     }
 }
 
-/// The services of a node with their shared resources, which are released when all services have ended. So a cancelled
-/// service can still give back its work.
+/// The services of a node with their shared resources, which are released when all services have ended. A cancelled
+/// service can therefore still return its work.
 struct NodeService: Service, CustomStringConvertible {
     let description = "node"
-    /// In the order in which they start; stopped in reverse.
+    /// Services in the order in which they start. They stop in reverse order.
     let parts: [any Service]
     let release: @Sendable () async -> Void
     let logger: Logger
@@ -63,7 +63,7 @@ extension ServiceGroupConfiguration {
     }
 }
 
-/// A server whose port others wait for. The wait ends with the server.
+/// A server whose port other services wait for. The wait ends with the server.
 package struct ListeningService: Service, CustomStringConvertible {
     package let description: String
     let service: any Service
@@ -90,9 +90,9 @@ package struct ListeningService: Service, CustomStringConvertible {
     }
 }
 
-/// Port that a server listens on, once it does.
+/// Port of a server, available once the server listens.
 package final class ListeningPort: Sendable {
-    /// The server ended before it listened.
+    /// Error of a server that ended before it listened.
     package struct NeverListened: Error, Sendable {}
 
     private enum State {

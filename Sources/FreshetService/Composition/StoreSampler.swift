@@ -9,15 +9,15 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-/// Reads the database's figures for the metrics, and ingest's lag, at an interval and never for a scrape.
+/// Reads the database's figures for the metrics and ingest's lag. It reads at an interval, never for a scrape.
 ///
-/// Each reading is bounded: rows are counted up to a limit, and ages are sampled. After a failed reading the figures stay as
-/// they were, with their time.
+/// Each reading is bounded: rows are counted up to a limit, and ages are sampled. After a failed reading the previous
+/// figures remain, with their time.
 final class StoreSampler: Service, CustomStringConvertible {
     let description = "sampler"
-    /// Most rows that are counted, over all kinds and lanes.
+    /// Largest number of rows that are counted over all kinds and lanes.
     private static let countedRows = 50_000
-    /// Most that are counted of one sort of waiting work.
+    /// Largest number of rows that are counted for one sort of waiting work.
     private static let waitingRows = 10_000
     /// Number of rows whose ages are sampled.
     private static let sampledRows = 20_000
@@ -57,7 +57,7 @@ final class StoreSampler: Service, CustomStringConvertible {
             try await cancelWhenGracefulShutdown { [self] in
                 while true {
                     await read()
-                    // Processes that were started together do not read together.
+                    // Processes that start together read at different times.
                     try await Task.sleep(for: settings.interval * Double.random(in: 0.8...1.2))
                 }
             }
@@ -78,7 +78,7 @@ final class StoreSampler: Service, CustomStringConvertible {
             } catch {
                 guard !Task.isCancelled else { return }
                 counter(sample, "failed").increment()
-                // Once per outage, not at every interval.
+                // Logged once per outage, not at every interval.
                 if failing.withLock({ $0.insert(sample).inserted }) {
                     logger.warning(
                         "cannot read for the metrics",
@@ -113,7 +113,7 @@ final class StoreSampler: Service, CustomStringConvertible {
     }
 
     private func readQueues() async throws {
-        // For the names.
+        // The directory supplies the names.
         let known = try await directory.directory(maximumAge: .seconds(60))
         let limit = max(100, Self.countedRows / max(1, known.kinds.count * ReloadLane.allCases.count))
         let rows = try await pool.query(.queueDepths(limit: limit, overdueAfter: settings.overdueAfter))

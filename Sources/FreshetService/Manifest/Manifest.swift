@@ -59,16 +59,16 @@ extension Manifest {
     }
 }
 
-/// Turns the documents of a manifest into definitions and collects everything that is wrong with them.
+/// Turns the documents of a manifest into definitions and collects all errors.
 ///
-/// ``AppDefinition/validate(manifest:)`` has the rules; the reader finds the lines of its errors.
+/// ``AppDefinition/validate(manifest:)`` has the rules; the reader adds the lines to its errors.
 struct ManifestReader {
     let file: String
     let folder: String
     let environment: [String: String]
     private(set) var problems: [FileProblem] = []
 
-    /// The apps that could be read; use them only if no problem was found.
+    /// The apps that could be read. Use them only if no problem was found.
     mutating func apps(_ documents: [LocatedYAML]) -> [Manifest.App] {
         var apps: [Manifest.App] = []
         var lines: [String: Int] = [:]

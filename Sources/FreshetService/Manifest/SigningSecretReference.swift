@@ -3,7 +3,7 @@ package import WidgetRepresentation
 
 package enum SigningSecretReference: Hashable, Sendable {
     case environment(String)
-    /// A path, relative to the manifest's folder.
+    /// A path relative to the manifest's folder.
     case file(String)
 
     /// Error of a secret that cannot be read, without its content.

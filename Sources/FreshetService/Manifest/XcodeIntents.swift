@@ -19,9 +19,9 @@ package struct XcodeIntents {
 
     /// Cases by name of the enumeration.
     private var enumerations: [String: [Entry]] = [:]
-    /// Text by locale and identifier.
+    /// Texts by locale and identifier.
     private let translations: [String: [String: String]]
-    /// Translations of the intent that is read.
+    /// Translations of the intent that is being read.
     private var localizations: [String: [String: String]] = [:]
 
     /// Part of a manifest: the kinds with their intents.
@@ -83,7 +83,7 @@ package struct XcodeIntents {
                 .filter { !$0.isEmpty && $0.allSatisfy(names.contains) },
             localizations: LocalizedTexts(localizations))
         intents.append(Intent(name: name, definition: definition))
-        // Xcode allows more than a manifest.
+        // Xcode allows more than a manifest does.
         let kind = KindDefinition(name: name, providerURL: "https://localhost", placeholder: [:], intent: definition)
         if case .failure(let errors) = KindDefinition.validate(kind.json()) {
             notices += errors.errors.map { "\(name): \($0)" }
@@ -108,11 +108,11 @@ package struct XcodeIntents {
         if case .enumeration(let cases) = type, let name = parameter.defaultValue?.stringValue,
             !cases.contains(where: { $0.name == name })
         {
-            // The case that stands for an unknown value.
+            // The default is the case that stands for an unknown value.
             parameter.defaultValue = nil
         }
         parameter.hasDynamicOptions = entry.flag("INIntentParameterSupportsDynamicEnumeration")
-        // Code of the app's extension provides the default of such a parameter, if there is one.
+        // Code of the app's extension supplies the default of such a parameter, if it has one.
         parameter.hasDynamicDefault = parameter.hasDynamicOptions && parameter.defaultValue == nil
         if entry.flag("INIntentParameterSupportsSearch") {
             parameter.searchPrompt = display(entry, "INIntentParameterSearchPrompt") ?? "Search"
@@ -137,7 +137,7 @@ package struct XcodeIntents {
         var range = IntentParameter.NumberRange(
             minimum: metadata.number("INIntentParameterMetadataMinimumValue"),
             maximum: metadata.number("INIntentParameterMetadataMaximumValue"))
-        // Bounds that Xcode leaves out.
+        // Xcode leaves out these bounds.
         if control == .slider {
             range = .init(minimum: range.minimum ?? 0, maximum: range.maximum ?? 1)
         } else if metadata.has("INIntentParameterMetadataSupportsNegativeNumbers"),
@@ -188,7 +188,7 @@ package struct XcodeIntents {
         let predicate = relationship.text("INIntentParameterRelationshipPredicateName") ?? ""
         let value = "INIntentParameterRelationshipPredicateValue"
         switch predicate {
-        // A value of false is left out.
+        // Xcode leaves out a value of false.
         case "BooleanHasExactValue":
             return IntentParameter.Parent(name: name, value: .bool(relationship.flag(value)))
         case "EnumHasExactValue":
@@ -199,7 +199,7 @@ package struct XcodeIntents {
         return nil
     }
 
-    /// A display text; its translations are noted.
+    /// Returns a display text and records its translations.
     private mutating func display(_ entry: Entry, _ key: String) -> String? {
         guard let text = entry.text(key) else { return nil }
         guard let id = entry.text("\(key)ID") else { return text }
@@ -228,7 +228,8 @@ private struct Entry {
 
     func has(_ key: String) -> Bool { members[key] != nil }
 
-    /// A value of a parameter's type. The type decides, since a number of a property list also reads as a Boolean.
+    /// Returns a value of a parameter's type. The type decides how to read it, since a number in a property list also
+    /// reads as a Boolean.
     func value(_ key: String, of type: IntentParameter.ValueType) -> JSONValue? {
         guard has(key) else { return nil }
         switch type {

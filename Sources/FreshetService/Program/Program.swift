@@ -7,7 +7,8 @@ import Synchronization
 import UnixSignals
 import WidgetModel
 
-/// The main function of `freshet` and `freshet-load`: the one place where errors become messages and exit statuses.
+/// The main function of `freshet` and `freshet-load`, and the only place where errors become messages and exit
+/// statuses.
 package enum Program {
     /// Runs the command that the arguments name, and ends the process.
     package static func main(_ root: any AsyncParsableCommand.Type) async -> Never {
@@ -25,7 +26,7 @@ package enum Program {
         } catch {
             let wantsJSON = process.arguments.dropFirst().prefix { $0 != "--" }.contains("--json")
             var failure = CommandFailure(explaining: error)
-            // The parser's own errors, except a request for help. The reasons of a bare exit code are printed already.
+            // The parser's own errors, except a request for help. A bare exit code has had its reasons printed already.
             if failure == nil, wantsJSON, !(error is ExitCode),
                 let status = CommandStatus(rawValue: failing.exitCode(for: error).rawValue)
             {
@@ -41,7 +42,8 @@ package enum Program {
         ProcessEnd.now(0)
     }
 
-    /// Runs services until they end or a signal stops them: the first SIGTERM or SIGINT gracefully, a second one at once.
+    /// Runs services until they end or a signal stops them. The first SIGTERM or SIGINT stops them gracefully, a second
+    /// one at once.
     ///
     /// - Throws: errors of the services; ``CommandFailure`` after a second signal.
     package static func run(_ services: [any Service], logger: Logger) async throws {
@@ -49,7 +51,7 @@ package enum Program {
         signal(SIGPIPE, SIG_IGN)
         let signals = SignalService(logger: logger)
         var configuration = ServiceGroupConfiguration.ofFreshet(services, logger: logger)
-        // First in the group, and so the last to be stopped.
+        // First in the group, and therefore the last to stop.
         configuration.services.insert(.init(service: signals, failureTerminationBehavior: .cancelGroup), at: 0)
         let group = ServiceGroup(configuration: configuration)
         signals.group.withLock { $0 = group }
@@ -88,7 +90,7 @@ package final class RunOutcome: Sendable {
 
     package init() {}
 
-    /// Number of failed checks; nil until the run has come to its end.
+    /// Number of failed checks; nil until the run is complete.
     package var lost: Int? { state.withLock { $0 } }
 
     package func end(lost: Int) {

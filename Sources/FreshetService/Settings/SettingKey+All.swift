@@ -10,7 +10,7 @@ extension SettingKey {
 
     package static let byName: [String: SettingKey] = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
 
-    /// Every name that a file, the flags or the environment may use: the settings and the files of their secrets.
+    /// All names that a file, the flags or the environment may use: the settings and the files of their secrets.
     static let knownNames: [String] = all.flatMap { [$0.name] + ($0.fileKeyName.map { [$0] } ?? []) }
 
     private static let general: [SettingKey] = [.choice("role", \.role, "Parts of Freshet that the process runs.")]

@@ -3,29 +3,29 @@ import WidgetModel
 
 /// Description of a setting. Reading, `config show`, `config keys` and the check for unknown keys all use this table.
 package struct SettingKey: Sendable {
-    /// `workers.claimBatch`
+    /// Name of the setting: `workers.claimBatch`.
     package let name: String
     package let summary: String
-    /// Allowed values: "1 to 1000", "text or json".
+    /// Allowed values, such as "1 to 1000" or "text or json".
     package let expectation: String
     /// Whether the value may hold a secret, which is never printed and can be kept in a file named by `fileKeyName`.
     package let isSecret: Bool
     package let shape: Shape
     /// Sets the value from text, or throws ``SettingMismatch``.
     let assign: @Sendable (inout Settings, String) throws -> Void
-    /// The value as text, as `assign` takes it; nil if it is not set.
+    /// Returns the value as text in the form that `assign` accepts; nil if it is not set.
     package let write: @Sendable (Settings) -> String?
 
     /// Layout of a value in a file, and combination of several sources.
     package enum Shape: Sendable {
         case scalar
-        /// Comma-separated in one text.
+        /// Items separated by commas in one text.
         case list
-        /// Comma-separated `name=value` pairs in one text; sources are merged by name.
+        /// `name=value` pairs separated by commas in one text. Sources are merged by name.
         case map
     }
 
-    /// The environment variable that carries the setting: `FRESHET_WORKERS_CLAIM_BATCH`.
+    /// The environment variable that holds the setting: `FRESHET_WORKERS_CLAIM_BATCH`.
     package var environmentName: String {
         SettingNames.environmentName(of: name)
     }
@@ -40,7 +40,7 @@ package struct SettingKey: Sendable {
         write(Settings())
     }
 
-    /// The value for printing; only the names of a map that may hold secrets.
+    /// The value for printing. A map that may hold secrets shows only its names.
     package func display(_ settings: Settings) -> String? {
         guard let text = write(settings) else { return nil }
         guard isSecret, !text.isEmpty else { return text }
@@ -76,7 +76,7 @@ package enum SettingNames {
 extension SettingKey {
     typealias Path<Value> = any WritableKeyPath<Settings, Value> & Sendable
 
-    /// A setting of one value.
+    /// A setting with one value.
     private static func scalar<Value>(
         _ name: String, _ path: Path<Value>, _ expectation: String, isSecret: Bool = false, _ summary: String,
         read: @escaping @Sendable (String) throws -> Value,
@@ -198,7 +198,7 @@ extension String {
 
 /// The text of values. Lists are separated by commas, with `\,` for a comma and `\\` for a backslash within an item.
 enum SettingText {
-    /// Whether Kafka allows it as a name.
+    /// Whether Kafka allows the text as a name.
     static func isKafkaName(_ text: String) -> Bool {
         (1...249).contains(text.utf8.count)
             && text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }
@@ -236,7 +236,8 @@ enum SettingText {
     }
 }
 
-/// The form of `kafka.bootstrapServers`: `host`, `host:port`, `[ipv6]:port`, perhaps after `protocol://`, by commas.
+/// The form of `kafka.bootstrapServers`: `host`, `host:port` or `[ipv6]:port`, optionally after `protocol://`,
+/// separated by commas.
 enum BootstrapServers {
     static func isValid(_ text: String) -> Bool {
         let servers = text.split(separator: ",", omittingEmptySubsequences: true)

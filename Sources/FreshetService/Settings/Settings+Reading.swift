@@ -4,11 +4,11 @@ package import WidgetModel
 /// Settings with their places.
 package struct LoadedSettings: Sendable {
     package let settings: Settings
-    /// Places of settings that are not the default, by name.
+    /// Places of the settings that differ from their defaults, by name.
     package let places: [String: String]
     /// Warnings, such as environment variables that name no setting.
     package let warnings: [String]
-    /// All errors. A setting with an error has its default.
+    /// All errors. A setting with an error keeps its default.
     package let problems: [SettingProblem]
 
     /// Each setting with its value, redacted if it is secret, and its place.
@@ -30,7 +30,7 @@ extension Settings {
     /// Variables of the scripts in deploy/.
     private static let scriptVariables = ["FRESHET_SWIFT_BIN", "FRESHET_POSTGRES_BIN", "FRESHET_PROGRAM"]
 
-    /// Reads the settings: defaults, overridden by the file, the environment and the flags, in this order. Blocks while it
+    /// Reads the settings: defaults, overridden by the file, then the environment, then the flags. Blocks while it
     /// reads files.
     /// - Parameters:
     ///   - flags: values of command-line options by setting.
@@ -90,7 +90,7 @@ private struct SettingsReading {
             SettingProblem(key: key, source: source, value: value, reason: reason, expectation: expectation))
     }
 
-    /// Reports variables without a value: a deployment that lost a value must not go on with the default.
+    /// Reports variables without a value, because a deployment that lost a value must not continue with the default.
     mutating func checkVariables(_ variables: SettingSource, names: [String]) {
         for name in names where variables.isBlank(name) {
             report(
@@ -103,7 +103,7 @@ private struct SettingsReading {
         let found = sources.compactMap { value(of: key, in: $0) }
         switch key.shape {
         case .scalar, .list:
-            // Only the value in force is checked.
+            // Only the value that takes effect is checked.
             if let last = found.last { assign(key, last.text, place: last.place) }
         case .map:
             for value in found { assign(key, value.text, place: value.place) }
@@ -136,7 +136,7 @@ private struct SettingsReading {
         }
     }
 
-    /// The value in a file: its text without the line end, or the lines of a map.
+    /// The value in a file: its text without the final line break, or the lines of a map.
     private static func fileText(_ text: String, shape: SettingKey.Shape) -> String {
         guard case .map = shape else { return text.trimmingCharacters(in: .whitespacesAndNewlines) }
         let lines = text.split(whereSeparator: \.isNewline).map { $0.trimmingCharacters(in: .whitespaces) }
@@ -154,12 +154,12 @@ private struct SettingsReading {
         }
     }
 
-    /// Checks rules between settings, and required settings.
+    /// Checks required settings and the rules between settings.
     mutating func checkTogether(required: [String]) {
         for name in required {
             guard let key = SettingKey.byName[name], key.write(settings) == nil else { continue }
             if settings.kafka.embedded, name == "kafka.bootstrapServers" { continue }
-            // It may be set and have been reported as wrong.
+            // The setting may be present and already reported as wrong.
             guard !problems.contains(where: { $0.key == name || $0.key == key.fileKeyName }) else { continue }
             report(
                 key: name, reason: "is not set: give it as \(key.environmentName), or in the configuration file",

@@ -13,7 +13,7 @@ struct SettingsFile: Sendable {
         URL(fileURLWithPath: path).deletingLastPathComponent().path
     }
 
-    /// Reads the file at `path`, blocking. Errors are in `problems`.
+    /// Reads the file at `path`. Blocks while it reads. Errors are in `problems`.
     init(path: String) {
         self.path = path
         // JSON is YAML.
@@ -46,7 +46,7 @@ struct SettingsFile: Sendable {
         if let document = documents.first, document.json != .null { flatten(document.json, of: document, at: []) }
     }
 
-    /// - Parameter tokens: keys on the way to the value.
+    /// - Parameter tokens: keys that lead to the value.
     private mutating func flatten(_ value: JSONValue, of document: LocatedYAML, at tokens: [String]) {
         guard let members = value.objectValue?.members else {
             report(
@@ -58,7 +58,7 @@ struct SettingsFile: Sendable {
             let tokens = tokens + [member.key]
             let name = tokens.map { Text.containsControlCharacter($0) ? Text.quoted($0) : $0 }.joined(separator: ".")
             let place = document.place(of: tokens)
-            // A key without a value leaves the default.
+            // A key without a value keeps the default.
             if SettingKey.knownNames.contains(name) {
                 if member.value != .null { set(name, to: member.value, at: place.value) }
             } else if SettingKey.knownNames.contains(where: { $0.hasPrefix(name + ".") }) {
@@ -111,8 +111,8 @@ struct SettingsFile: Sendable {
         }
     }
 
-    /// `name=value` of the leaves of an object, with dotted names: `ssl: {ca: {location: …}}` and `ssl.ca.location: …` are
-    /// the same. Nil if a leaf is not a value.
+    /// `name=value` pairs of an object's leaves, with dotted names: `ssl: {ca: {location: …}}` and `ssl.ca.location: …`
+    /// are the same. Nil if a leaf is not a value.
     private static func pairs(_ value: JSONValue, _ name: String) -> [String]? {
         if let text = text(value) { return ["\(name)=\(text)"] }
         guard let members = value.objectValue?.members else { return nil }

@@ -8,7 +8,7 @@ package enum CommandStatus: Int32, Sendable {
     case usage = 64
     /// Kafka or PostgreSQL cannot be reached.
     case unavailable = 69
-    /// The settings are wrong, or the database is not at this binary's migrations.
+    /// The settings are wrong, or the database does not have this binary's migrations.
     case configuration = 78
 }
 

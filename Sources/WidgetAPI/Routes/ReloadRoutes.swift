@@ -3,7 +3,7 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// The route that requests reloads, which are published to Kafka like those of any producer.
+/// The route that requests reloads. The requests are published to Kafka like those of any producer.
 struct ReloadRoutes: Sendable {
     let parts: APIParts
 

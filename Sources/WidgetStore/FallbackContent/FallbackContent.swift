@@ -1,11 +1,11 @@
 package import PostgresClient
 package import WidgetModel
 
-/// Content shown while a timeline has none of its own.
+/// Content shown while a timeline has no content of its own.
 package enum FallbackContent: Hashable, Sendable {
     /// Canonical JSON of one entry, and its storage time.
     case snapshot(entry: String, storedAt: Timestamp)
-    /// JSON of the content, and the time of the fetch; nil for the manifest's placeholder.
+    /// JSON of the content, and the time of its fetch; nil for the manifest's placeholder.
     case placeholder(content: String, fetchedAt: Timestamp?)
 }
 
@@ -13,15 +13,15 @@ package enum FallbackContent: Hashable, Sendable {
 package struct PlaceholderDetail: Sendable {
     package let app: String
     package let kind: String
-    /// Family, locale and time zone are nil for the manifest's placeholder, which is the default of all.
+    /// Family, locale and time zone are nil for the manifest's placeholder, which is the default for all environments.
     package let family: WidgetFamily?
     package let locale: String?
     /// Also nil if the kind does not vary by time zone.
     package let timeZone: String?
-    /// Nil before the first fetch; the manifest's is shown until then.
+    /// Nil before the first fetch. Until then the manifest's placeholder is shown.
     package let content: String?
     package let fetchedAt: Timestamp?
-    /// Time of the next fetch; nil without one.
+    /// Time of the next fetch; nil if none is scheduled.
     package let dueAt: Timestamp?
     /// Failures since the last fetch.
     package let attempts: Int16
@@ -51,7 +51,7 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// An app's placeholders: of each kind that is not retired the manifest's, then the provider's.
+    /// An app's placeholders. For each kind that is not retired, the manifest's placeholder precedes the provider's.
     ///
     /// - Parameter kind: name of the kind; nil for all.
     package static func listPlaceholders(app: String, kind: String? = nil, limit: Int) -> PostgresQuery<

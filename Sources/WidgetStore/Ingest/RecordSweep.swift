@@ -1,13 +1,13 @@
 package import PostgresClient
 package import WidgetModel
 
-/// Folded reloads of everyone, of one kind or of all kinds of an app.
+/// Folded reloads of everyone, for one kind or for all kinds of an app.
 package struct EveryoneReload: Hashable, Sendable {
     package var appID: Int32
-    /// `nil`: all kinds of the app.
+    /// Id of the kind; nil for all kinds of the app.
     package var kindID: Int32?
-    /// Canonical JSON object that the configuration must contain: a sweep marks such timelines in paced chunks. Nil for
-    /// any, which increments a generation.
+    /// Canonical JSON object that the configuration must contain. A sweep marks the matching timelines in paced chunks.
+    /// Nil matches any configuration and increments a generation.
     package var matching: String?
     /// Number of folded events.
     package var events: Int64
@@ -25,7 +25,7 @@ package struct EveryoneReload: Hashable, Sendable {
     }
 }
 
-/// The index that equal waiting sweeps conflict on.
+/// Conflict target of equal waiting sweeps.
 let waitingSweeps = """
     (app_id, coalesce(kind_id, 0), audience, coalesce(audience_id, ''), md5(coalesce(matching, ''))) \
     WHERE generation IS NULL AND NOT started

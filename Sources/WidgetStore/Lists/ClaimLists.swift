@@ -6,7 +6,7 @@ package struct ClaimWish: Hashable, Sendable {
     package var kindID: Int32
     package var lane: ReloadLane
     package var lists: Int
-    /// Leases only lists that are ready since then.
+    /// Earliest ready time of the lists to lease.
     package var since: Timestamp
 
     package init(kindID: Int32, lane: ReloadLane, lists: Int, since: Timestamp = .distantPast) {
@@ -17,7 +17,7 @@ package struct ClaimWish: Hashable, Sendable {
     }
 }
 
-/// One row of a claim: a list with one of its timelines; or with none, if all are superseded.
+/// One row of a claim: a list with one of its timelines, or without a timeline if all of them are superseded.
 package typealias ClaimRow = (list: LeasedList, readySince: Timestamp, timeline: ClaimedTimeline?)
 
 private let wanted = InputColumns<ClaimWish>([
@@ -61,7 +61,7 @@ package struct Claim: Sendable {
     package let token: Int64
     package var lists: [LeasedList]
 
-    /// Number of timelines that the lists stand for.
+    /// Number of timelines in the lists.
     package var count: Int { lists.reduce(0) { $0 + $1.timelines.count } }
 
     package init(token: Int64, lists: [LeasedList]) {
@@ -69,7 +69,7 @@ package struct Claim: Sendable {
         self.lists = lists
     }
 
-    /// Groups timelines by list; nil: there are no lists.
+    /// Groups timelines by list. Nil if there are no lists.
     private init?(_ token: Int64?, _ items: [(list: LeasedList, timeline: ClaimedTimeline?)]) {
         guard let token, !items.isEmpty else { return nil }
         var lists: [LeasedList] = []
@@ -85,12 +85,12 @@ package struct Claim: Sendable {
         self.init(token: token, lists: lists)
     }
 
-    /// The lists of a claim's rows; nil: nothing was claimed.
+    /// Makes a claim of the lists in a claim's rows. Nil if nothing was claimed.
     package init?(_ rows: [ClaimRow]) {
         self.init(rows.first?.list.lease, rows.map { ($0.list, $0.timeline) })
     }
 
-    /// The lists that a mark appended leased to this process; nil: none.
+    /// Makes a claim of the lists that a mark appended and leased to this process. Nil if there are none.
     package init?(_ marked: [MarkedTimeline], token: Int64) {
         var items: [(list: LeasedList, timeline: ClaimedTimeline?)] = []
         for marked in marked {
@@ -107,7 +107,7 @@ package struct Claim: Sendable {
 package struct ReadyLists: Sendable, Hashable {
     package let kindID: Int32
     package let lane: ReloadLane
-    /// Number of ready lists, counted up to the limit, and of timelines in them.
+    /// Number of ready lists, counted up to the limit, and number of their timelines.
     package let lists: Int
     package let timelines: Int
 }
@@ -129,11 +129,11 @@ private let readyListsSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Leases ready lists and reads the timelines that they stand for, with the counters of their kinds, in one snapshot. No row
-    /// of `timeline` is written.
+    /// Leases ready lists and reads their timelines, with the counters of their kinds, in one snapshot. It writes no
+    /// row of `timeline`.
     ///
-    /// The token is the lease of the lists and the revision of what will be stored. Taken inside the statement, it is above
-    /// every revision that its snapshot holds.
+    /// The token is both the lease of the lists and the revision of the content that will be stored. Since the
+    /// statement itself takes it, it is above every revision in the statement's snapshot.
     package static func claimLists(_ wishes: [ClaimWish], lease: Duration) -> PostgresQuery<ClaimRow> {
         PostgresQuery(claimListsSQL, binding: wanted.parameters(wishes, lease.wholeMilliseconds)) { row in
             let isEmpty = try row.optional("row", as: Int64.self) == nil
@@ -145,11 +145,12 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Kinds and lanes with ready lists: found by skipping through the index, whatever the length of the backlog.
+    /// Kinds and lanes with ready lists. The query skips through the index, so its cost does not depend on the length
+    /// of the backlog.
     ///
     /// - Parameters:
-    ///   - queues: kinds and lanes to look at, each from `since` on.
-    ///   - limit: lists that are counted of each.
+    ///   - queues: kinds and lanes to check, each from `since` on.
+    ///   - limit: largest number of lists that are counted for each.
     package static func readyLists(_ queues: [ClaimWish], limit: Int) -> PostgresQuery<ReadyLists> {
         PostgresQuery(readyListsSQL, binding: input.parameters(queues, limit)) { row in
             ReadyLists(

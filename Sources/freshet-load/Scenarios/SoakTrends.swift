@@ -1,15 +1,16 @@
 import FreshetService
 import WidgetModel
 
-/// Whether a soak's figures stay: from its samples.
+/// Trends in a soak's samples, which show whether its figures stay stable.
 struct SoakTrends: Sendable {
     let samples: [LoadSample]
     let spans: [LoadCharts.Span]
 
-    /// The longest part at the beginning and at the end that are compared, in seconds.
+    /// Longest part of the run, in seconds, that is compared at the beginning and at the end.
     private static let longest = 600.0
 
-    /// The mean of a value over a time, to whose end each sample belongs; nil without samples.
+    /// The mean of a value over a time span; nil without samples. A sample belongs to the span that contains the
+    /// sample's time.
     func mean(_ key: LoadSample.Key, from: Double, to: Double) -> Double? {
         let values = samples.filter { $0.seconds > from && $0.seconds <= to }.compactMap { $0.values[key] }
         return values.isEmpty ? nil : values.reduce(0, +) / Double(values.count)
@@ -19,11 +20,11 @@ struct SoakTrends: Sendable {
         samples.compactMap { $0.values[key] }.max()
     }
 
-    /// First and last part of the run and their ratio, and what is different while a transaction is held open.
+    /// The first and last part of the run with their ratio, and the differences while a transaction is held open.
     var members: [(key: String, value: JSONValue)] {
         guard let end = samples.last?.seconds else { return [] }
         let part = min(Self.longest, end / 3)
-        // Its beginning warms up.
+        // The beginning of the run is a warm-up.
         let skipped = min(30, end / 10)
         func trend(_ key: LoadSample.Key) -> JSONValue {
             let first = mean(key, from: skipped, to: skipped + part)
@@ -70,8 +71,8 @@ struct SoakTrends: Sendable {
         return members
     }
 
-    /// How long after the span some values took to be all no more than 1.5 times what they were before it; nil when they did
-    /// not within the run.
+    /// Seconds from the end of the span until all of these values are at most 1.5 times their largest value before it.
+    /// Nil if they do not get there within the run.
     private func secondsUntilBack(_ keys: [LoadSample.Key], after span: LoadCharts.Span) -> Double? {
         var limits: [LoadSample.Key: Double] = [:]
         for key in keys {

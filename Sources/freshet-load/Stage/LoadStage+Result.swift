@@ -5,16 +5,16 @@ import WidgetModel
 import WidgetStore
 
 extension LoadStage {
-    /// Where the counters stood when a scenario began.
+    /// Values of the counters at the beginning of a scenario.
     struct Beginning: Sendable {
         var overview: Overview
         var walBytes: Int64
-        /// On the output topic.
+        /// Number of messages on the output topic.
         var messages: Int
         var provider: (requests: Int, timelines: Int)?
     }
 
-    /// Reads the counters; from here on the charts are sampled.
+    /// Reads the counters and starts sampling for the charts.
     func begin() async throws -> Beginning {
         let beginning = Beginning(
             overview: try await environment.overview(), walBytes: try await environment.vitals().walBytes,
@@ -24,13 +24,13 @@ extension LoadStage {
         return beginning
     }
 
-    /// Result of the scenario, once everything has settled: checked in PostgreSQL, by the provider's counts, and on the
-    /// output topic.
+    /// Result of the scenario after everything has settled, checked in PostgreSQL, against the provider's counts, and
+    /// on the output topic.
     ///
     /// - Parameters:
-    ///   - series: whose latencies the result has.
-    ///   - others: events that were published besides the streams.
-    ///   - start: of what is measured; the wall time counts from it to the last timeline that was stored.
+    ///   - series: the latencies to report.
+    ///   - others: number of events that were published besides the streams.
+    ///   - start: start of the measurement; the wall time ends with the last stored timeline.
     func result(
         _ scenario: String, since beginning: Beginning, from start: ContinuousClock.Instant,
         latencies series: LoadSeries,
@@ -83,8 +83,8 @@ extension LoadStage {
         return result
     }
 
-    /// Of the timelines that were published: whose last message is what is stored, and whose is not; and the events for which
-    /// no store was seen.
+    /// Counts the published timelines whose last message is, and is not, their stored content, and the events without
+    /// an observed store.
     private func checkOutput() async throws -> (same: Int, different: Int, events: UnmeasuredEvents) {
         let latest = watch.latest
         var events = UnmeasuredEvents(latency.waiting)

@@ -14,7 +14,7 @@ extension Doctor {
         let secrets: [[UInt8]]
     }
 
-    /// Sends each provider a signed request for no timelines.
+    /// Sends each provider a signed request that contains no timelines.
     func checkProviders(_ pool: PostgresPool) async throws -> [Finding] {
         try await requireMigrations("providers", pool)
         let directory = try await DirectoryCache(pool: pool).refresh()
@@ -82,7 +82,7 @@ extension Doctor {
         case (.status, let status?) where status >= 500 || status == 429:
             return .warning("providers", "\(what) answers with status \(status)", "see the provider's logs")
         case (.status, _), (.invalid, _):
-            // It answers requests. It may refuse one for no timelines.
+            // The provider answers requests, though it may refuse one without timelines.
             return .ok("providers", "\(what) answers (\(failure.message))")
         case (.refused, _):
             return .problem(

@@ -13,7 +13,7 @@ struct AdminClient: ~Copyable {
         _ configuration: KafkaConfiguration, timeout: Duration, logger: Logger, operation: String
     ) throws(KafkaError) {
         let callbacks = ClientCallbacks(logger: logger, configuration: configuration)
-        // A consumer without a group: unlike a producer, it asks the brokers not to create topics.
+        // A consumer without a group. Unlike a producer, it asks the brokers not to create topics.
         let properties = try ClientProperties(
             .consumer, configuration, defaults: ["client.id": "freshet-admin"],
             fixed: ["allow.auto.create.topics": "false"], logs: .direct, callbacks: callbacks, operation: operation)
@@ -147,8 +147,8 @@ struct AdminClient: ~Copyable {
 
     private func lookUp() throws(KafkaError) -> Descriptions {
         var metadata: UnsafePointer<rd_kafka_metadata>?
-        // Asks for all topics: a broker may create a topic that is named in the request, and the embedded one always
-        // does.
+        // Asks for all topics, because a broker may create a topic that the request names, and the embedded broker
+        // always does.
         let response = unsafe rd_kafka_metadata(client.pointer, 1, nil, &metadata, milliseconds)
         guard response == RD_KAFKA_RESP_ERR_NO_ERROR, let metadata = unsafe metadata else {
             throw KafkaError(response, context: context())
@@ -180,7 +180,7 @@ struct AdminClient: ~Copyable {
     }
 
     func clusterID() throws(KafkaError) -> String? {
-        // Any answer to a request for metadata carries the id.
+        // Every response to a metadata request carries the id.
         _ = try describe(topics: nil)
         guard let text = unsafe rd_kafka_clusterid(client.pointer, milliseconds) else { return nil }
         defer { unsafe rd_kafka_mem_free(client.pointer, text) }
@@ -227,7 +227,7 @@ struct AdminClient: ~Copyable {
     }
 }
 
-/// The answer to an administration request. Makes the request, waits, and owns the result.
+/// The response to an administration request. It sends the request, waits, and owns the result.
 @safe private struct AdminEvent: ~Copyable {
     let pointer: OpaquePointer
 

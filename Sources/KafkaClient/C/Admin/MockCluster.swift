@@ -5,12 +5,12 @@ internal import Synchronization
 
 /// Owns an in-process cluster and the client instance that carries it.
 ///
-/// The mutex keeps calls from coming after `close`; the cluster's own thread answers each within microseconds.
+/// The mutex prevents calls after `close`; the cluster's own thread answers each call within microseconds.
 final class MockCluster: Sendable {
-    /// `@unchecked Sendable`: used under the mutex, or by the closing thread after it was taken out.
+    /// `@unchecked Sendable`: used under the mutex, or by the closing thread after it has taken the parts out.
     @safe private struct Parts: @unchecked Sendable {
         let client: ClientHandle
-        /// Outlive the client.
+        /// The callbacks outlive the client.
         let callbacks: ClientCallbacks
         let cluster: OpaquePointer
 
@@ -24,11 +24,11 @@ final class MockCluster: Sendable {
     /// Completes when everything is freed.
     let completion = Completion()
     private let parts: Mutex<Parts?>
-    /// Reserved ports of stopped brokers; nil where another process took the port. librdkafka aborts the process if it
+    /// Reserved ports of stopped brokers; nil if another process took the port. librdkafka aborts the process if it
     /// cannot listen on a broker's port again.
     private let reserved = Mutex<[Int32: PortReservation?]>([:])
 
-    /// Settings of the cluster's client. It connects nowhere, about which librdkafka would warn (level 5).
+    /// Settings of the cluster's client. It connects to no broker, and librdkafka would warn about that (level 5).
     private static let defaults = ["client.id": "freshet-embedded", "log_level": "4"]
 
     init(brokers: Int, logger: Logger) throws(KafkaError) {
@@ -94,7 +94,7 @@ final class MockCluster: Sendable {
                 if response == RD_KAFKA_RESP_ERR_NO_ERROR { reserve(id) }
                 return response
             }
-            // A stopped broker needs its port; for others there is nothing to do.
+            // A stopped broker needs its port. Other brokers need nothing.
             let wasStopped = reserved.withLock { $0.keys.contains(id) }
             guard !wasStopped || reserve(id) else { return RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE }
             let response = unsafe rd_kafka_mock_broker_set_up(cluster, id)
@@ -152,12 +152,12 @@ final class MockCluster: Sendable {
     }
 }
 
-/// Options of listeners that librdkafka opens and gives no access to.
+/// Options of listeners that librdkafka opens without giving access to them.
 enum ListenerOptions {
     /// Sets `TCP_NODELAY` on this process's listeners at these ports, from which accepted sockets inherit it.
     ///
-    /// Without it, Nagle's algorithm delays an answer of the embedded broker until the client acknowledges the one
-    /// before, which an idle client does after 40 ms: two fetches a second took that long.
+    /// Without it, Nagle's algorithm delays a response of the embedded broker until the client acknowledges the
+    /// previous response, which an idle client does after 40 ms. That delayed two fetches a second.
     static func sendAtOnce(ports: Set<UInt16>) {
         for descriptor in listeners(at: ports) {
             var yes: Int32 = 1
@@ -180,7 +180,7 @@ enum ListenerOptions {
             let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { name in
                 unsafe name.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe atoi($0) }
             }
-            // "." and ".." give 0, which is none of these listeners.
+            // "." and ".." give 0, which is not one of these listeners.
             if name > 0 { descriptors.append(name) }
         }
         return descriptors
@@ -205,9 +205,9 @@ enum ListenerOptions {
     }
 }
 
-/// Reserves a port of this host for a listener that is stopped for a while: the system gives it neither to an outgoing
-/// connection nor to a listener without a chosen port. librdkafka's brokers can listen on it, since they set
-/// `SO_REUSEADDR`.
+/// Reserves a port of this host for a listener that is stopped for a while. The system then gives the port neither to
+/// an outgoing connection nor to a listener without a chosen port. librdkafka's brokers can still listen on it, since
+/// they set `SO_REUSEADDR`.
 final class PortReservation: Sendable {
     private let descriptor: Int32
 

@@ -16,7 +16,7 @@ internal import Logging
 
     let pointer: OpaquePointer
 
-    /// Makes the client; the callbacks named in the properties must outlive it.
+    /// Makes the client. The callbacks named in the properties must outlive it.
     init(_ role: Role, properties: consuming ClientProperties, operation: String) throws(KafkaError) {
         do throws(ClientProperties.InvalidProperties) {
             unsafe pointer = try properties.makeClient(role == .consumer ? RD_KAFKA_CONSUMER : RD_KAFKA_PRODUCER)
@@ -28,10 +28,10 @@ internal import Logging
     }
 
     /// Frees the client. Waits a bounded time, since librdkafka may hang here (issues 3143 and 5434; in 2.0.2 when a
-    /// topic with assigned partitions is deleted). A client that is given up costs its memory and a thread.
+    /// topic with assigned partitions is deleted). An abandoned client leaks its memory and a thread.
     ///
     /// - Parameter callbacks: kept alive as long as the client.
-    /// - Returns: false if it was given up.
+    /// - Returns: false if the client was abandoned.
     @discardableResult
     func destroy(
         closing: Bool = true, keeping callbacks: ClientCallbacks? = nil, atMost limit: Duration = .seconds(10)

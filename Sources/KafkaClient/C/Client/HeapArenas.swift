@@ -2,14 +2,14 @@ internal import CRdKafka
 
 /// Limit of the number of heap arenas of glibc's allocator.
 ///
-/// By default glibc creates up to eight arenas a processor as threads contend, and each keeps the memory that its
-/// threads once needed. Buffers of librdkafka and Swift move between a dozen threads, so the process would hold more
-/// memory than it uses and grow for a long time.
+/// By default glibc creates up to eight arenas per processor as threads contend, and each arena keeps the memory that
+/// its threads once needed. Buffers of librdkafka and Swift move between a dozen threads, so the process would hold
+/// more memory than it uses and grow for a long time.
 package enum HeapArenas {
-    /// Upper limit, since a container sees all processors of a large machine.
+    /// Upper limit. A container sees all processors of a large machine.
     private static let most = 8
 
-    /// Number of arenas: one a processor, but at least two, so that busy threads do not share one lock. Nil if the
+    /// Number of arenas: one per processor, but at least two, so that busy threads do not share one lock. Nil if the
     /// environment sets it.
     static func count(processors: Int, environment: [String: String]) -> Int? {
         let isChosen =
@@ -18,7 +18,7 @@ package enum HeapArenas {
         return isChosen ? nil : min(max(2, processors), most)
     }
 
-    /// Sets the limit. Call it before threads are started; does nothing with another allocator.
+    /// Sets the limit. Call it before any thread starts. It has no effect with another allocator.
     package static func limit(processors: Int, environment: [String: String]) {
         guard let count = count(processors: processors, environment: environment) else { return }
         crdkafka_limit_heap_arenas(Int32(clamping: count))

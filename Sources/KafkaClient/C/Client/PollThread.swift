@@ -5,7 +5,7 @@ internal import Synchronization
 
 /// Threads for blocking calls, which must not run in Swift's cooperative pool.
 enum PollThread {
-    /// Argument of a new thread, which releases it when it begins.
+    /// Argument of a new thread, released by the thread when it begins.
     private final class Start {
         let name: String
         let body: @Sendable () -> Void
@@ -23,7 +23,7 @@ enum PollThread {
         unsafe pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
         defer { unsafe pthread_attr_destroy(&attributes) }
 
-        // Retained for the thread, which takes the reference over.
+        // Retained for the thread, which takes over the reference.
         let start = unsafe Unmanaged.passRetained(Start(name: String(name.prefix(15)), body: body))
         var thread = pthread_t()
         let result = unsafe pthread_create(&thread, &attributes, { unsafe PollThread.main($0) }, start.toOpaque())
@@ -59,9 +59,9 @@ enum PollThread {
     }
 }
 
-/// Wakes a poll thread from librdkafka's poll or from ``wait(atMost:)``.
+/// Wakes a poll thread that waits in librdkafka's poll or in ``wait(atMost:)``.
 ///
-/// `@unchecked Sendable`: the semaphore is thread-safe, and the queue pointer is used and freed under the mutex only.
+/// `@unchecked Sendable`: the semaphore is thread-safe, and the queue pointer is used and freed only under the mutex.
 final class Wakeup: @unchecked Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
     private let isSignalled = Atomic(false)
@@ -76,10 +76,10 @@ final class Wakeup: @unchecked Sendable {
         self.queue = unsafe Mutex(QueueReference(pointer: queue))
     }
 
-    /// Whether a signal was not cleared yet. Cheap enough to check for each message.
+    /// Whether a signal has not been cleared yet. Cheap enough to check for each message.
     var isPending: Bool { isSignalled.load(ordering: .acquiring) }
 
-    /// Signals, from any thread.
+    /// Signals the thread. Any thread may call it.
     func signal() {
         guard !isSignalled.exchange(true, ordering: .acquiringAndReleasing) else { return }
         semaphore.signal()
@@ -88,14 +88,14 @@ final class Wakeup: @unchecked Sendable {
         }
     }
 
-    /// Clears the signal, on the poll thread before it looks for commands.
+    /// Clears the signal. The poll thread calls it before it looks for commands.
     func clear() {
         guard isSignalled.exchange(false, ordering: .acquiringAndReleasing) else { return }
-        // Takes back the count that `signal` has added. Blocks at most for the time between the two steps of `signal`.
+        // Takes back the count that `signal` added. Blocks at most for the time between the two steps of `signal`.
         semaphore.wait()
     }
 
-    /// Waits for a signal on the poll thread, at most for a duration. The signal stays until `clear`.
+    /// Waits on the poll thread for a signal, at most for a duration. The signal stays until `clear`.
     func wait(atMost duration: Duration) {
         let (seconds, attoseconds) = duration.components
         let nanoseconds = min(seconds, 3600) * 1_000_000_000 + attoseconds / 1_000_000_000
@@ -103,8 +103,8 @@ final class Wakeup: @unchecked Sendable {
         semaphore.signal()
     }
 
-    /// Frees the queue reference, on the poll thread before the client is destroyed. Later signals do not touch the
-    /// queue.
+    /// Frees the queue reference. The poll thread calls it before the client is destroyed. Later signals do not touch
+    /// the queue.
     func close() {
         queue.withLock { queue in
             if let pointer = unsafe queue.pointer { unsafe rd_kafka_queue_destroy(pointer) }

@@ -6,11 +6,11 @@ struct BatchBuilder {
     let maximumMessages: Int
     let maximumBytes: Int
 
-    /// The arena: the first `used` bytes hold messages, the rest is room.
+    /// The arena. The first `used` bytes hold messages, the rest is free.
     private var bytes: [UInt8] = []
     private var used = 0
     private(set) var records: [KafkaBatch.Record] = []
-    /// Expected sizes of the next batch, from the one before.
+    /// Expected sizes of the next batch, derived from the previous batch.
     private var expectedBytes = 0
     private var expectedRecords = 0
 
@@ -46,7 +46,7 @@ struct BatchBuilder {
                 valueLength: unsafe value.map { Int32($0.count) } ?? -1, headersLength: 0))
     }
 
-    /// Adds a header to the record begun last.
+    /// Adds a header to the latest record.
     mutating func appendHeader(name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer?) {
         let before = used
         makeRoom(unsafe KafkaBatch.headerPrefixLength + name.count + (value?.count ?? 0))
@@ -64,7 +64,7 @@ struct BatchBuilder {
         bytes.append(contentsOf: repeatElement(0, count: used + room - bytes.count))
     }
 
-    /// Copies into room made before.
+    /// Copies bytes into space that `makeRoom` has provided.
     private mutating func write(_ source: UnsafeRawBufferPointer) {
         guard source.count > 0 else { return }
         unsafe bytes.withUnsafeMutableBytes { target in
@@ -102,19 +102,20 @@ struct BatchBuilder {
         }
     }
 
-    /// Shows a reader the record begun last, once its headers are there.
+    /// Passes the latest record to a reader, once its headers are complete.
     func readLast(with reader: any KafkaMessageReader, topics: [String]) {
         reader.read(records[records.count - 1], in: bytes, topics: topics)
     }
 
-    /// Shows a reader all records.
+    /// Passes all records to a reader.
     func readAll(with reader: any KafkaMessageReader, topics: [String]) {
         for record in records { reader.read(record, in: bytes, topics: topics) }
     }
 
-    /// Returns the gathered messages as a batch and starts anew.
+    /// Returns the gathered messages as a batch and starts a new one.
     mutating func take(topics: [String]) -> KafkaBatch {
-        // Room for a quarter more than last time, so that a single huge batch does not make all later ones large.
+        // Reserves a quarter more than the last batch used, so that a single huge batch does not make all later ones
+        // large.
         expectedBytes = min(used + used / 4, maximumBytes)
         expectedRecords = min(records.count + records.count / 4, maximumMessages)
         bytes.removeLast(bytes.count - used)
@@ -147,7 +148,7 @@ func withOptionalBytes<Result>(
 }
 
 extension BatchBuilder {
-    /// Copies a message, which stays the caller's and needs to be valid only during the call.
+    /// Copies a message. The caller keeps the message, which needs to be valid only during the call.
     mutating func append(_ message: UnsafeMutablePointer<rd_kafka_message_t>, topicIndex: Int32) {
         var kind = RD_KAFKA_TIMESTAMP_NOT_AVAILABLE
         let timestamp = unsafe rd_kafka_message_timestamp(message, &kind)
@@ -171,13 +172,13 @@ extension BatchBuilder {
         }
     }
 
-    /// Returns nil for null; librdkafka gives an empty value a pointer.
+    /// The bytes at a pointer; nil for a null pointer. librdkafka gives an empty value a pointer.
     private static func bytes(_ start: UnsafeRawPointer?, _ count: Int) -> UnsafeRawBufferPointer? {
         unsafe start.map { unsafe UnsafeRawBufferPointer(start: $0, count: count) }
     }
 }
 
-/// The next batch: messages that were read and not handed over yet.
+/// The next batch: messages that have been read and not yet handed over.
 struct BatchGathering {
     var builder: BatchBuilder
     /// Used under the lock that guards the gathering.
@@ -186,7 +187,7 @@ struct BatchGathering {
     var topics: [String] = []
     /// ``KafkaBatch/backlog`` of the next batch.
     var backlog: Int64 = 0
-    /// Messages and batches handed over.
+    /// Numbers of messages and batches handed over.
     private(set) var messages: Int64 = 0
     private(set) var batches: Int64 = 0
 
@@ -198,7 +199,7 @@ struct BatchGathering {
     var isEmpty: Bool { builder.isEmpty }
     var isFull: Bool { builder.isFull }
 
-    /// Shows the reader the message appended last.
+    /// Passes the latest message to the reader.
     func readLast() {
         if let reader { builder.readLast(with: reader, topics: topics) }
     }
@@ -218,14 +219,14 @@ struct BatchGathering {
     mutating func remove(_ places: Set<TopicPartition>) {
         builder.remove(places, topics: topics)
         guard let reader else { return }
-        // The annotation refers to the old places of the remaining records: it is made anew.
+        // The annotation refers to the old places of the remaining records, so it is made again.
         _ = reader.take()
         builder.readAll(with: reader, topics: topics)
     }
 }
 
 extension KafkaBatch {
-    /// A message with the place from which it counts as read.
+    /// A message with the partition and offset from which it counts as read.
     package struct Placed: Sendable {
         package var partition: Int32
         package var offset: Int64

@@ -10,9 +10,9 @@ enum ConsumerCommand: Sendable {
     case raiseFatalError
 
     enum StopReason: Int, Sendable, Comparable {
-        /// Closes in order.
+        /// Closes the consumer in order.
         case shutdown
-        /// Vanishes like a killed process.
+        /// Abandons the consumer, as if its process were killed.
         case abandon
 
         static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
@@ -23,7 +23,7 @@ enum ConsumerCommand: Sendable {
 final class ConsumerMailbox: Sendable {
     private struct State {
         var commands: [ConsumerCommand] = []
-        /// Merged, since only a partition's latest offset counts.
+        /// Offsets to commit, merged by partition, since only the latest offset counts.
         var commits: [TopicPartition: Int64] = [:]
         var isClosed = false
     }
@@ -46,7 +46,7 @@ final class ConsumerMailbox: Sendable {
         return isOpen
     }
 
-    /// Notes offsets to commit, without waking the thread.
+    /// Records offsets to commit, without waking the thread.
     func commit(_ nextOffsets: [TopicPartition: Int64]) {
         state.withLock { state in
             if !state.isClosed { state.commits.merge(nextOffsets) { _, new in new } }

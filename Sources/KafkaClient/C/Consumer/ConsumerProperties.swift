@@ -2,25 +2,26 @@ extension ConsumerLoop {
     /// Defaults that the caller may override.
     static func defaults(_ configuration: KafkaConfiguration) -> [String: String] {
         var defaults = defaults
-        // Small answers keep broker and receiver busy at the same time; librdkafka's default is 50 MiB. Not less than
-        // the largest message.
+        // Small responses keep broker and receiver busy at the same time; librdkafka's default is 50 MiB. The limit
+        // must not be less than the largest message.
         if configuration.properties["message.max.bytes"] == nil { defaults["fetch.max.bytes"] = "8388608" }
         return defaults
     }
 
     private static let defaults: [String: String] = [
         "client.id": "freshet",
-        // Bounds the prefetched values, without answers under way and about 700 bytes a message.
+        // Bounds the prefetched values. Responses under way and about 700 bytes a message come on top.
         "queued.max.messages.kbytes": "2048",
         "socket.keepalive.enable": "true",
-        // A fetch is a small request of its own, which must not wait for an acknowledgement.
+        // A fetch is a small request, which must not wait for an acknowledgement.
         "socket.nagle.disable": "true",
-        // Fetches return at once: messages gather here, while the receiver is busy.
+        // Fetches return at once. Messages gather here while the receiver is busy.
         "fetch.min.bytes": "1",
         // Each broker gets one fetch at a time, for the partitions that were fetchable when it was sent. A partition
-        // that became fetchable since waits for the answer, at most this long. librdkafka's default is half a second.
+        // that becomes fetchable later waits for the response, at most this long. librdkafka's default is half a
+        // second.
         "fetch.wait.max.ms": "20",
-        // The bound in bytes above is the effective one: librdkafka checks a queue that was full only after a pause.
+        // The byte limit above is the effective one. librdkafka checks a full queue again only after a pause.
         "queued.min.messages": "1000000",
         // Pause after an error such as a moved leader. librdkafka's default is half a second.
         "fetch.error.backoff.ms": "50",
