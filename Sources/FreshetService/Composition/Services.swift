@@ -48,7 +48,7 @@ struct NodeService: Service, CustomStringConvertible {
 }
 
 extension ServiceGroupConfiguration {
-    /// When a service ends, the others are stopped in order.
+    /// The configuration of Freshet's service group. When a service ends, the others are stopped in order.
     package static func ofFreshet(_ services: [any Service], logger: Logger) -> ServiceGroupConfiguration {
         // The group's messages about its services are for debugging.
         var quiet = logger

@@ -1,8 +1,8 @@
 import Foundation
 import WidgetModel
 
-/// A file of settings, YAML or JSON, flattened to the names of the table: `postgres: {url: …}` and `postgres.url: …` are
-/// the same.
+/// A file of settings, YAML or JSON, flattened to the names of the table: `postgres: {url: …}` and `postgres.url: …`
+/// are the same.
 struct SettingsFile: Sendable {
     let path: String
     /// Values as text, with their places such as `freshet.yaml:12:3`.

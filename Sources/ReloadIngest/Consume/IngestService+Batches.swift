@@ -148,7 +148,8 @@ extension IngestService {
         }
     }
 
-    /// Pauses after a small batch of a backlog, so that the next transaction applies more events. Ends early at shutdown.
+    /// Pauses after a small batch of a backlog, so that the next transaction applies more events. Ends early at
+    /// shutdown.
     func gather() async throws {
         try await cancelWhenGracefulShutdown { [configuration] in try await Task.sleep(for: configuration.gatherTime) }
     }

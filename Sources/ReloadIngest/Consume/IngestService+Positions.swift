@@ -6,7 +6,8 @@ import WidgetStore
 
 /// Positions of the process's partitions.
 extension IngestService {
-    /// Registers the process at intervals and interrupts the consumer when its share has changed. Returns when cancelled.
+    /// Registers the process at intervals and interrupts the consumer when its share has changed. Returns when
+    /// cancelled.
     func watchMembership(_ consumer: KafkaConsumer) async {
         var failingSince: ContinuousClock.Instant?
         while !Task.isCancelled {

@@ -68,7 +68,8 @@ struct BatchFold: Sendable {
     /// Whether the fold diverts the app's events.
     func isDiverted(_ appID: Int32) -> Bool { divertedApps.contains(appID) }
 
-    /// Whether the batch has only accepted reload requests and views: no events that need stored rows, and no dead letters.
+    /// Whether the batch has only accepted reload requests and views: no events that need stored rows, and no dead
+    /// letters.
     var isPlain: Bool {
         lifecycle.isEmpty && people.isEmpty && devices.isEmpty && rejected.isEmpty && diverted.isEmpty
     }
