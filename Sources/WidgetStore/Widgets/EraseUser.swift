@@ -68,15 +68,16 @@ extension WidgetStore {
 }
 
 extension PostgresStatement where Self == Statements {
-    /// Deletes a person's data. The schedules of the stacks lose their content at once; workers delete them after
-    /// publishing their tombstones.
+    /// Deletes a person's data. The schedules of the stacks lose their content at once, and their new revisions invalidate
+    /// plans under way; workers delete them after publishing their tombstones.
     package static func deletePerson(appID: Int32, user: String) -> PostgresQuery<Void> {
         PostgresQuery(
             """
             WITH gone AS (
                 DELETE FROM person p WHERE p.app_id = $1::int4 AND p.user_id = $2::text
             )
-            UPDATE stack_schedule s SET schedule = NULL, due_at = now(), read_at = '-infinity'
+            UPDATE stack_schedule s
+            SET revision = nextval('token'), schedule = NULL, due_at = now(), read_at = '-infinity'
             WHERE s.app_id = $1::int4 AND s.user_id = $2::text
             """, appID, user
         )
