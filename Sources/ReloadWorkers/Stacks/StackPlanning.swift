@@ -12,6 +12,8 @@ struct StackPlanning {
     /// Most changes of timelines that are gathered in one statement.
     private static let changes = 1_000
     static let lease = Duration.seconds(30)
+    /// Time after which a store that began before a timeline's relevance was recorded, and noted no change, has ended.
+    static let settling = Duration.seconds(60)
     /// Time without a reader after which a schedule is given up.
     static let patience = Duration.seconds(7 * 86_400)
     private static let source = "/freshet/stacks"
@@ -67,6 +69,7 @@ struct StackPlanning {
         /// Nil: the schedule ends.
         var plan: StackPlan?
         var isChanged = false
+        var nextLook = Timestamp.distantFuture
         var timelines: [Int64] = []
         /// Events that have the widgets of suggestions placed and removed.
         var events: [FreshetEvent] = []
@@ -90,6 +93,8 @@ struct StackPlanning {
         }
         let members = placed.filter { widget in stack?.widgets.contains { Text.equal($0, widget.widget) } ?? false }
         result.timelines = members.map(\.timeline)
+        let isRecorded = members.allSatisfy(\.hasRelevance)
+        result.nextLook = isRecorded ? plan.nextLook : min(plan.nextLook, plan.plannedAt + Self.settling)
         result.events = events(of: plan, beside: members.first, placed)
         return result
     }
@@ -158,15 +163,15 @@ struct StackPlanning {
         ScheduleWrite(
             schedule: result.due,
             changed: result.isChanged ? String(decoding: plan.json.encoded, as: UTF8.self) : nil,
-            plannedAt: plan.plannedAt, nextLook: result.events.isEmpty ? plan.nextLook : result.due.leaseEnds,
+            plannedAt: plan.plannedAt, nextLook: result.events.isEmpty ? result.nextLook : result.due.leaseEnds,
             timelines: result.timelines)
     }
 
     private func finish(_ results: [Result], _ revisions: [TimelineID: Int64]) async throws {
         let ended = results.filter { $0.plan == nil }.map(\.due)
         let published: [PublishedSchedule] = results.compactMap { result in
-            guard let plan = result.plan, let revision = revisions[result.due.id] else { return nil }
-            return (result.due.id, revision, result.due.leaseEnds, plan.nextLook)
+            guard result.plan != nil, let revision = revisions[result.due.id] else { return nil }
+            return (result.due.id, revision, result.due.leaseEnds, result.nextLook)
         }
         if !ended.isEmpty { _ = try await context.pool.execute(.deleteSchedules(ended)) }
         if !published.isEmpty { _ = try await context.pool.execute(.recordPublished(published)) }

@@ -57,6 +57,9 @@ package struct StackMaterial: Sendable {
                 // Content that was stored is valid.
                 record.replace(with: (try? RelevanceCurve(timeline: content)) ?? RelevanceCurve([]), at: storedAt)
                 relevanceWrites.append((widget.timeline, widget.contentRevision, record))
+            } else if !widget.hasRelevance {
+                // From now on the first content is noted as a change.
+                relevanceWrites.append((widget.timeline, 0, record))
             }
             relevance[widget.timeline] = record
         }

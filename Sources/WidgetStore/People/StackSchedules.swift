@@ -33,7 +33,9 @@ package struct PlannedWidget: Sendable {
     package let timeline: Int64
     package let contentRevision: Int64
     package let storedAt: Timestamp?
-    /// Stored relevance; nil: none yet.
+    /// Whether relevance is stored, so that changes of the content are noted.
+    package let hasRelevance: Bool
+    /// Stored relevance; nil: none that can be read.
     package let relevance: RelevanceRecord?
     /// Canonical content that the relevance does not know.
     package let content: [UInt8]?
@@ -200,10 +202,11 @@ extension PostgresStatement where Self == Statements {
     package static func readPlannedWidgets(of people: [(appID: Int32, user: String)]) -> PostgresQuery<PlannedWidget> {
         PostgresQuery(widgetsSQL, binding: names.parameters(people)) { row in
             var relevance: RelevanceRecord?
-            if let history = try row.optional("history", as: [UInt8].self) {
+            let storedHistory = try row.optional("history", as: [UInt8].self)
+            if let storedHistory {
                 let points: [UInt8] = try row.value("points")
                 // Unreadable relevance counts as none until the timeline's content changes.
-                if let history = RelevanceHistory(encoded: history), let curve = RelevanceCurve(encoded: points) {
+                if let history = RelevanceHistory(encoded: storedHistory), let curve = RelevanceCurve(encoded: points) {
                     relevance = RelevanceRecord(curve: curve, history: history)
                 }
             }
@@ -214,7 +217,7 @@ extension PostgresStatement where Self == Statements {
                     storedLocale: try row.value("locale"), timeZone: try row.value("time_zone")),
                 configuration: WidgetConfiguration(storedCanonical: try row.value("configuration")),
                 timeline: try row.value("timeline_id"), contentRevision: try row.value("content_revision"),
-                storedAt: try row.optional("stored_at"), relevance: relevance,
+                storedAt: try row.optional("stored_at"), hasRelevance: storedHistory != nil, relevance: relevance,
                 content: try row.optional("content", as: PostgresTextBytes.self)?.bytes)
         }
     }

@@ -144,6 +144,43 @@ struct StackPlanningTests {
         }
     }
 
+    @Test("The first content of a planned timeline turns the stack; the first plan is made again soon")
+    func firstContent() async throws {
+        try await withStack { worker, planning, sent in
+            let scores = Scores(["Purchases": 0, "DueDate": 7])
+            worker.provider.respond { request in
+                .timelines(zip(request.ids, request.kinds).map { id, kind in scores.timeline(id, kind) })
+            }
+            let untilDue = "SELECT extract(epoch FROM due_at - now())::int FROM stack_schedule"
+            #expect(try await planning.pass() == 1)
+            #expect((30...60).contains(try await worker.store.integer(untilDue)))
+            try await worker.store.sql("UPDATE stack_schedule SET due_at = now()")
+            #expect(try await planning.pass() == 1)
+            #expect((21_500...21_600).contains(try await worker.store.integer(untilDue)))
+            let first = try #require(try sent.schedules().first ?? nil)
+            #expect(first["rotations"]?.arrayValue?.last?["widget"] == "w1")
+            try await worker.drain()
+            _ = try await worker.store.pool.query(.gatherRelevanceChanges(limit: 10))
+            #expect(try await planning.pass() == 1)
+            let turned = try #require(try sent.schedules().last ?? nil)
+            #expect(turned["rotations"]?.arrayValue?.last?["widget"] == "w2")
+        }
+    }
+
+    @Test("A plan that was under way while its user was erased is not stored")
+    func erased() async throws {
+        try await withStack { worker, _, _ in
+            let claim = Statements.claimSchedules(
+                limit: 1, lease: StackPlanning.lease, unread: StackPlanning.patience)
+            let due = try #require(try await worker.store.pool.query(claim).first)
+            _ = try await worker.store.store.erase(user: "u1", of: TestKinds.app)
+            let write = ScheduleWrite(
+                schedule: due, changed: "{}", plannedAt: due.claimedAt, nextLook: due.leaseEnds, timelines: [])
+            #expect(try await worker.store.pool.query(.writeSchedules([write])).isEmpty)
+            #expect(try #require(try await worker.store.schedule(Self.key)).schedule == nil)
+        }
+    }
+
     @Test("Stored changes of an app with registered devices are noted, unchanged content and other apps' are not")
     func notes() async throws {
         try await withWorker { worker in
@@ -182,6 +219,8 @@ struct StackPlanningTests {
     @Test("The widget of a suggestion is placed before its time and removed after it; the stack is unchanged")
     func suggestion() async throws {
         try await withStack { worker, planning, sent in
+            #expect(try await planning.pass() == 1)
+            #expect(try sent.schedules().count == 1)
             let now = WallClock.now()
             func declare(_ range: Range<Timestamp>?) async throws {
                 let content = WidgetContent(app: TestKinds.app, kind: "Weather")
