@@ -11,17 +11,12 @@ package struct RelevanceRecord: Hashable, Sendable {
     /// Takes over a timeline that was stored at a time. An earlier score goes on until the first entry that carries one.
     package mutating func replace(with new: RelevanceCurve, at time: Timestamp) {
         history.replace(curve, with: new, at: time)
-        var points = new.points
-        if let carried = curve.point(at: time), points.first.map({ $0.date > time }) ?? true {
-            points.insert(carried, at: 0)
-        }
-        curve = RelevanceCurve(points)
+        let present = new.point(at: time) ?? curve.point(at: time)
+        curve = RelevanceCurve([present].compactMap(\.self) + new.points.filter { $0.date > time })
     }
 }
 
 extension RelevanceCurve {
-    /// Most points that are stored; those furthest ahead are left out.
-    static let maximumPoints = 256
     private static let pointBytes = 24
 
     /// For each point its date and duration in microseconds and its score, big-endian.
@@ -32,7 +27,7 @@ extension RelevanceCurve {
                 bytes.append(UInt8(truncatingIfNeeded: word >> shift))
             }
         }
-        for point in points.prefix(Self.maximumPoints) {
+        for point in points {
             append(UInt64(bitPattern: point.date.microseconds))
             append(UInt64(bitPattern: point.duration.wholeMicroseconds))
             append(point.score.bitPattern)
