@@ -5,15 +5,20 @@ import WidgetModel
 /// `widget-rules.md` E, row by row.
 @Suite("Relevance as a step function of time")
 struct RelevanceCurveTests {
-    /// The day of the bank's purchases: nothing at 8:15, groceries at 9:41, the soup place at 18:52, then the cinema.
-    private static let day = [("08:15", 0.0), ("09:41", 52.6), ("18:52", 16.29), ("20:40", 14.0)]
+    /// The day of the bank's purchases: none at 8:04, $0 at 8:15, groceries at 9:41, the soup place at 18:52, then the
+    /// cinema.
+    private static let day: [(clock: String, amount: Double?)] = [
+        ("08:04", nil), ("08:15", 0), ("09:41", 52.6), ("18:52", 16.29), ("20:40", 14),
+    ]
 
     private func time(_ clock: String) -> Timestamp { Timestamp(rfc3339: "2026-06-22T\(clock):00Z") ?? .distantPast }
 
+    /// The day's curve in a scheme; an entry without a purchase has the score 0.
     private func curve(_ duration: Int, _ score: (Double) -> Double) -> RelevanceCurve {
         RelevanceCurve(
             Self.day.map {
-                RelevanceCurve.Point(date: time($0.0), score: score($0.1), duration: .seconds(duration))
+                RelevanceCurve.Point(
+                    date: time($0.clock), score: $0.amount.map(score) ?? 0, duration: .seconds(duration))
             })
     }
 
@@ -27,7 +32,10 @@ struct RelevanceCurveTests {
     func firstScheme(_ duration: Int) {
         expect(
             curve(duration) { $0 > 50 ? 1 : 0.1 },
-            [("08:04", nil), ("08:15", 0.1), ("09:41", 1), ("10:10", 1), ("18:52", 0.1), ("20:40", 0.1)],
+            [
+                ("08:03", nil), ("08:04", 0), ("08:14", 0), ("08:15", 0.1), ("09:41", 1), ("10:10", 1), ("18:52", 0.1),
+                ("20:40", 0.1),
+            ],
             #_sourceLocation)
         let between: Double = duration == 0 ? 1 : 0
         expect(
@@ -46,7 +54,8 @@ struct RelevanceCurveTests {
         expect(
             curve(duration) { $0 },
             [
-                ("08:15", 0), ("09:40", 0), ("09:41", 52.6), ("10:10", 52.6), ("10:11", isOpen ? 52.6 : 0),
+                ("08:04", 0), ("08:15", 0), ("09:40", 0), ("09:41", 52.6), ("10:10", 52.6),
+                ("10:11", isOpen ? 52.6 : 0),
                 ("18:51", isOpen ? 52.6 : 0), ("18:52", 16.29), ("19:21", 16.29), ("19:22", isOpen ? 16.29 : 0),
                 ("20:40", 14), ("21:10", isOpen ? 14 : 0),
             ], #_sourceLocation)
@@ -54,20 +63,21 @@ struct RelevanceCurveTests {
 
     @Test("E: scheme 2: the shopping spree is the day's maximum, and ranks above all other purchases")
     func spree() {
-        let points = (Self.day + [("14:20", 231.75)]).sorted { $0.0 < $1.0 }.map {
-            RelevanceCurve.Point(date: time($0.0), score: $0.1, duration: .seconds(1_800))
+        let points = (Self.day + [("14:20", 231.75)]).sorted { $0.clock < $1.clock }.map {
+            RelevanceCurve.Point(date: time($0.clock), score: $0.amount ?? 0, duration: .seconds(1_800))
         }
         let curve = RelevanceCurve(points)
         #expect(curve.steps.max { $0.score < $1.score }?.from == time("14:20"))
         let ranks = RelevanceRanks(RelevanceHistory(), with: curve)
-        #expect(Self.day.allSatisfy { ranks.rank(of: $0.1) < ranks.rank(of: 231.75) })
+        #expect(Self.day.allSatisfy { ranks.rank(of: $0.amount ?? 0) < ranks.rank(of: 231.75) })
     }
 
     @Test("E: scheme 3: none → 0, over $50 → 50, else 1: 50 from 9:41 until 18:52; with 1800 s it is 0 from 10:11")
     func thirdScheme() {
         func score(_ amount: Double) -> Double { amount == 0 ? 0 : amount > 50 ? 50 : 1 }
         expect(
-            curve(0, score), [("08:15", 0), ("09:41", 50), ("10:11", 50), ("18:51", 50), ("18:52", 1), ("23:59", 1)],
+            curve(0, score),
+            [("08:04", 0), ("08:15", 0), ("09:41", 50), ("10:11", 50), ("18:51", 50), ("18:52", 1), ("23:59", 1)],
             #_sourceLocation)
         expect(
             curve(1_800, score),
