@@ -40,9 +40,9 @@ package struct StackPlan: Hashable, Sendable {
 
     package var until: Timestamp { plannedAt + StackPlanner.horizon }
 
-    /// Suggestions that have begun during the 24 hours before a time.
+    /// Beginnings of suggestions during the 24 hours before a time. One that goes on over several plans is in it once.
     package func suggestions(before time: Timestamp) -> [Timestamp] {
-        let begun = schedule.insertions.map(\.from).filter { $0 <= time && $0 > plannedAt }
+        let begun = schedule.insertions.map(\.from).filter { $0 <= time && !suggestedAt.contains($0) }
         return (suggestedAt + begun).filter { $0 > time - .seconds(86_400) }
     }
 
@@ -57,7 +57,7 @@ package struct StackPlan: Hashable, Sendable {
         schedule.insertions.filter { $0.from - Self.lead <= time && time < $0.until ?? .distantFuture }
     }
 
-    /// Whether an earlier plan says the same, as far as both reach.
+    /// Whether an earlier plan says the same, as far as both reach. The evidence may differ: it moves with every plan.
     package func continues(_ earlier: StackPlan) -> Bool {
         guard plannedAt < earlier.plannedAt + Self.age else { return false }
         let end = earlier.until
@@ -66,8 +66,10 @@ package struct StackPlan: Hashable, Sendable {
             let top = schedule.rotations.lastIndex { $0.from <= plannedAt } ?? 0
             seen.rotations = schedule.rotations.dropFirst(top).filter { $0.from < end }
             seen.insertions = schedule.insertions.filter { ($0.until ?? .distantFuture) > plannedAt && $0.from < end }
-            for index in seen.insertions.indices where (seen.insertions[index].until ?? .distantFuture) >= end {
-                seen.insertions[index].until = nil
+            for index in seen.rotations.indices { seen.rotations[index].reason.removeEvidence() }
+            for index in seen.insertions.indices {
+                seen.insertions[index].reason.removeEvidence()
+                if (seen.insertions[index].until ?? .distantFuture) >= end { seen.insertions[index].until = nil }
             }
             return seen
         }
@@ -75,15 +77,21 @@ package struct StackPlan: Hashable, Sendable {
     }
 
     /// Id of the widget that shows a suggestion.
-    package func widget(of content: WidgetContent) -> String {
-        let form = JSONValue.array([.string(content.kind), .string(content.configuration.canonical)])
-        return prefix + "\(TimelineID(hashOf: form.canonicalBytes))"
+    package func widget(of content: WidgetContent) -> String { prefix + Self.hash(of: content) }
+
+    private static func hash(of content: WidgetContent) -> String {
+        "\(TimelineID(hashOf: JSONValue.texts([content.kind, content.configuration.canonical]).canonicalBytes))"
     }
 
     private static let suggestionPrefix = "freshet-suggestion-"
 
     /// Beginning of the ids of this stack's suggestions.
     private var prefix: String { "\(Self.suggestionPrefix)\(key.id)-" }
+
+    /// Whether the widget is one that Freshet has placed for a suggestion of a content, into any stack.
+    static func isSuggestion(widget: String, of content: WidgetContent) -> Bool {
+        isSuggestion(widget: widget) && widget.hasSuffix("-\(hash(of: content))")
+    }
 
     /// Whether the widget is one that Freshet has placed for a suggestion into this stack.
     package func isSuggestion(widget: String) -> Bool { widget.utf8.starts(with: prefix.utf8) }
@@ -179,6 +187,16 @@ extension StackSchedule.Reason {
         case .suggestionEnded: object["type"] = "suggestionEnded"
         }
         return .object(object)
+    }
+
+    /// Leaves the type only.
+    fileprivate mutating func removeEvidence() {
+        switch self {
+        case .relevance: self = .relevance(score: 0, rank: 0)
+        case .prediction: self = .prediction(probability: 0, explanation: "")
+        case .shortcut: self = .shortcut(role: "")
+        case .start, .personsChoice, .suggestionEnded: break
+        }
     }
 
     fileprivate init?(json: JSONValue) {

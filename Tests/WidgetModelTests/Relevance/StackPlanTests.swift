@@ -45,6 +45,20 @@ struct StackPlanTests {
         }
         #expect(!Self.plan(at: "12:00", after: first).continues(first))
         var other = Self.plan(at: "06:30", after: first)
+        other.schedule.rotations = other.schedule.rotations.map { rotation in
+            var rotation = rotation
+            switch rotation.reason {
+            case .relevance(let score, let rank): rotation.reason = .relevance(score: score, rank: rank + 0.01)
+            case .prediction: rotation.reason = .prediction(probability: 0.7, explanation: "viewed now and then")
+            default: break
+            }
+            return rotation
+        }
+        #expect(other.schedule != Self.plan(at: "06:30", after: first).schedule)
+        #expect(other.continues(first), "only the evidence differs")
+        other.schedule.rotations[1].reason = .shortcut(role: "")
+        #expect(!other.continues(first), "another type of reason")
+        other = Self.plan(at: "06:30", after: first)
         other.schedule.rotations[other.schedule.rotations.count - 1].item = .widget("a")
         #expect(!other.continues(first))
         other = Self.plan(at: "06:30", after: first)
@@ -106,6 +120,23 @@ struct RelevanceRecordTests {
         record.replace(with: RelevanceCurve([]), at: Planner.time("08:10"))
         #expect(record.curve.score(at: Planner.time("08:29")) == 7)
         #expect(record.curve.score(at: Planner.time("08:30")) == 0)
+    }
+
+    @Test("A thousand entries with relevance are stored until they are over, whenever the timeline is stored")
+    func many() throws {
+        let start = Planner.time("00:00")
+        func minute(_ number: Int) -> Timestamp { start + .seconds(60 * number) }
+        let timeline = RelevanceCurve((0..<1_000).map { .init(date: minute($0), score: Double($0 + 1)) })
+        var record = RelevanceRecord()
+        for (stored, count) in [(-1, 1_000), (0, 1_000), (400, 600), (999, 1)] {
+            record.replace(with: timeline, at: minute(stored))
+            let read = try #require(RelevanceCurve(encoded: record.curve.encoded))
+            #expect(read.points.count == count)
+            // As later plans see it.
+            for later in [0, 255, 256, 400, 655, 656, 998, 999] where later >= stored {
+                #expect(read.score(at: minute(later)) == Double(later + 1), "stored at \(stored), seen at \(later)")
+            }
+        }
     }
 
     @Test("Ranks are among all scores that were ever provided")
