@@ -40,7 +40,10 @@ package struct PersonRecord: Hashable, Sendable {
         case .turned(let device, let stack, let widget, let time):
             guard let index = index(device, stack) else { return false }
             let last = stacks[index].turn?.at ?? .distantPast
-            guard isOrderedByArrival || time > last else { return false }
+            let isKnown = stacks[index].arrangement.widgets.contains { Text.equal($0, widget) }
+            guard isKnown || StackPlan.isSuggestion(widget: widget), isOrderedByArrival || time > last else {
+                return false
+            }
             stacks[index].turn = Stack.Turn(widget: widget, at: max(time, last))
             return true
         case .shortcuts(let device, let shortcuts, let time):

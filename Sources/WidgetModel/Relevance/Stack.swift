@@ -44,7 +44,7 @@ package struct Stack: Hashable, Sendable {
 
     /// A turn of the stack by hand.
     package struct Turn: Hashable, Sendable {
-        /// The widget that the person brought to the top.
+        /// The widget that the person brought to the top: one of the stack, or that of a suggestion.
         package var widget: String
         package var at: Timestamp
 

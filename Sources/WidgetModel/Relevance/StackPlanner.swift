@@ -146,20 +146,22 @@ extension StackPlanner {
             suggested = planner.suggested
             var top = StackSchedule.Rotation(from: now, item: .widget(stack.items[0].widget), reason: .start)
             rests = .distantPast
-            let last = previous.rotations.last { $0.from <= now && stack.has($0.item) }
+            let own = previous.rotations.filter { stack.has($0.item) }
+            // None has begun after a step of the clock back: the first one is the top, as before.
+            let last = own.last { $0.from <= now } ?? own.first
             if let last {
                 top = last
-                if last.reason.isAutomatic { rests = last.from + planner.policy.minimumStay }
+                top.from = min(last.from, now)
+                if last.reason.isAutomatic { rests = top.from + planner.policy.minimumStay }
             }
-            var isNew = false
-            if let turn = stack.chosen, turn.at <= now, stack.has(.widget(turn.widget)) {
-                respected = turn.at + planner.policy.respectForTurn
-                if last.map({ $0.from <= turn.at }) ?? true {
-                    top = StackSchedule.Rotation(from: turn.at, item: .widget(turn.widget), reason: .personsChoice)
-                    isNew = previous.top(at: now).map { $0.from < turn.at } ?? true
-                }
-            } else {
-                respected = .distantPast
+            let present = previous.top(at: now)
+            var turn = stack.chosen.flatMap { $0.at <= now ? $0 : nil }
+            let isOwn = turn.map { stack.has(.widget($0.widget)) } ?? false
+            if let widget = turn?.widget, !isOwn, !StackPlan.isSuggestion(widget: widget) { turn = nil }
+            respected = turn.map { $0.at + planner.policy.respectForTurn } ?? .distantPast
+            let isNew = turn.map { turn in present.map { $0.from < turn.at } ?? true } ?? false
+            if let turn, isOwn, last == nil || top.from <= turn.at {
+                top = StackSchedule.Rotation(from: turn.at, item: .widget(turn.widget), reason: .personsChoice)
             }
             widget = top.item.widget ?? stack.items[0].widget
             schedule.rotations = [top]
@@ -167,8 +169,14 @@ extension StackPlanner {
             schedule.insertions = [insertion]
             schedule.insertions[0].until = nil
             // A suggestion that the person has turned away from stays in the stack, not on top.
-            let isOnTop = previous.top(at: now)?.item == .suggestion(insertion.content)
-            if isOnTop, !isNew, let rotation = previous.top(at: now) { schedule.rotations.append(rotation) }
+            let item = StackSchedule.Item.suggestion(insertion.content)
+            if isNew, let turn {
+                let isChosen = StackPlan.isSuggestion(widget: turn.widget, of: insertion.content)
+                guard isChosen, insertion.from <= turn.at else { return }
+                schedule.rotations.append(.init(from: turn.at, item: item, reason: .personsChoice))
+            } else if let present, present.item == item {
+                schedule.rotations.append(present)
+            }
         }
 
         private var insertion: StackSchedule.Insertion? { schedule.insertions.last { $0.until == nil } }

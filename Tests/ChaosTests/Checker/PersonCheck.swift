@@ -36,7 +36,7 @@ struct PersonCheck {
                 )
             }
         }
-        // A turn of a stack that there is not has no effect.
+        // A turn of a stack that does not exist, or to a widget outside of it, has no effect.
         for (key, person) in left where person.hasEffect {
             report.violated(.exactlyOnce, "person \(key) is not stored")
         }

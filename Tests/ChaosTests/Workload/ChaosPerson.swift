@@ -55,7 +55,7 @@ struct ChaosPerson: Sendable {
             if let stack, event.time < stack.at { return }
             stack = (widgets, event.time)
         case .turned(let widget):
-            guard stack != nil, turn.map({ event.time > $0.at }) ?? true else { return }
+            guard let stack, stack.widgets.contains(widget), turn.map({ event.time > $0.at }) ?? true else { return }
             turn = (widget, event.time)
         case .shortcuts(let kinds):
             if let shortcuts, event.time < shortcuts.at { return }

@@ -78,6 +78,26 @@ struct PersonRecordTests {
         #expect(record.value.stacks[0].turn == Stack.Turn(widget: "a", at: Self.at(3)))
     }
 
+    @Test("A turn to an unknown widget leaves the last one; a turn to a suggestion counts")
+    func unknownTurns() {
+        let record = Box()
+        func turn(_ widget: String, _ time: Int) -> PersonChange {
+            .turned(device: "d1", stack: "s", widget: widget, at: Self.at(time))
+        }
+        _ = Self.apply(Self.stack("s", ["a", "b"], at: 1), to: record)
+        _ = Self.apply(Self.stack("t", ["c"], at: 1), to: record)
+        #expect(Self.apply(turn("b", 2), to: record))
+        for unknown in ["nothing", "c"] {
+            #expect(!Self.apply(turn(unknown, 3), isOrderedByArrival: true, to: record))
+        }
+        #expect(record.value.stacks[0].turn == Stack.Turn(widget: "b", at: Self.at(2)))
+        let key = StackPlan.Key(app: "a", user: "u", device: "d1", stack: "s")
+        let plan = StackPlan(key: key, schedule: StackSchedule(), plannedAt: Self.at(0))
+        let suggestion = plan.widget(of: WidgetContent(app: "a", kind: "K"))
+        #expect(Self.apply(turn(suggestion, 4), to: record))
+        #expect(record.value.stacks[0].turn == Stack.Turn(widget: suggestion, at: Self.at(4)))
+    }
+
     @Test("F: setting the shortcuts replaces the whole set; what is left out is withdrawn")
     func sets() {
         let record = Box()
