@@ -117,15 +117,19 @@ struct PreparedBatch: Sendable {
         }
     }
 
-    /// The dead letter of a message.
+    /// The dead letter of a message, without the token of a device.
     func deadLetter(_ event: RejectedEvent) -> DeadLetter {
         let record = batch.records[event.record]
+        var attributes = EventAttributes()
+        KafkaBatch.forEachHeader(of: record, in: batch.bytes) { attributes.note(name: $0, value: $1, in: batch.bytes) }
         return DeadLetter(
             topic: batch.topic(event.record), partition: record.partition, offset: record.offset,
             app: event.app, code: event.code, error: event.message, pointer: event.pointer,
             messageTime: record.timestampMilliseconds < 0 ? nil : record.timestampMilliseconds,
             key: batch.key(event.record).map { Array(batch.bytes[$0]) },
             headers: batch.headerValues(event.record).map { (name: $0.name, value: $0.value) },
-            payload: batch.value(event.record).map { Array(batch.bytes[$0]) })
+            payload: batch.value(event.record).flatMap {
+                DeviceTokenRedaction.value(of: batch.bytes, $0, attributes: attributes)
+            })
     }
 }
