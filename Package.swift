@@ -229,7 +229,7 @@ let package = Package(
             name: "WidgetAPITests",
             dependencies: [
                 "WidgetAPI", "PostgresClient", "WidgetModel", "WidgetRepresentation", "WidgetStore", "TestSupport",
-                logging, hummingbird, crypto,
+                logging, hummingbird, crypto, lifecycle,
                 .product(name: "HummingbirdTesting", package: "hummingbird"),
             ],
             exclude: ["Form/browser.py"],

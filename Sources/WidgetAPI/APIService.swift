@@ -64,6 +64,8 @@ package final class APIService: Service {
             }
             group.cancelAll()
         }
+        // The last requests have been answered now.
+        await resources.fetches?.write()
     }
 
     func router() -> Router<APIContext> {

@@ -106,7 +106,7 @@ struct DeliveryHarness: Sendable {
                 """)
             served.append(ServedContent(app: app, widget: widget, revision: revision ?? Int64(latest), age: age))
         }
-        return try await store.pool.query(.recordFetches(served, objectives: objectives))
+        return try await store.store.recordFetches(served, objectives: objectives)
     }
 
     /// Makes everything that waits due now.

@@ -81,6 +81,31 @@ struct FetchTests {
         }
     }
 
+    @Test("A change that is marked while the fetch of older content is being recorded stays stale")
+    func changedMeanwhile() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.place([.test("w1")])
+            try await delivery.register()
+            try await delivery.change()
+            try await delivery.mark()
+            let old = Int64(try await delivery.store.integer("SELECT max(content_revision) FROM timeline"))
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                try await delivery.store.pool.withTransaction { connection in
+                    try await connection.simple(
+                        """
+                        UPDATE timeline SET content_revision = nextval('token'), stored_at = now();
+                        UPDATE registration SET changed = changed + 1
+                        """)
+                    group.addTask { try await delivery.record("w1", revision: old) }
+                    try await delivery.store.waitUntilBlocked()
+                }
+                try await group.waitForAll()
+            }
+            #expect(try await totals(delivery).map(\.fetched) == [0])
+            #expect(try await delivery.store.integer("SELECT cardinality(stale_timelines) FROM registration") == 1)
+        }
+    }
+
     @Test("A kind's own objective takes the place of the general one")
     func objectives() async throws {
         try await withDelivery { delivery in

@@ -54,12 +54,17 @@ package final class FetchRecorder: Sendable {
     /// Writes until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
-            do {
-                while try await flush() {}
-            } catch {
-                logger.warning("cannot record fetches", metadata: ["error": "\(error)"])
-            }
+            await write()
             try? await Task.sleep(for: Self.interval)
+        }
+    }
+
+    /// Writes what is due.
+    func write() async {
+        do {
+            while try await flush() {}
+        } catch {
+            logger.warning("cannot record fetches", metadata: ["error": "\(error)"])
         }
     }
 
@@ -79,14 +84,23 @@ package final class FetchRecorder: Sendable {
         }
         let objectives = FreshnessObjectives(
             general: objective, byKind: directory.kinds.compactMapValues(\.definition.freshnessObjective))
-        let late = try await store.query(.recordFetches(writes, objectives: objectives))
-        pending.withLock { pending in
-            for index in late where pending[served[index].key] == nil {
-                var value = served[index].value
-                value.due = now + Self.again
-                pending[served[index].key] = value
-            }
+        do {
+            let late = try await store.recordFetches(writes, objectives: objectives)
+            keep(late.map { served[$0] }, until: now + Self.again)
+        } catch {
+            keep(served, until: now)
+            throw error
         }
         return taken.count == Self.batch
+    }
+
+    /// Takes back what was not recorded, unless the device was served again meanwhile.
+    private func keep(_ served: [(key: Key, value: Served)], until due: ContinuousClock.Instant) {
+        pending.withLock { pending in
+            for (key, var value) in served where pending[key] == nil && pending.count < Self.limit {
+                value.due = due
+                pending[key] = value
+            }
+        }
     }
 }

@@ -46,6 +46,20 @@ private func sum(_ old: String, _ new: String) -> String {
     """
 }
 
+/// Devices whose fetches may be written now. The statement that records them follows in the transaction, so that it reads
+/// the contents that were stored before a mark for which this one has waited.
+private let lockSQL = """
+    SELECT r.id FROM registration r
+    WHERE r.id = ANY (ARRAY(
+            SELECT o.id FROM \(ServedContent.input.rows("i")) JOIN app a ON a.name = i.app
+            JOIN widget w ON w.app_id = a.id AND w.id = i.widget
+            JOIN registration o ON o.app_id = w.app_id AND o.user_id = w.user_id AND o.device_id = w.device_id
+            WHERE o.channel <> 0
+        ))
+        AND (r.recorded_at IS NULL OR r.recorded_at < now() - \(spacing))
+    ORDER BY r.id FOR NO KEY UPDATE
+    """
+
 /// A timeline stops being stale on a device when its latest content is served; content that has changed again meanwhile
 /// leaves it stale. The push is the one that the fetch follows, if it was sent after the change.
 private let recordSQL = """
@@ -59,10 +73,7 @@ private let recordSQL = """
         WHERE r.channel <> 0
     ), due AS MATERIALIZED (
         SELECT r.id, r.sent_at, r.fetched_at, r.fetched_timelines, r.fetched_revisions, r.stale_timelines, r.stale_since
-        FROM registration r
-        WHERE r.id = ANY (ARRAY(SELECT id FROM found))
-            AND (r.recorded_at IS NULL OR r.recorded_at < now() - \(spacing))
-        ORDER BY r.id FOR NO KEY UPDATE
+        FROM registration r WHERE r.id = ANY ($\(ServedContent.input.count + 4)::int8[])
     ), served AS MATERIALIZED (
         SELECT f.id, f.timeline_id, f.kind_id, max(f.revision) AS revision, bool_or(f.is_latest) AS is_latest,
                min(f.served_at) FILTER (WHERE f.is_latest) AS served_at
@@ -242,16 +253,23 @@ private let totalsSQL = """
 private let sampledDevices = 50_000
 
 extension PostgresStatement where Self == Statements {
-    /// Records what devices have fetched, at most once a minute for each device. Answers the indexes of those that were not
-    /// recorded yet.
-    package static func recordFetches(_ served: [ServedContent], objectives: FreshnessObjectives) -> PostgresQuery<Int>
-    {
+    /// Locks the devices that have fetched something and whose fetches may be written now.
+    package static func lockFetchers(of served: [ServedContent]) -> PostgresQuery<Int64> {
+        PostgresQuery(lockSQL, binding: ServedContent.input.parameters(Array(served.enumerated()))) { row in
+            try row.value("id")
+        }
+    }
+
+    /// Records what locked devices have fetched. Answers the indexes of what other devices have fetched.
+    package static func recordFetches(
+        _ served: [ServedContent], of locked: [Int64], objectives: FreshnessObjectives
+    ) -> PostgresQuery<Int> {
         let kinds = objectives.byKind.sorted { $0.key < $1.key }
         return PostgresQuery(
             recordSQL,
             binding: ServedContent.input.parameters(
                 Array(served.enumerated()), objectives.general.wholeMilliseconds, PostgresArray(kinds.map(\.key)),
-                PostgresArray(kinds.map(\.value.wholeMilliseconds)))
+                PostgresArray(kinds.map(\.value.wholeMilliseconds)), PostgresArray(locked))
         ) { row in Int(try row.value("n", as: Int32.self)) }
     }
 
@@ -302,6 +320,18 @@ extension PostgresStatement where Self == Statements {
             )
             DELETE FROM registration r USING gone g WHERE r.id = g.id
             """, age.wholeMilliseconds)
+    }
+}
+
+extension WidgetStore {
+    /// Records what devices have fetched, at most once a minute for each device.
+    ///
+    /// - Returns: the indexes of what was not recorded yet.
+    package func recordFetches(_ served: [ServedContent], objectives: FreshnessObjectives) async throws -> [Int] {
+        try await pool.withTransaction { connection in
+            let locked = try await connection.query(.lockFetchers(of: served))
+            return try await connection.query(.recordFetches(served, of: locked, objectives: objectives))
+        }
     }
 }
 
