@@ -1,5 +1,6 @@
 import Hummingbird
 import PostgresClient
+import ServiceLifecycle
 import TestSupport
 import Testing
 import WidgetModel
@@ -29,6 +30,10 @@ struct FetchRecorderTests {
         }
     }
 
+    private static func user(_ api: TestAPI) async throws -> TestAPI.Bearer {
+        .token(try await api.tokens.token(user: "u1"))
+    }
+
     private static func fetched(_ store: TestStore) async throws -> Int {
         try await store.integer("SELECT cardinality(fetched_timelines) FROM registration")
     }
@@ -36,13 +41,13 @@ struct FetchRecorderTests {
     @Test("Reads of one minute are one write; those behind it are kept until the next")
     func coalesced() async throws {
         try await withRecorder { store, api, recorder in
-            let start = ContinuousClock.now
+            let (user, start) = (try await Self.user(api), ContinuousClock.now)
             for _ in 0..<5 {
-                #expect(try await api.ask(.get, "\(TestAPI.base)/widgets/w1/timeline").status == 200)
+                #expect(try await api.ask(.get, "\(TestAPI.base)/widgets/w1/timeline", as: user).status == 200)
             }
             #expect(try await !recorder.flush(at: start + .seconds(1)))
             #expect(try await Self.fetched(store) == 1)
-            #expect(try await api.ask(.get, "\(TestAPI.base)/widgets/w2/timeline").status == 200)
+            #expect(try await api.ask(.get, "\(TestAPI.base)/widgets/w2/timeline", as: user).status == 200)
             _ = try await recorder.flush(at: start + .seconds(2))
             #expect(try await Self.fetched(store) == 1)
             try await store.sql("UPDATE registration SET recorded_at = now() - interval '61 seconds'")
@@ -55,12 +60,57 @@ struct FetchRecorderTests {
     func many() async throws {
         try await withRecorder { store, api, recorder in
             let body: JSONValue = ["widgets": ["w1", "w2", "other", "none"]]
-            #expect(try await api.ask(.post, "\(TestAPI.base)/timelines", body: body).status == 200)
+            let user = try await Self.user(api)
+            #expect(try await api.ask(.post, "\(TestAPI.base)/timelines", as: user, body: body).status == 200)
             _ = try await recorder.flush()
             #expect(try await Self.fetched(store) == 2)
             #expect(
                 try await store.integer("SELECT count(*) FROM registration WHERE cardinality(stale_timelines) = 0") == 1
             )
+        }
+    }
+
+    @Test("Reads with the app's token, such as a backend's, are not the device's")
+    func backend() async throws {
+        try await withRecorder { store, api, recorder in
+            #expect(try await api.ask(.get, "\(TestAPI.base)/widgets/w1/timeline").status == 200)
+            let body: JSONValue = ["widgets": ["w1", "w2"]]
+            #expect(try await api.ask(.post, "\(TestAPI.base)/timelines", body: body).status == 200)
+            _ = try await recorder.flush()
+            #expect(
+                try await store.integer("SELECT count(*) FROM registration WHERE cardinality(stale_timelines) = 0") == 0
+            )
+        }
+    }
+
+    @Test("An error of the database loses no fetches")
+    func databaseError() async throws {
+        try await withRecorder { store, _, recorder in
+            recorder.served(app: TestKinds.app, widget: "w1", revision: 5)
+            try await store.sql("ALTER TABLE registration RENAME TO hidden")
+            await #expect(throws: PostgresError.self) { try await recorder.flush() }
+            try await store.sql("ALTER TABLE hidden RENAME TO registration")
+            _ = try await recorder.flush()
+            #expect(try await Self.fetched(store) == 1)
+        }
+    }
+
+    @Test("Fetches that are not written yet are written when the service stops")
+    func stop() async throws {
+        try await withRecorder { store, api, recorder in
+            let (ports, continuation) = AsyncStream.makeStream(of: Int.self)
+            var resources = APIResources(keys: api.tokens.store())
+            resources.fetches = recorder
+            let service = APIService(
+                configuration: .test(), store: store.store, resources: resources, readiness: Readiness(checks: []),
+                logger: quiet, onListening: { continuation.yield($0) })
+            let group = ServiceGroup(services: [service], logger: quiet)
+            async let running: Void = group.run()
+            for await _ in ports { break }
+            recorder.served(app: TestKinds.app, widget: "w1", revision: 5)
+            await group.triggerGracefulShutdown()
+            try await running
+            #expect(try await Self.fetched(store) == 1)
         }
     }
 }

@@ -121,9 +121,10 @@ struct TimelineRoutes: Sendable {
         }
     }
 
-    /// Notes that a widget's device has been served its present content.
+    /// Notes that a widget's device has been served its present content. Reads with the app's own token are those of a
+    /// backend or an operator, and not of the device.
     private func noteServed(_ timeline: PolledTimeline, _ widget: String, _ at: Timestamp?, _ call: APICall) {
-        guard at == nil else { return }
+        guard at == nil, call.user != nil else { return }
         switch timeline {
         case .removed: break
         case .known(let shown):
