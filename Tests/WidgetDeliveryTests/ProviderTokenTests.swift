@@ -46,6 +46,21 @@ struct ProviderTokenTests {
         #expect(try await tokens.token(of: "a") != second)
     }
 
+    @Test("Concurrent callers get one token, also when it is renewed")
+    func concurrent() async throws {
+        let clock = TestClock()
+        let tokens = Self.tokens(ES256PrivateKey(), clock)
+        var all: Set<String> = []
+        for round in 1...2 {
+            try await withThrowingTaskGroup(of: String.self) { group in
+                for _ in 0..<100 { group.addTask { try await tokens.token(of: "a") } }
+                for try await token in group { all.insert(token) }
+            }
+            #expect(all.count == round)
+            clock.advance(by: .seconds(51 * 60))
+        }
+    }
+
     @Test("After the clock went back, a token of the future is made anew")
     func clockWentBack() async throws {
         let clock = TestClock()

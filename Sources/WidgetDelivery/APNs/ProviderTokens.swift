@@ -43,6 +43,8 @@ package actor ProviderTokens {
     private let now: @Sendable () -> Timestamp
     private var signers: [String: JWTKeyCollection] = [:]
     private var issued: [String: Issued] = [:]
+    /// Tokens that are being made, each for all callers.
+    private var signing: [String: Task<Result<String, Unusable>, Never>] = [:]
 
     package init(keys: [String: APNsKey], now: @escaping @Sendable () -> Timestamp = WallClock.now) {
         self.keys = keys
@@ -61,14 +63,25 @@ package actor ProviderTokens {
             if age >= .zero, age < (isRefused ? Self.shortestLifetime : Self.lifetime) { return last.text }
         }
         guard let key = keys[app] else { throw .noKey(app: app) }
+        let task =
+            signing[app]
+            ?? Task {
+                defer { signing[app] = nil }
+                return await sign(key, app, at: time)
+            }
+        signing[app] = task
+        return try await task.value.get()
+    }
+
+    private func sign(_ key: APNsKey, _ app: String, at time: Timestamp) async -> Result<String, Unusable> {
         do {
             let signer = try await signer(key, app)
             let text = try await signer.sign(
                 Claims(iss: key.teamID, iat: time.microseconds / 1_000_000), kid: JWKIdentifier(string: key.keyID))
             issued[app] = Issued(text: text, at: time)
-            return text
+            return .success(text)
         } catch {
-            throw .badKey(app: app)
+            return .failure(.badKey(app: app))
         }
     }
 
