@@ -111,13 +111,13 @@ struct AnswerTableTests {
             try await delivery.register()
             let reason = status == 429 ? "TooManyRequests" : "ServiceUnavailable"
             delivery.apns.set { _ in
-                .answer(APNsAnswer(status: status, reason: reason, retryAfter: .seconds(5_000)))
+                .answer(APNsAnswer(status: status, reason: reason, retryAfter: .seconds(3_000)))
             }
             try await delivery.change()
             try await delivery.deliver()
             #expect(
                 try await delivery.store.integer(
-                    "SELECT count(*) FROM registration WHERE retry_at > now() + interval '4900 s'") == 1)
+                    "SELECT count(*) FROM registration WHERE retry_at > now() + interval '2900 s'") == 1)
         }
     }
 

@@ -37,13 +37,15 @@ struct DeliveryOutcomeTests {
     }
 
     @Test(
-        "A device's delays double with its attempts, and the service's own delay goes before", arguments: [0, 1, 5, 50])
+        "A device's delays double with its attempts, and the service's own delay of at most an hour goes before",
+        arguments: [0, 1, 5, 50])
     func retry(_ attempts: Int) {
         let settled = settle(.retry(after: nil), attempts: attempts)
         let delay = Duration.seconds(min(3_600, 2 << min(attempts, 30)))
         #expect(!settled.isDone && settled.retryAt == Self.now + delay)
         #expect(settle(.retry(after: nil), attempts: attempts, jitter: 0).retryAt == Self.now + delay / 2)
-        #expect(settle(.retry(after: .seconds(7_200)), attempts: attempts).retryAt == Self.now + .seconds(7_200))
+        #expect(settle(.retry(after: .seconds(3_600)), attempts: attempts).retryAt == Self.now + .seconds(3_600))
+        #expect(settle(.retry(after: .seconds(7_200)), attempts: attempts).retryAt == Self.now + .seconds(3_600))
     }
 
     @Test("A device whose route rests waits for it")
@@ -73,6 +75,12 @@ struct DeliveryOutcomeTests {
         #expect(routes.failed("r", at: next, retryAfter: .seconds(60)) == next + .seconds(60))
         routes.succeeded("r")
         #expect(routes.admit("r", at: next) == nil && routes.admit("r", at: next) == nil)
+    }
+
+    @Test("A route rests for an hour at most, whatever it asks for")
+    func longestRest() {
+        let routes = RouteBackoff(backoff: Backoff(base: .seconds(1), cap: .seconds(300)), probeTime: .seconds(10))
+        #expect(routes.failed("r", at: Self.now, retryAfter: .seconds(86_400)) == Self.now + .seconds(3_600))
     }
 
     @Test("After a rest one request goes first, and the others wait for its result or its limit")

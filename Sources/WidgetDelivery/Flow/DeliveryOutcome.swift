@@ -30,7 +30,7 @@ struct DeliveryOutcome: Sendable {
             eligibleAt = time
             if !device.isDeveloperMode { eligibleAt = policy.nextPush(after: time, spending: &ledger) }
         case .fetchedAlready: isDone = true
-        case .retry(let delay): retryAt = time + max(delay ?? .zero, backoff)
+        case .retry(let delay): retryAt = time + max(min(delay ?? .zero, RouteBackoff.longestRetryAfter), backoff)
         case .rest: retryAt = max(rest ?? time, time + policy.backoff.base * jitter)
         case .forget(let since):
             forgets = since.map { device.registeredAt <= $0 } ?? true

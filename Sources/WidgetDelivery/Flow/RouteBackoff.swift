@@ -14,6 +14,9 @@ final class RouteBackoff: Sendable {
         var isProbing = false
     }
 
+    /// Upper limit of a requested delay, so that a wrong one does not end the notification of devices.
+    static let longestRetryAfter = Duration.seconds(3_600)
+
     private let failures = Mutex<[String: Failure]>([:])
     private let backoff: Backoff
     private let probeTime: Duration
@@ -45,7 +48,7 @@ final class RouteBackoff: Sendable {
             let earlier = failures[route]
             if let earlier, !earlier.isProbing, earlier.until > time, retryAfter == nil { return earlier.until }
             let count = (earlier?.count ?? 0) + 1
-            var until = time + max(retryAfter ?? .zero, backoff.bound(attempt: count))
+            var until = time + max(min(retryAfter ?? .zero, Self.longestRetryAfter), backoff.bound(attempt: count))
             if let earlier, !earlier.isProbing { until = max(until, earlier.until) }
             failures[route] = Failure(count: count, until: until)
             return until
