@@ -1,4 +1,5 @@
 import PostgresClient
+import SampleProvider
 import TestSupport
 import Testing
 import WidgetModel
@@ -42,6 +43,34 @@ struct RegistrationTests {
             #expect(
                 try await delivery.store.integer("SELECT count(*) FROM registration WHERE changed = \(Self.rounds)")
                     == Self.devices)
+        }
+    }
+
+    @Test("A device keeps its back-off when it registers the same token again, and not with another token")
+    func backoff() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.place([.test("w1")])
+            try await delivery.register(at: Timestamp(microseconds: 1))
+            try await delivery.change()
+            try await delivery.mark()
+            try await delivery.store.sql(
+                """
+                UPDATE registration SET attempts = 3, retry_at = now() + interval '1 hour',
+                    listed_at = now() + interval '1 hour'
+                """)
+            let waiting = """
+                SELECT count(*) FROM registration
+                WHERE attempts = 3 AND retry_at > now() + interval '50 minutes'
+                    AND listed_at > now() + interval '50 minutes'
+                """
+            try await delivery.register(at: Timestamp(microseconds: 2))
+            #expect(try await delivery.store.integer(waiting) == 1)
+            try await delivery.register(token: "0807060504030201", at: Timestamp(microseconds: 3))
+            #expect(
+                try await delivery.store.integer(
+                    "SELECT count(*) FROM registration WHERE attempts = 0 AND listed_at <= now()") == 1)
+            try await delivery.deliver()
+            #expect(delivery.apns.statistics.accepted == 1)
         }
     }
 

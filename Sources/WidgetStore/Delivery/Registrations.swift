@@ -64,7 +64,8 @@ private let cleared = """
     """
 
 /// Existing rows, those with the same tokens included, are locked in id order before anything is written, as all
-/// statements on registrations do. A device that is registered again is notified of changes that were not sent.
+/// statements on registrations do. A device that is registered again is notified of changes that were not sent; with the
+/// same token not before its back-off is over.
 private let writeRegistrationsSQL = """
     WITH input AS MATERIALIZED (
         SELECT * FROM \(RegistrationWrite.input.rows("i"))
@@ -87,11 +88,15 @@ private let writeRegistrationsSQL = """
         ON CONFLICT (app_id, user_id, device_id) DO UPDATE
         SET registered_at = excluded.registered_at, channel = excluded.channel, environment = excluded.environment,
             topic = excluded.topic, token_key = excluded.token_key, token = excluded.token,
-            token_digest = excluded.token_digest, retry_at = '-infinity', attempts = 0,
+            token_digest = excluded.token_digest,
+            retry_at = CASE WHEN r.token_digest = excluded.token_digest THEN r.retry_at ELSE '-infinity' END,
+            attempts = CASE WHEN r.token_digest = excluded.token_digest THEN r.attempts ELSE 0 END,
             stale_timelines = CASE WHEN excluded.channel = 0 THEN '{}' ELSE r.stale_timelines END,
             stale_since = CASE WHEN excluded.channel = 0 THEN '{}' ELSE r.stale_since END,
             listed_at = CASE WHEN excluded.channel = 0 THEN 'infinity'
-                WHEN r.changed > r.sent THEN least(r.listed_at, greatest(now(), r.eligible_at)) ELSE r.listed_at END
+                WHEN r.changed > r.sent THEN least(r.listed_at, greatest(now(), r.eligible_at,
+                    CASE WHEN r.token_digest = excluded.token_digest THEN r.retry_at END))
+                ELSE r.listed_at END
         WHERE r.registered_at <= excluded.registered_at
         RETURNING r.id, r.app_id, r.user_id, r.device_id, r.listed_at, r.channel
     ), flagged AS (
