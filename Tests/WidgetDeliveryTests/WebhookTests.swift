@@ -82,6 +82,27 @@ struct WebhookTests {
         }
     }
 
+    @Test("A retry keeps its webhook-id; further changes, and a replay, have another")
+    func ids() async throws {
+        try await withWebhook { delivery, backend in
+            let since = try #require(try await delivery.store.pool.query(.databaseTime()).first) - .seconds(60)
+            backend.respond(to: .options) { _ in .status(500) }
+            try await delivery.change()
+            try await delivery.deliver()
+            try await delivery.makeDue()
+            try await delivery.deliver()
+            try await delivery.change()
+            try await delivery.mark()
+            backend.respond(to: .options) { _ in .body([]) }
+            try await delivery.makeDue()
+            try await delivery.deliver()
+            #expect(try await delivery.store.store.relistDevices(app: TestKinds.app, notifiedSince: since) == 2)
+            try await delivery.deliver()
+            let ids = backend.requests(to: .options).compactMap { $0.headers["webhook-id"] }
+            #expect(ids.count == 4 && ids[0] == ids[1] && Set(ids).count == 3)
+        }
+    }
+
     @Test("A webhook that fails for too long is disabled, until it is resumed")
     func disabled() async throws {
         try await withWebhook(patience: .zero) { delivery, backend in

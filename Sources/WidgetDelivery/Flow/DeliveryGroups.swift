@@ -6,7 +6,7 @@ struct DeliveryGroups: Sendable {
     /// Those that have fetched the changes already.
     let fetched: [DueDevice]
     let pushes: [DueDevice]
-    /// Those with a webhook, by app.
+    /// Those with a webhook, by app, in the order of their ids, so that a retry has the same batches.
     let webhooks: [[DueDevice]]
 
     init(_ devices: [DueDevice]) {
@@ -14,7 +14,9 @@ struct DeliveryGroups: Sendable {
         let stale = devices.filter { !$0.hasFetched }
         pushes = stale.filter { if case .apns = $0.channel { true } else { false } }
         let rest = stale.filter { if case .webhook = $0.channel { true } else { false } }
-        webhooks = Dictionary(grouping: rest, by: \.appID).sorted { $0.key < $1.key }.map(\.value)
+        webhooks = Dictionary(grouping: rest, by: \.appID).sorted { $0.key < $1.key }.map {
+            $0.value.sorted { $0.id < $1.id }
+        }
     }
 }
 

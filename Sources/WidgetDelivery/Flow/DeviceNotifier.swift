@@ -126,8 +126,9 @@ struct DeviceNotifier: Sendable {
     func call(for devices: [DueDevice], now: @Sendable () -> Timestamp) async throws -> [DeliverySettlement] {
         guard let first = devices.first, case .webhook(let state) = first.channel else { return [] }
         func settleAll(_ outcome: DeliveryOutcome, resting rest: Timestamp? = nil) -> [DeliverySettlement] {
-            let time = now()
-            return devices.map { settle(outcome, $0, at: time, resting: rest) }
+            // One delay for all, so that the batch is sent again as it was.
+            let (time, jitter) = (now(), Double.random(in: 0...1))
+            return devices.map { settle(outcome, $0, at: time, resting: rest, jitter: jitter) }
         }
         if state == .isDisabled { return settleAll(DeliveryOutcome(verdict: .rest(after: nil), parks: true)) }
         if let rest = routes.admit(first.route, at: now()) {
@@ -174,9 +175,9 @@ struct DeviceNotifier: Sendable {
     // MARK: Settlements
 
     func settle(
-        _ outcome: DeliveryOutcome, _ device: DueDevice, at time: Timestamp, resting rest: Timestamp? = nil
+        _ outcome: DeliveryOutcome, _ device: DueDevice, at time: Timestamp, resting rest: Timestamp? = nil,
+        jitter: Double = .random(in: 0...1)
     ) -> DeliverySettlement {
-        outcome.settlement(
-            of: device, at: time, resting: rest, policy: configuration.policy, jitter: .random(in: 0...1))
+        outcome.settlement(of: device, at: time, resting: rest, policy: configuration.policy, jitter: jitter)
     }
 }

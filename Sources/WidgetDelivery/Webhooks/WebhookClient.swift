@@ -44,7 +44,7 @@ package struct WebhookClient: Sendable {
     package func send(_ deliveries: [Delivery], to url: String, of app: RegisteredApp) async throws -> Answer {
         let body = Self.body(deliveries, app: app.name)
         let timestamp = now().microseconds / 1_000_000
-        let id = WebhookSignature.makeID()
+        let id = Self.id(of: deliveries, body: body)
         do {
             try await egress.permit(try ProviderURL(url))
             var request = HTTPClientRequest(url: url)
@@ -84,6 +84,13 @@ package struct WebhookClient: Sendable {
             guard let response = try await group.next() else { throw CancellationError() }
             return response
         }
+    }
+
+    /// Value of `webhook-id`. It stays the same while the same changes of the same devices are sent again after a failure,
+    /// so that the backend can leave out what it has already.
+    static func id(of deliveries: [Delivery], body: [UInt8]) -> String {
+        let changes = deliveries.map { "\($0.device.id)@\($0.device.changed)" }.joined(separator: " ")
+        return "msg_\(ContentHash(of: body + Array(changes.utf8)))"
     }
 
     /// `{"app", "devices": [{"user", "device", "widgets": [{"widget", "kind", "timeline", "revision"}]}]}`.
