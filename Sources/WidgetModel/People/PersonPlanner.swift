@@ -60,14 +60,11 @@ package struct PersonPlanner: Sendable {
     /// The planner of a stack, with those of its widgets that are placed; nil: there is no such stack.
     package func planner(of name: String, suggestions: [Timestamp] = [], at now: Timestamp) -> StackPlanner? {
         guard let state = stacks.first(where: { Text.equal($0.arrangement.name, name) }) else { return nil }
-        let arrangement = state.arrangement
-        let found = arrangement.widgets.compactMap { id in widgets.first { Text.equal($0.id, id) } }
-        var stack = Stack(
+        let found = placed(in: state.arrangement)
+        let stack = Stack(
             name: name, items: found.map { Stack.Item(widget: $0.id, content: $0.content(of: app)) },
-            smartRotate: arrangement.smartRotate, suggestions: arrangement.suggestions, chosen: state.turn)
-        // Suggestions go to one stack of the device.
-        let takesSuggestions = stacks.first { $0.arrangement.suggestions }?.arrangement.name
-        stack.suggestions = takesSuggestions.map { Text.equal($0, name) } ?? false
+            smartRotate: state.arrangement.smartRotate,
+            suggestions: suggestedInto.map { Text.equal($0, name) } ?? false, chosen: state.turn)
         guard let first = found.first else { return StackPlanner(stack) }
         let range = now..<(now + StackPlanner.horizon)
         var evidence: [String: StackPlanner.Evidence] = [:]
@@ -83,6 +80,19 @@ package struct PersonPlanner: Sendable {
             shown: Set(own.map { $0.content(of: app) }), suggested: suggestions.count)
         planner.policy = policy
         return planner
+    }
+
+    private func placed(in arrangement: StackArrangement) -> [Widget] {
+        arrangement.widgets.compactMap { id in widgets.first { Text.equal($0.id, id) } }
+    }
+
+    /// The stack of the device that takes suggestions: the first with placed widgets in a family of a shortcut's kind.
+    private var suggestedInto: String? {
+        let kinds = person.shortcuts(on: device).compactMap { self.kinds[$0.content.kind] }
+        return stacks.first { stack in
+            guard stack.arrangement.suggestions, let first = placed(in: stack.arrangement).first else { return false }
+            return kinds.contains { $0.families.contains(first.family) }
+        }?.arrangement.name
     }
 
     private func predictions(

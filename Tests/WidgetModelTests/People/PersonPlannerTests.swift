@@ -1,3 +1,4 @@
+import Randomness
 import TestSupport
 import Testing
 
@@ -107,6 +108,110 @@ struct PersonPlannerTests {
             [("weather", "None", "none"), ("acme", "AcmeCard", "groceries")], combinations: [["card", "category"]],
             shortcuts: [shortcut])
         #expect(try Self.plan(shown, at: "2026-07-03T06:00:00+02:00").schedule.insertions.isEmpty)
+    }
+
+    /// A shortcut for a kind that is relevant from a time on.
+    private static func shortcut(_ kind: String, _ from: Timestamp, seconds: Int = 1_800) -> RelevantShortcut {
+        let content = WidgetContent(app: "com.example.wallet", kind: kind)
+        return RelevantShortcut(content: content, ranges: [from..<(from + .seconds(seconds))])
+    }
+
+    private static func kinds(_ count: Int) -> [String: KindDefinition] {
+        let kinds = (0..<count).map {
+            KindDefinition(
+                name: "K\($0)", providerURL: "https://p.example.com", placeholder: .object(JSONObject()))
+        }
+        return Dictionary(uniqueKeysWithValues: kinds.map { ($0.name, $0) })
+    }
+
+    @Test("Suggestions that begin at once count, each once: of eight sets in a row six are suggested")
+    func cap() throws {
+        var planner = try Self.planner([("weather", "None", "none")], combinations: [["card"]])
+        planner.kinds = Self.kinds(8)
+        let start = try HabitsTests.time("2026-07-03T06:00:00Z")
+        let key = StackPlan.Key(app: planner.app, user: "u", device: "d", stack: "home")
+        var plan: StackPlan?
+        var suggested: [String] = []
+        for number in 0..<8 {
+            let now = start + .seconds(60 * number)
+            _ = planner.person.apply(.shortcuts(device: nil, [Self.shortcut("K\(number)", now)], at: now))
+            // The second plan continues the suggestion.
+            for time in [now, now + .seconds(30)] {
+                plan = planner.plan(key, after: plan, at: time)
+                plan?.schedule.insertion(at: time).map { suggested.append($0.content.kind) }
+            }
+        }
+        #expect(suggested == (0..<6).flatMap { ["K\($0)", "K\($0)"] })
+        #expect(plan?.suggestedAt == (0..<6).map { start + .seconds(60 * $0) })
+    }
+
+    @Test("Suggestions go to the first stack with placed widgets in a family of a shortcut's kind")
+    func suggestedInto() throws {
+        let time = "2026-07-03T06:00:00Z"
+        let shortcut = Self.shortcut("Meeting", try HabitsTests.time("2026-07-03T09:30:00Z"))
+        var planner = try Self.planner(
+            [("weather", "None", "none")], combinations: [["card"]], shortcuts: [shortcut])
+        func stacks() throws -> [String] {
+            try ["home", "other"].filter { try !Self.plan(planner, $0, at: time).schedule.insertions.isEmpty }
+        }
+        #expect(try stacks() == ["home"])
+        planner.kinds["Meeting"]?.families = [.systemSmall]
+        planner.widgets[0].family = .systemLarge
+        #expect(try stacks() == ["other"], "no family of home fits")
+        planner.widgets[0].family = .systemSmall
+        planner.widgets.removeAll { $0.id == "weather" }
+        #expect(try stacks() == ["other"], "no widget of home is placed")
+    }
+
+    @Test("F: after any sequence of sets, withdrawals, turns and clock steps a stack is as the person made it")
+    func restored() throws {
+        let key = StackPlan.Key(app: "com.example.wallet", user: "u", device: "d", stack: "home")
+        let own = [("a", "None", "none"), ("b", "None", "food"), ("c", "None", "fuel")]
+        var fresh = try Self.planner(own, combinations: [["card"]])
+        fresh.person.habits = Habits()
+        fresh.kinds = Self.kinds(6)
+        let arranged = fresh.person.stacks.map(\.arrangement)
+        var began = 0
+        for seed in 0..<200 {
+            var random = SeededGenerator(seed: UInt64(seed))
+            var planner = fresh
+            var now = try HabitsTests.time("2026-07-03T06:00:00Z")
+            var latest = now
+            var plan: StackPlan?
+            var top = "a"
+            for _ in 0..<25 {
+                now = now + .seconds(Int.random(in: -600...1_800, using: &random))
+                latest = max(latest, now)
+                let present = plan?.schedule.insertion(at: now).flatMap { plan?.widget(of: $0.content) }
+                switch Int.random(in: 0..<5, using: &random) {
+                case 0: _ = planner.person.apply(.shortcuts(device: nil, [], at: now), isOrderedByArrival: true)
+                case 1...2:
+                    let set = (0..<Int.random(in: 1...3, using: &random)).map { _ in
+                        let from = now + .seconds(Int.random(in: -600...3_600, using: &random))
+                        return Self.shortcut("K\(Int.random(in: 0..<6, using: &random))", from)
+                    }
+                    _ = planner.person.apply(.shortcuts(device: nil, set, at: now), isOrderedByArrival: true)
+                case 3:
+                    let widget = own[Int.random(in: 0..<3, using: &random)].0
+                    let turn = PersonChange.turned(device: "d", stack: "home", widget: widget, at: now)
+                    if planner.person.apply(turn) { top = widget }
+                default:
+                    let turn = PersonChange.turned(device: "d", stack: "home", widget: present ?? "nothing", at: now)
+                    _ = planner.person.apply(turn)
+                }
+                plan = planner.plan(key, after: plan, at: now)
+            }
+            began += plan?.suggestedAt.count ?? 0
+            now = latest + .seconds(2 * 3_600)
+            let rest = try #require(planner.plan(key, after: plan, at: now))
+            let stack = try #require(planner.planner(of: "home", at: now)).stack
+            #expect(rest.schedule.insertion(at: now) == nil, "seed \(seed)")
+            let contents = rest.schedule.contents(at: now, of: stack)
+            #expect(contents == own.map { .widget($0.0) }, "seed \(seed)")
+            #expect(rest.schedule.top(at: now)?.item == .widget(top), "seed \(seed)")
+            #expect(planner.person.stacks.map(\.arrangement) == arranged, "seed \(seed)")
+        }
+        #expect(began > 200)
     }
 
     @Test("A stack of which no widget is placed has a plan without rotations; one that there is not has none")
