@@ -169,7 +169,7 @@ let package = Package(
                 "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore", logging, lifecycle,
                 hummingbird, nio,
             ],
-            path: "Tests/TestSupport", swiftSettings: strict),
+            path: "Tests/TestSupport", exclude: ["browser.py"], swiftSettings: strict),
         .target(
             name: "Simulation", dependencies: ["Randomness", "WidgetModel"], path: "Tests/Simulation",
             swiftSettings: strict),
@@ -232,7 +232,7 @@ let package = Package(
                 logging, hummingbird, crypto, lifecycle,
                 .product(name: "HummingbirdTesting", package: "hummingbird"),
             ],
-            exclude: ["Form/browser.py"],
+            exclude: ["Form/form.py"],
             swiftSettings: strict),
         .testTarget(
             name: "FreshetClientTests",

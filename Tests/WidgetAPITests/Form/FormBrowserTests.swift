@@ -1,4 +1,3 @@
-import Foundation
 import Hummingbird
 import HummingbirdTesting
 import TestSupport
@@ -12,15 +11,10 @@ import WidgetStore
 /// `widget-rules.md` D: the form of a configuration, used in a browser by keyboard and mouse.
 @Suite("The form in Chromium", .tags(.api), .timeLimit(.patience))
 struct FormBrowserTests {
-    static let chromium = ["/usr/bin/chromium", "/usr/bin/google-chrome"].first {
-        FileManager.default.isExecutableFile(atPath: $0)
-    }
-
     @Test(
         "D: a person configures a widget: search, sections, dependent rows, several values, stepper, problems, save",
-        .enabled(if: FormBrowserTests.chromium != nil, "Chromium is not installed"))
+        .enabled(if: HeadlessBrowser.isInstalled, "Chromium is not installed"))
     func use() async throws {
-        let chromium = try #require(Self.chromium)
         try await withStore { store in
             try await store.defineIntent {
                 $0.accentColor = "teal"
@@ -43,13 +37,7 @@ struct FormBrowserTests {
             try await withAPI(store, configurations: StubConfigurations(), isLive: true) { api in
                 let port = try #require(api.client.port)
                 let page = "http://127.0.0.1:\(port)\(TestAPI.base)/widgets/w1/configuration/form"
-                let own = FileManager.default.temporaryDirectory.appending(path: "freshet-form-\(UUID().uuidString)")
-                try FileManager.default.createDirectory(at: own, withIntermediateDirectories: true)
-                defer { try? FileManager.default.removeItem(at: own) }
-                let folder = ProcessInfo.processInfo.environment["FRESHET_TEST_SCREENSHOTS"] ?? own.path
-                let output = try await Self.run(
-                    ["python3", Self.script, chromium, page, api.token, folder])
-                #expect(output.status == 0, "\(output.text)")
+                try await HeadlessBrowser.run("Tests/WidgetAPITests/Form/form.py", page, api.token)
                 let event = try #require(try api.published.events().last).event
                 let configuration = try WidgetConfiguration([
                     "card": ["identifier": "debit", "display": "Everyday Debit"], "category": "groceries",
@@ -60,26 +48,5 @@ struct FormBrowserTests {
                 #expect(event == .configured(app: TestKinds.app, widget: "w1", configuration: configuration))
             }
         }
-    }
-
-    private static let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "browser.py")
-        .path()
-
-    /// Runs a program, and returns its exit status with everything that it printed.
-    private static func run(_ arguments: [String]) async throws -> (status: Int32, text: String) {
-        let process = Process()
-        process.executableURL = URL(filePath: "/usr/bin/env")
-        process.arguments = arguments
-        let file = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
-        defer { try? FileManager.default.removeItem(at: file) }
-        _ = FileManager.default.createFile(atPath: file.path(), contents: nil)
-        let handle = try FileHandle(forWritingTo: file)
-        process.standardOutput = handle
-        process.standardError = handle
-        await withCheckedContinuation { continuation in
-            process.terminationHandler = { _ in continuation.resume() }
-            do { try process.run() } catch { continuation.resume() }
-        }
-        return (process.terminationStatus, (try? String(contentsOf: file, encoding: .utf8)) ?? "")
     }
 }

@@ -1,0 +1,165 @@
+"""Headless Chromium for tests of pages, driven through the DevTools protocol over a pipe.
+
+A script of a test imports `run` and passes it a function that uses the browser:
+
+    def use(browser, url, folder): ...
+    run(use)
+
+`HeadlessBrowser.swift` starts the script with the path of Chromium and the arguments of the function.
+"""
+
+import base64
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+CONTROLS = {"textbox", "combobox", "spinbutton", "switch", "slider", "button", "link", "listbox", "group"}
+
+
+class Browser:
+    def __init__(self, program, profile):
+        from_browser, to_us = os.pipe()
+        to_browser, from_us = os.pipe()
+
+        def pipes():
+            # The ends may have each other's numbers.
+            read, write = os.dup(to_browser), os.dup(to_us)
+            os.dup2(read, 3)
+            os.dup2(write, 4)
+
+        # Only these two files are inherited.
+        self.process = subprocess.Popen(
+            [program, "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu",
+             "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+             f"--user-data-dir={profile}", "about:blank"],
+            preexec_fn=pipes, close_fds=False, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(to_us)
+        os.close(to_browser)
+        self.reading, self.writing = from_browser, from_us
+        self.rest, self.number, self.session = b"", 0, None
+        self.errors = []
+
+    def end(self):
+        """Kills all of the browser's processes, and waits until none can write to the profile any more."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            try:
+                os.killpg(self.process.pid, 0)
+            except (ProcessLookupError, PermissionError):
+                return
+            time.sleep(0.02)
+
+    def message(self, deadline):
+        while b"\0" not in self.rest:
+            left = deadline - time.monotonic()
+            assert left > 0 and select.select([self.reading], [], [], left)[0], "the browser does not answer"
+            part = os.read(self.reading, 1 << 20)
+            assert part, "the browser has ended"
+            self.rest += part
+        text, self.rest = self.rest.split(b"\0", 1)
+        return json.loads(text)
+
+    def call(self, method, **parameters):
+        self.number += 1
+        request = {"id": self.number, "method": method, "params": parameters}
+        if self.session:
+            request["sessionId"] = self.session
+        os.write(self.writing, json.dumps(request).encode() + b"\0")
+        deadline = time.monotonic() + 120
+        while True:
+            message = self.message(deadline)
+            self.note(message)
+            if message.get("id") == self.number:
+                assert "error" not in message, f"{method}: {message}"
+                return message["result"]
+
+    def note(self, message):
+        parameters = message.get("params", {})
+        if message.get("method") == "Runtime.exceptionThrown":
+            self.errors.append(parameters["exceptionDetails"].get("exception", parameters["exceptionDetails"]))
+        if message.get("method") == "Log.entryAdded" and parameters["entry"]["level"] == "error":
+            self.errors.append(parameters["entry"]["text"])
+
+    def run(self, expression):
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, f"{expression}: {answer}"
+        return answer["result"].get("value")
+
+    def wait(self, expression, wanted=True):
+        deadline = time.monotonic() + 60
+        value = None
+        while time.monotonic() < deadline:
+            value = self.run(expression)
+            if value == wanted:
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"{expression}: expected {wanted!r}, is {value!r}")
+
+    def key(self, key, text=None):
+        codes = {"Enter": 13, "Tab": 9, "Escape": 27, "ArrowUp": 38, "ArrowDown": 40, "Backspace": 8, " ": 32}
+        values = dict(key=key, code="Space" if key == " " else key, windowsVirtualKeyCode=codes[key])
+        text = {"Enter": "\r", " ": " "}.get(key)
+        self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **values, **({"text": text} if text else {}))
+        self.call("Input.dispatchKeyEvent", type="keyUp", **values)
+
+    def type(self, text):
+        self.call("Input.insertText", text=text)
+
+    def click(self, selector):
+        place = self.run(
+            "(() => { const e = document.querySelector(%s); e.scrollIntoView({block: 'center'});"
+            " const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()" % json.dumps(selector))
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
+
+    def screenshot(self, path):
+        answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(answer["data"]))
+
+    def open(self, url, is_ready, token=None):
+        """Opens a page and waits until an expression is true. The page's own requests do not get the token."""
+        if token:
+            self.call("Network.setExtraHTTPHeaders", headers={"Authorization": f"Bearer {token}"})
+        self.call("Page.navigate", url=url)
+        self.wait(is_ready)
+        if token:
+            self.call("Network.setExtraHTTPHeaders", headers={})
+
+    def window(self, width, height=1000, is_phone=False, is_dark=False):
+        """Sets size and colours of the window."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
+                  deviceScaleFactor=2 if is_phone else 1, mobile=is_phone)
+        self.call("Emulation.setEmulatedMedia",
+                  features=[{"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}])
+
+    def set_scripts(self, are_enabled):
+        self.call("Emulation.setScriptExecutionDisabled", value=not are_enabled)
+
+    def require_names(self):
+        """Fails for a control without an accessible name."""
+        for node in self.call("Accessibility.getFullAXTree")["nodes"]:
+            if node.get("role", {}).get("value") in CONTROLS and not node.get("ignored"):
+                assert node.get("name", {}).get("value"), f"without a name: {node}"
+
+
+def run(use):
+    """Calls `use` with a browser and the program's arguments: CHROMIUM ARGUMENT..."""
+    program, *arguments = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as profile:
+        browser = Browser(program, profile)
+        try:
+            target = browser.call("Target.createTarget", url="about:blank")["targetId"]
+            browser.session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            for domain in ("Page", "Runtime", "Log", "Network", "Accessibility"):
+                browser.call(f"{domain}.enable")
+            use(browser, *arguments)
+        finally:
+            browser.end()
