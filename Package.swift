@@ -24,6 +24,7 @@ let httpClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "
 let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
 let jwt: Target.Dependency = .product(name: "JWTKit", package: "jwt-kit")
 let http2: Target.Dependency = .product(name: "NIOHTTP2", package: "swift-nio-http2")
+let mustache: Target.Dependency = .product(name: "Mustache", package: "swift-mustache")
 let metrics: Target.Dependency = .product(name: "Metrics", package: "swift-metrics")
 let tracing: Target.Dependency = .product(name: "Tracing", package: "swift-distributed-tracing")
 let argumentParser: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
@@ -51,6 +52,7 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0"),
+        .package(url: "https://github.com/hummingbird-project/swift-mustache", from: "2.1.1"),
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.0"),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
         .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.0"),
@@ -110,12 +112,15 @@ let package = Package(
             dependencies: [
                 "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", "WidgetRepresentation",
                 "ReloadIngest", logging, lifecycle,
-                hummingbird, nio, jwt, crypto, metrics, tracing, .product(name: "NIOHTTP1", package: "swift-nio"),
+                hummingbird, mustache, nio, jwt, crypto, metrics, tracing,
+                .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOHTTPCompression", package: "swift-nio-extras"),
                 .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
                 .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras"),
             ],
-            resources: [.embedInCode("Form/form.css"), .embedInCode("Form/form.js")],
+            resources: [
+                .embedInCode("Form/form.css"), .embedInCode("Form/form.js"), .embedInCode("Console/Resources"),
+            ],
             swiftSettings: strict),
         .target(
             name: "FreshetClient",

@@ -1,0 +1,131 @@
+import HTTPTypes
+package import Hummingbird
+import Mustache
+import NIOCore
+import WidgetModel
+
+/// A page in the console's layout, with the console's security headers. `freshet preview` uses it too.
+package struct ConsolePage: Sendable {
+    package struct Link: Sendable {
+        package let title: String
+        package let path: String
+        package let isCurrent: Bool
+
+        package init(title: String, path: String, isCurrent: Bool) {
+            self.title = title
+            self.path = path
+            self.isCurrent = isCurrent
+        }
+    }
+
+    /// Text of the window's title and of the heading.
+    package var title: String
+    /// Path below which ``ConsoleAssets`` are served in `assets/`, such as `/console`; empty for the root.
+    package var base: String
+    package var links: [Link] = []
+    /// Names of ES modules among the assets.
+    package var scripts: [String] = []
+    /// Content of the header's end.
+    package var aside: HTML = ""
+    package var body: HTML
+    /// Path of the server-sent events that announce changes of the page; nil for a page without live parts.
+    package var live: String?
+
+    package init(title: String, base: String, body: HTML) {
+        self.title = title
+        self.base = base
+        self.body = body
+    }
+
+    /// No script or style but the assets, no frames, and forms and requests to the own origin only.
+    package static let policy = [
+        "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'",
+        "base-uri 'none'", "form-action 'self'", "frame-ancestors 'none'",
+    ].joined(separator: "; ")
+
+    /// Headers that keep responses out of caches, frames and guesses at their type.
+    package static let securityHeaders: HTTPFields = [
+        .contentSecurityPolicy: policy, .xContentTypeOptions: "nosniff",
+        .init("Referrer-Policy")!: "same-origin", .init("X-Frame-Options")!: "DENY",
+        .init("Cross-Origin-Opener-Policy")!: "same-origin", .init("Cross-Origin-Resource-Policy")!: "same-origin",
+    ]
+
+    package func response(_ status: HTTPResponse.Status = .ok) -> Response {
+        var headers = Self.securityHeaders
+        headers[.contentType] = "text/html; charset=utf-8"
+        headers[.cacheControl] = "no-store"
+        return Response(status: status, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(string: html.text)))
+    }
+
+    package var html: HTML {
+        var view: [String: Any] = [
+            "title": title, "base": base, "home": base.isEmpty ? "/" : base, "scripts": scripts,
+            "hasLinks": !links.isEmpty, "aside": aside, "body": body,
+            "links": links.map { ["title": $0.title, "path": $0.path, "isCurrent": $0.isCurrent] as [String: Any] },
+        ]
+        view["live"] = live
+        return ConsoleTemplates.render("shell", view)
+    }
+}
+
+/// Style, scripts and icon of the console's pages, by name.
+package enum ConsoleAssets {
+    private static let all: [String: (type: String, bytes: [UInt8])] = [
+        "console.css": ("text/css; charset=utf-8", PackageResources.console_css),
+        "console.js": ("text/javascript; charset=utf-8", PackageResources.console_js),
+        "icon.svg": ("image/svg+xml", PackageResources.icon_svg),
+    ]
+
+    /// The asset, or 304 for a client that has it.
+    package static func response(_ name: String, to request: Request) -> Response? {
+        guard let asset = all[name] else { return nil }
+        let tag = "\"\(ContentHash(of: asset.bytes))\""
+        var headers = ConsolePage.securityHeaders
+        headers[.contentType] = asset.type
+        headers[.cacheControl] = "no-cache"
+        headers[.eTag] = tag
+        guard request.headers[.ifNoneMatch] != tag else { return Response(status: .notModified, headers: headers) }
+        return Response(
+            status: .ok, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: asset.bytes)))
+    }
+}
+
+/// The console's Mustache templates.
+enum ConsoleTemplates {
+    /// Texts of the templates by name. `{{{…}}}` is for values of type ``HTML`` only; a test compares its names.
+    static let texts: [String: [UInt8]] = [
+        "shell": PackageResources.shell_mustache
+    ]
+
+    /// Escapes by Unicode scalars. Mustache's own escaping goes by characters, and misses a quote that a combining
+    /// character follows.
+    private struct ScalarEscaping: MustacheContentType {
+        func escapeText(_ text: String) -> String { HTML.escaped(text) }
+    }
+
+    private static let library: MustacheLibrary = {
+        MustacheContentTypes.register(ScalarEscaping(), named: "SCALARS")
+        var library = MustacheLibrary()
+        for (name, text) in texts {
+            do {
+                let pragma = "{{% CONTENT_TYPE: SCALARS}}\n"
+                try library.register(pragma + String(decoding: text, as: UTF8.self), named: name)
+            } catch {
+                preconditionFailure("the template \(name) cannot be parsed: \(error)")
+            }
+        }
+        return library
+    }()
+
+    static func render(_ name: String, _ view: [String: Any]) -> HTML {
+        guard let text = library.render(view, withTemplate: name) else {
+            preconditionFailure("there is no template \(name)")
+        }
+        return "\(raw: text)"
+    }
+}
+
+extension HTML: MustacheCustomRenderable {
+    package var renderText: String { text }
+    package var isNull: Bool { text.isEmpty }
+}
