@@ -1,0 +1,123 @@
+package import WidgetModel
+
+/// A stored timeline on a time axis: a drawing of its entries and their relevance, and the content of each entry.
+///
+/// Without a script all entries are listed. `time-axis.js` adds a slider and shows only the entry at the chosen time.
+/// A page with an axis needs ``style`` and ``script``, as resources of its own origin or with a nonce.
+package struct TimeAxis: Sendable {
+    struct Entry: Sendable {
+        let date: Timestamp
+        /// Beginning of the next entry; nil for the last one.
+        let end: Timestamp?
+        let content: JSONValue
+        let score: Double?
+        let link: String?
+    }
+
+    let title: String
+    let id: String
+    let entries: [Entry]
+    let policy: ReloadPolicy
+    let curve: RelevanceCurve
+    let now: Timestamp
+    let clock: LocalClock
+    /// Drawn part of time.
+    let range: Range<Timestamp>
+
+    /// - Parameters:
+    ///   - title: name of the drawing for assistive technology.
+    ///   - id: unique in the page; letters, digits and `-`.
+    ///   - json: a stored timeline, with `entries` in the order of their dates and `policy`.
+    ///   - link: link of entries that have none of their own.
+    ///   - timeZone: an IANA name; times are in UTC if it is not known.
+    package init(
+        title: String, id: String, timeline json: [UInt8], link: String? = nil, now: Timestamp, timeZone: String
+    ) throws(JSONError) {
+        let timeline = try JSONValue.parse(json)
+        var policyReader = JSONReader((timeline["policy"] ?? "never").encoded)
+        policy = try policyReader.reloadPolicy()
+        curve = try RelevanceCurve(timeline: json)
+        let values = timeline["entries"]?.arrayValue ?? []
+        let dates = values.map { $0["date"]?.stringValue.flatMap { Timestamp(rfc3339: $0) } ?? .distantPast }
+        entries = values.enumerated().map { index, value in
+            Entry(
+                date: dates[index], end: index + 1 < dates.count ? dates[index + 1] : nil,
+                content: value["content"] ?? .null, score: value["relevance"]?["score"]?.numberValue?.double,
+                link: value["url"]?.stringValue ?? link)
+        }
+        (self.title, self.id, self.now) = (title, id, now)
+        clock = LocalClock(timeZone: timeZone)
+        range = Self.range(dates: dates, policy: policy, now: now)
+    }
+
+    /// From the first entry to the time of the next reload, with some space after the last entry.
+    private static func range(dates: [Timestamp], policy: ReloadPolicy, now: Timestamp) -> Range<Timestamp> {
+        let last = dates.last ?? now
+        let start = min(dates.first ?? now, now)
+        var end = max(last, now)
+        if let reload = policy.earliestReload(lastEntry: last) { end = max(end, reload) }
+        let space = max((end - start) / 12, .seconds(600))
+        return start..<(end + space)
+    }
+
+    // MARK: HTML
+
+    /// The drawing with the entries, as an element `figure`. Everything from the timeline is escaped.
+    package var html: String { figure.text }
+
+    var figure: HTML {
+        let isLong = range.upperBound - range.lowerBound > .seconds(7_200)
+        let step = isLong ? 60 : 1
+        let seconds = Int((range.upperBound - range.lowerBound).wholeMicroseconds / 1_000_000)
+        return """
+            <figure class="time-axis" data-time-axis data-from="\(Self.milliseconds(range.lowerBound))" \
+            data-now="\(Self.milliseconds(now))" data-time-zone="\(clock.timeZone)">
+            \(drawing)
+            <div class="time-axis-choice" hidden><label for="\(id)-time">Shown at</label>\
+            <input id="\(id)-time" type="range" min="0" max="\(seconds)" step="\(step)" value="0">\
+            <output for="\(id)-time"></output></div>
+            <p class="time-axis-before" hidden>No entry yet: a widget shows its snapshot or placeholder.</p>
+            <ol class="time-axis-entries">
+            \(HTML(entries.map(item)))</ol>
+            <figcaption>\(caption)</figcaption>
+            </figure>
+
+            """
+    }
+
+    private var caption: HTML {
+        let count = "\(entries.count) \(entries.count == 1 ? "entry" : "entries")"
+        let reload =
+            switch policy {
+            case .atEnd: "the next reload is at the end"
+            case .after(let date): "the next reload is after \(clock.text(date))"
+            case .never: "reloads only on request"
+            }
+        return "\(count); \(reload); times in \(clock.timeZone)"
+    }
+
+    private func item(_ entry: Entry) -> HTML {
+        // Of entries with one date the last one is shown, so an end that equals the date hides the others.
+        let isCurrent = entry.date <= now && entry.end.map { now < $0 } ?? true
+        let current: HTML = isCurrent ? " aria-current=\"time\"" : ""
+        let end: HTML = entry.end.map { " data-until=\"\(Self.milliseconds($0))\"" } ?? ""
+        let score: HTML = entry.score.map { " <span class=\"score\">score \(Self.number($0))</span>" } ?? ""
+        // Links of apps have schemes of their own, so they are text and not links.
+        let link: HTML = entry.link.map { "<p class=\"link\">Opens <code>\($0)</code></p>" } ?? ""
+        return """
+            <li data-entry data-from="\(Self.milliseconds(entry.date))"\(end)\(current)>\
+            <p class="when"><time datetime="\(entry.date.rfc3339)">\(clock.text(entry.date))</time>\(score)</p>\
+            \(TimeAxisContent(entry.content).html)\(link)</li>
+
+            """
+    }
+
+    private static func milliseconds(_ time: Timestamp) -> HTML { HTML(stringLiteral: "\(time.microseconds / 1_000)") }
+
+    static func number(_ value: Double) -> String { JSONNumber(value)?.text ?? "0" }
+
+    // MARK: Resources
+
+    package static var style: String { String(decoding: PackageResources.time_axis_css, as: UTF8.self) }
+    package static var script: String { String(decoding: PackageResources.time_axis_js, as: UTF8.self) }
+}
