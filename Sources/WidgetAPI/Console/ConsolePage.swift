@@ -23,6 +23,8 @@ package struct ConsolePage: Sendable {
     /// Path below which ``ConsoleAssets`` are served in `assets/`, such as `/console`; empty for the root.
     package var base: String
     package var links: [Link] = []
+    /// Names of style sheets among the assets, besides the console's.
+    package var styles: [String] = []
     /// Names of ES modules among the assets.
     package var scripts: [String] = []
     /// Content of the header's end.
@@ -59,7 +61,8 @@ package struct ConsolePage: Sendable {
 
     package var html: HTML {
         var view: [String: Any] = [
-            "title": title, "base": base, "home": base.isEmpty ? "/" : base, "scripts": scripts,
+            "title": title, "base": base, "home": base.isEmpty ? "/" : base, "styles": styles,
+            "scripts": scripts,
             "hasLinks": !links.isEmpty, "aside": aside, "body": body,
             "links": links.map { ["title": $0.title, "path": $0.path, "isCurrent": $0.isCurrent] as [String: Any] },
         ]
@@ -74,6 +77,8 @@ package enum ConsoleAssets {
         "console.css": ("text/css; charset=utf-8", PackageResources.console_css),
         "console.js": ("text/javascript; charset=utf-8", PackageResources.console_js),
         "icon.svg": ("image/svg+xml", PackageResources.icon_svg),
+        TimeAxis.stylesheet: ("text/css; charset=utf-8", PackageResources.time_axis_css),
+        TimeAxis.script: ("text/javascript; charset=utf-8", PackageResources.time_axis_js),
     ]
 
     /// The asset, or 304 for a client that has it.

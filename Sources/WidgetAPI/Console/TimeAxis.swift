@@ -3,8 +3,11 @@ package import WidgetModel
 /// A stored timeline on a time axis: a drawing of its entries and their relevance, and the content of each entry.
 ///
 /// Without a script all entries are listed. `time-axis.js` adds a slider and shows only the entry at the chosen time.
-/// A page with an axis needs ``style`` and ``script``, as resources of its own origin or with a nonce.
+/// A page with an axis needs ``stylesheet`` and ``script`` of the ``ConsoleAssets``.
 package struct TimeAxis: Sendable {
+    package static let stylesheet = "time-axis.css"
+    package static let script = "time-axis.js"
+
     struct Entry: Sendable {
         let date: Timestamp
         /// Beginning of the next entry; nil for the last one.
@@ -63,14 +66,12 @@ package struct TimeAxis: Sendable {
     // MARK: HTML
 
     /// The drawing with the entries, as an element `figure`. Everything from the timeline is escaped.
-    package var html: String { figure.text }
-
-    var figure: HTML {
+    package var html: HTML {
         let isLong = range.upperBound - range.lowerBound > .seconds(7_200)
         let step = isLong ? 60 : 1
         let seconds = Int((range.upperBound - range.lowerBound).wholeMicroseconds / 1_000_000)
         return """
-            <figure class="time-axis" data-time-axis data-from="\(Self.milliseconds(range.lowerBound))" \
+            <figure class="time-axis" id="\(id)" data-time-axis data-from="\(Self.milliseconds(range.lowerBound))" \
             data-now="\(Self.milliseconds(now))" data-time-zone="\(clock.timeZone)">
             \(drawing)
             <div class="time-axis-choice" hidden><label for="\(id)-time">Shown at</label>\
@@ -115,9 +116,4 @@ package struct TimeAxis: Sendable {
     private static func milliseconds(_ time: Timestamp) -> HTML { HTML(stringLiteral: "\(time.microseconds / 1_000)") }
 
     static func number(_ value: Double) -> String { JSONNumber(value)?.text ?? "0" }
-
-    // MARK: Resources
-
-    package static var style: String { String(decoding: PackageResources.time_axis_css, as: UTF8.self) }
-    package static var script: String { String(decoding: PackageResources.time_axis_js, as: UTF8.self) }
 }

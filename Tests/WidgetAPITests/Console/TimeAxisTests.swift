@@ -27,7 +27,7 @@ struct TimeAxisTests {
 
     @Test("Every entry is listed with its local time, variants, score and link")
     func entries() throws {
-        let html = try Self.axis(Self.timeline).html
+        let html = try Self.axis(Self.timeline).html.text
         #expect(html.components(separatedBy: "<li data-entry").count == 4)
         #expect(html.contains("<time datetime=\"2026-06-22T12:00:00Z\">22 Jun 14:00</time>"))
         #expect(html.contains("aria-label=\"light\"><dl><div><dt>sky</dt><dd>sun</dd></div></dl>"))
@@ -39,9 +39,9 @@ struct TimeAxisTests {
 
     @Test("The last of several entries with one date is current until the next date")
     func current() throws {
-        let parts = try Self.axis(Self.timeline).html.components(separatedBy: "<li data-entry").dropFirst()
+        let parts = try Self.axis(Self.timeline).html.text.components(separatedBy: "<li data-entry").dropFirst()
         #expect(parts.map { $0.contains("aria-current") } == [false, true, false])
-        let later = try Self.axis(Self.timeline, at: "2026-06-23T00:00:00Z").html.components(
+        let later = try Self.axis(Self.timeline, at: "2026-06-23T00:00:00Z").html.text.components(
             separatedBy: "<li data-entry")
         #expect(later.dropFirst().map { $0.contains("aria-current") } == [false, false, true])
     }
@@ -77,14 +77,14 @@ struct TimeAxisTests {
             {"entries":[{"content":1,"date":"0001-01-01T00:00:00Z"},{"content":2,"date":"9999-12-31T23:59:59Z"}],
             "policy":"atEnd"}
             """)
-        #expect(axis.html.contains("2 entries; the next reload is at the end"))
+        #expect(axis.html.text.contains("2 entries; the next reload is at the end"))
         #expect(axis.tickTimes.count <= 6)
     }
 
     @Test("An unknown time zone is replaced by UTC, and the caption says so")
     func unknownZone() throws {
-        #expect(try Self.axis(Self.timeline, timeZone: "Mars/Base").html.contains("16:00; times in UTC") == false)
-        #expect(try Self.axis(Self.timeline, timeZone: "Mars/Base").html.contains("14:00; times in UTC"))
+        #expect(try Self.axis(Self.timeline, timeZone: "Mars/Base").html.text.contains("16:00; times in UTC") == false)
+        #expect(try Self.axis(Self.timeline, timeZone: "Mars/Base").html.text.contains("14:00; times in UTC"))
     }
 
     @Test("Hostile texts of a timeline are escaped", arguments: HostileTexts.all)
@@ -99,11 +99,11 @@ struct TimeAxisTests {
             timeZone: text)
         let plain = try Self.axis(#"{"entries":[{"date":"2026-06-22T10:00:00Z","content":1}],"policy":"never"}"#)
         for mark in ["<script", "<img", "<iframe", "<animate", "onload=", "<!--"] {
-            #expect(!Self.tags(axis.html).contains { $0.contains(mark) }, "\(text): \(mark)")
+            #expect(!Self.tags(axis.html.text).contains { $0.contains(mark) }, "\(text): \(mark)")
         }
         #expect(
-            Set(Self.names(axis.html)).isSubset(
-                of: Set(Self.names(plain.html)).union(["ul", "dl", "dt", "dd", "code", "span"])))
+            Set(Self.names(axis.html.text)).isSubset(
+                of: Set(Self.names(plain.html.text)).union(["ul", "dl", "dt", "dd", "code", "span"])))
     }
 
     /// Tags of a page, as a browser finds them outside of comments.

@@ -1,14 +1,24 @@
 // Behaviour of the console's pages. The server renders everything; without JavaScript, pages do not refresh themselves.
 
-/** Replaces the live parts of the page by those of a new rendering; a part with the keyboard's focus stays as it is. */
+/** The server's rendering of each part, which other modules may have enhanced since. */
+const rendered = new Map([...document.querySelectorAll("[data-part]")].map((part) => [part.id, part.innerHTML]));
+
+/** Whether the keyboard's focus keeps a part as it is: a slider gets the focus again in the new rendering. */
+const isInUse = (part) => part.contains(document.activeElement) && document.activeElement.type !== "range";
+
+/** Replaces the live parts of the page by those of a new rendering, except a part in use. */
 async function refresh() {
     const response = await fetch(location.href, { headers: { Accept: "text/html" }, redirect: "manual" });
     if (!response.ok) return location.reload();
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
     for (const part of document.querySelectorAll("[data-part]")) {
         const next = fresh.getElementById(part.id);
-        if (!next || part.contains(document.activeElement) || part.innerHTML === next.innerHTML) continue;
+        if (!next || isInUse(part) || rendered.get(part.id) === next.innerHTML) continue;
+        rendered.set(part.id, next.innerHTML);
+        const focus = part.contains(document.activeElement) ? document.activeElement.id : null;
         part.replaceChildren(...next.childNodes);
+        // After the observers of other modules.
+        if (focus) queueMicrotask(() => document.getElementById(focus)?.focus());
         part.classList.remove("changed");
         void part.offsetWidth;
         part.classList.add("changed");

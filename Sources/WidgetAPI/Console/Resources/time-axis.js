@@ -1,5 +1,8 @@
 // Adds a slider to the time axes of a page: the entry that is shown at the chosen time stays, the others are hidden.
 
+// Chosen time by the id of an axis, for the next rendering of it.
+const chosen = new Map();
+
 function enhance(axis) {
     const choice = axis.querySelector('.time-axis-choice');
     const slider = choice.querySelector('input');
@@ -28,27 +31,27 @@ function enhance(axis) {
         const place = `${100 * Number(slider.value) / Number(slider.max)}%`;
         line.setAttribute('x1', place);
         line.setAttribute('x2', place);
-        axis.dataset.shownAt = String(time);
     }
 
     slider.addEventListener('input', () => {
         // Full minutes, although the axis may begin between two.
         const step = Number(slider.step) * 1000;
-        show(Math.ceil((from + Number(slider.value) * 1000) / step) * step);
+        chosen.set(axis.id, Math.ceil((from + Number(slider.value) * 1000) / step) * step);
+        show(chosen.get(axis.id));
     });
     choice.hidden = false;
-    // A page that replaces an axis hands the chosen time on in this attribute.
-    const time = Number(axis.dataset.shownAt ?? axis.dataset.now);
+    const time = chosen.get(axis.id) ?? Number(axis.dataset.now);
     slider.value = String(Math.max(0, (time - from) / 1000));
     show(time);
 }
 
-// Enhances the axes below an element; each one once.
-export function enhanceTimeAxes(root = document) {
-    for (const axis of root.querySelectorAll('[data-time-axis]:not([data-ready])')) {
+function enhanceAll() {
+    for (const axis of document.querySelectorAll('[data-time-axis]:not([data-ready])')) {
         axis.dataset.ready = '';
         enhance(axis);
     }
 }
 
-enhanceTimeAxes();
+enhanceAll();
+// Pages replace parts of themselves.
+new MutationObserver(enhanceAll).observe(document.body, { childList: true, subtree: true });
