@@ -122,13 +122,9 @@ struct IngestTransaction {
                 continue
             }
             let kind = SimulatedWorld.kind(of: identity)
-            var row = TimelineRow(identity: identity, kind: kind, state: TimelineState(), placedAt: transaction.now)
-            row.state.requested = 1
-            row.state.freeRequested = 1
-            row.state.generation = transaction.snapshot.kinds[kind].generations.current
-            row.listedAt = transaction.now
-            row.listedLane = .interactive
-            row.requestedAt = transaction.now
+            let generations = transaction.snapshot.kinds[kind].generations
+            let record = ReloadRecord(placedAt: transaction.now, generations, reason: .placed)
+            let row = TimelineRow(identity: identity, kind: kind, record: record)
             let id = database.nextTimeline()
             _ = database.lock(.timeline(id), .update, transaction)
             transaction.writes.append(.timeline(id, row))
@@ -235,7 +231,7 @@ struct IngestTransaction {
                 row.views += 1
             }
             let kind = transaction.snapshot.kinds[row.kind].generations
-            if row.improve(kind, lane: mark.lane, at: transaction.now) { listed.append((id, row)) }
+            if row.record.improve(kind, lane: mark.lane, at: transaction.now) { listed.append((id, row)) }
             transaction.writes.append(.timeline(id, row))
             written.append((id, row))
             marked.append((id, added))
@@ -265,7 +261,7 @@ struct IngestTransaction {
             guard var row = newest.timelines[id], !row.state.isOrphaned, !isShown else { continue }
             row.state.isOrphaned = true
             let kind = transaction.snapshot.kinds[row.kind].generations
-            if row.improve(kind, lane: .bulk, at: transaction.now) { listed.append((id, row)) }
+            if row.record.improve(kind, lane: .bulk, at: transaction.now) { listed.append((id, row)) }
             transaction.writes.append(.timeline(id, row))
         }
         _ = database.appendLists(of: listed, &transaction)

@@ -61,7 +61,7 @@ extension Job {
             row.state.freeRequested = row.state.requested
             row.hash = nil
             let kind = statement.transaction.snapshot.kinds[row.kind].generations
-            if row.appoint(kind, at: statement.transaction.now) { listed.append((id, row)) }
+            if row.record.appoint(kind, at: statement.transaction.now) { listed.append((id, row)) }
             statement.transaction.writes.append(.timeline(id, row))
             outcome.append((place, .done))
         }

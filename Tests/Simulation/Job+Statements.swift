@@ -127,11 +127,11 @@ extension Job {
     private func appoint(
         _ row: inout TimelineRow, _ kind: KindGenerations, as read: TimelineRow, at now: Timestamp, _ database: Database
     ) -> Bool {
-        guard database.isOn(.nextFromSnapshot) else { return row.appoint(kind, at: now) }
+        guard database.isOn(.nextFromSnapshot) else { return row.record.appoint(kind, at: now) }
         var stale = row
         stale.state.requested = read.state.requested
         stale.state.isOrphaned = read.state.isOrphaned
-        let isListed = stale.appoint(kind, at: now)
+        let isListed = stale.record.appoint(kind, at: now)
         row.listedAt = stale.listedAt
         row.listedLane = stale.listedLane
         return isListed
@@ -229,7 +229,9 @@ extension Job {
             }
             let kind = statement.transaction.snapshot.kinds[row.kind].generations
             let now = statement.transaction.now
-            if isMine ? new.appoint(kind, at: now) : new.hasten(kind, at: now) { listed.append((item.id, new)) }
+            if isMine ? new.record.appoint(kind, at: now) : new.record.hasten(kind, at: now) {
+                listed.append((item.id, new))
+            }
             statement.transaction.writes.append(.timeline(item.id, new))
         }
         _ = database.appendLists(of: listed, &statement.transaction)

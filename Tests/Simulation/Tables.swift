@@ -33,26 +33,23 @@ struct Table<Row> {
 }
 
 /// A row of `timeline`.
+@dynamicMemberLookup
 struct TimelineRow {
     /// Number of the identity, which outlives the row.
     let identity: Int
     let kind: Int
-    var state: TimelineState
+    var record: ReloadRecord
     var revision = 0
     var contentRevision = 0
     var content: UInt8?
     /// Hash of the content; nil: whatever is fetched next counts as changed.
     var hash: UInt8?
-    var listedAt = Timestamp.distantFuture
-    var listedLane = ReloadLane.bulk
-    var renderedAt: Timestamp?
-    var requestedAt: Timestamp?
-    var viewedAt: Timestamp?
-    var placedAt: Timestamp
     var views = 0
-    var attempts = 0
-    var reason = ReloadReason.placed
-    var ledger = BudgetLedger()
+
+    subscript<Value>(dynamicMember path: WritableKeyPath<ReloadRecord, Value>) -> Value {
+        get { record[keyPath: path] }
+        set { record[keyPath: path] = newValue }
+    }
 }
 
 /// A row of `work`.
@@ -158,40 +155,12 @@ extension Write: CustomStringConvertible {
     }
 }
 
-// MARK: - The rules of the lists, as the statements apply them to a locked row
-
 extension TimelineRow {
-    private func look(_ kind: KindGenerations, at now: Timestamp) -> Timestamp? {
-        Appointment.time(of: state.nextLook(kind, at: now), at: now)
-    }
-
-    /// Rule 2: the appointment is only improved. Answers whether it was.
-    mutating func improve(_ kind: KindGenerations, lane: ReloadLane, at now: Timestamp) -> Bool {
-        guard let next = look(kind, at: now), next < listedAt || next <= now && lane < listedLane else { return false }
-        listedAt = next
-        listedLane = lane
-        return true
-    }
-
-    /// Rule 2 without a lane of its own.
-    mutating func hasten(_ kind: KindGenerations, at now: Timestamp) -> Bool {
-        guard let next = look(kind, at: now), next < listedAt else { return false }
-        listedAt = next
-        listedLane = state.nextLane(kind, reason: reason)
-        return true
-    }
-
-    /// Rule 3: the appointment is made anew. Answers whether the row has one now.
-    mutating func appoint(_ kind: KindGenerations, at now: Timestamp) -> Bool {
-        listedAt = look(kind, at: now) ?? .distantFuture
-        listedLane = state.nextLane(kind, reason: reason)
-        return listedAt != .distantFuture
-    }
-
     var facts: ReloadState {
         ReloadState(
-            need: .policy, renderedAt: renderedAt, requestedAt: requestedAt, ledger: ledger,
+            need: .policy, renderedAt: self.renderedAt, requestedAt: self.requestedAt, ledger: self.ledger,
             views: ViewStatistics(
-                viewsADay: Double(views), lastActive: max(viewedAt ?? placedAt, placedAt), lastPlaced: placedAt))
+                viewsADay: Double(views), lastActive: max(self.viewedAt ?? self.placedAt, self.placedAt),
+                lastPlaced: self.placedAt))
     }
 }

@@ -22,17 +22,12 @@ enum MarkDecisions {
     private static func decision(
         on marked: MarkedTimeline, _ kind: RegisteredKind?
     ) -> (Decision, ReloadRule)? {
-        let (timeline, state) = (marked.timeline, marked.timeline.state)
         // The row was written for a view or a placement, not for a request.
         guard marked.events > 0 else { return nil }
-        if state.requested - marked.events > state.rendered { return (.merged, .coalescing) }
-        guard marked.listedAt > timeline.readAt else { return nil }
-        if state.retryAt > timeline.readAt { return (.deferred, .backoff) }
-        guard let kind, let renderedAt = timeline.renderedAt else { return (.deferred, .spacing) }
-        let schedule = ReloadRules(kind.definition, developerMode: kind.isDeveloperMode).schedule
-        // Rounding to the grid makes a time later by less than a tenth of the spacing.
-        let spaced = schedule.eligible(after: renderedAt) + schedule.spacing / 10
-        return (.deferred, state.eligibleAt > spaced ? .budget : .spacing)
+        let schedule = kind.map { ReloadRules($0.definition, developerMode: $0.isDeveloperMode).schedule }
+        return marked.timeline.state.decision(
+            onRequests: marked.events, listedAt: marked.listedAt, renderedAt: marked.timeline.renderedAt, schedule,
+            at: marked.timeline.readAt)
     }
 
     /// Decision records of requests that became dead letters.

@@ -169,24 +169,6 @@ struct LifecycleFold {
         widgets[key] = state
     }
 
-    /// The change, completed with the widget's present values for parameters that have a dynamic default and that the
-    /// change leaves out.
-    private func keepingDefaults(_ change: WidgetChange, of key: ScopedIdentifier, _ app: RegisteredApp) -> WidgetChange
-    {
-        guard let record = widgets[key]?.record, !record.removed,
-            let intent = directory.kind(record.kind, of: app)?.definition.intent
-        else { return change }
-        switch change {
-        case .placed(var placement, let time)
-        where Text.equal(placement.kind, record.kind) && Text.equal(placement.user, record.user):
-            placement.configuration = intent.completed(placement.configuration, from: record.configuration)
-            return .placed(placement, at: time)
-        case .configured(let configuration, let time):
-            return .configured(intent.completed(configuration, from: record.configuration), at: time)
-        default: return change
-        }
-    }
-
     /// The first value that the definition of the widget's kind does not allow.
     private func problem(
         with configuration: WidgetConfiguration, of key: ScopedIdentifier, _ step: LifecycleStep
@@ -213,7 +195,8 @@ struct LifecycleFold {
         _ change: WidgetChange, to key: ScopedIdentifier, _ step: LifecycleStep
     ) -> WidgetOutcome {
         var state = widgets[key] ?? State(record: nil, stored: nil)
-        var change = keepingDefaults(change, of: key, step.app)
+        let kind = state.record.flatMap { directory.kind($0.kind, of: step.app) }
+        var change = change.keepingDefaults(of: state.record, kind?.definition.intent)
         if step.handling.isOrderedByArrival, let latest = state.record?.changedAt { change = change.notBefore(latest) }
         let outcome = WidgetLifecycle.apply(change, to: state.record, limitedTo: step.handling.user)
         if let record = outcome.record {
@@ -356,16 +339,5 @@ extension LifecycleFold {
         if let kind = directory.kind(record.kind, of: app) { return kind }
         guard let stored = state.stored, let kind = directory.kinds[stored.kindID] else { return nil }
         return kind.definition.name == record.kind ? kind : nil
-    }
-}
-
-extension WidgetChange {
-    /// Reason of the reload of a timeline that the widget starts to show.
-    fileprivate var reason: ReloadReason {
-        switch self {
-        case .placed, .removed: .placed
-        case .configured: .configured
-        case .environment: .environment
-        }
     }
 }

@@ -95,28 +95,11 @@ struct StackPlanning {
         result.timelines = members.map(\.timeline)
         let isRecorded = members.allSatisfy(\.hasRelevance)
         result.nextLook = isRecorded ? plan.nextLook : min(plan.nextLook, plan.plannedAt + Self.settling)
-        result.events = events(of: plan, beside: members.first, placed)
+        let changes = plan.suggestionChanges(
+            present: placed.map(\.widget), beside: members.first.map { ($0.family, $0.environment) })
+        result.events =
+            changes.removed.map { .removed(app: due.key.app, widget: $0) } + changes.placed.map { .placed($0) }
         return result
-    }
-
-    /// Places the widgets of suggestions that begin soon, and removes those that are over.
-    private func events(
-        of plan: StackPlan, beside member: PlannedWidget?, _ placed: [PlannedWidget]
-    ) -> [FreshetEvent] {
-        let wanted = plan.placed(at: plan.plannedAt).map(\.content)
-        let ids = wanted.map { plan.widget(of: $0) }
-        let present = placed.map(\.widget).filter { plan.isSuggestion(widget: $0) }
-        var events = present.filter { !ids.contains($0) }.map { FreshetEvent.removed(app: plan.key.app, widget: $0) }
-        guard let member else { return events }
-        for (content, id) in zip(wanted, ids) where !present.contains(id) {
-            events.append(
-                .placed(
-                    WidgetPlacement(
-                        app: plan.key.app, widget: id, user: plan.key.user, device: plan.key.device,
-                        kind: content.kind, family: member.family, configuration: content.configuration,
-                        environment: member.environment)))
-        }
-        return events
     }
 
     // MARK: Effects

@@ -21,6 +21,32 @@ package enum WidgetChange: Hashable, Sendable {
         case .removed(let widget, _): .removed(widget, at: time)
         }
     }
+
+    /// Reason of the reload of a timeline that the widget starts to show.
+    package var reason: ReloadReason {
+        switch self {
+        case .placed, .removed: .placed
+        case .configured: .configured
+        case .environment: .environment
+        }
+    }
+
+    /// The change, completed with the widget's present values for parameters that have a dynamic default and that the
+    /// change leaves out.
+    ///
+    /// - Parameter intent: of the widget's present kind.
+    package func keepingDefaults(of record: WidgetRecord?, _ intent: IntentDefinition?) -> WidgetChange {
+        guard let record, !record.removed, let intent else { return self }
+        switch self {
+        case .placed(var placement, let time)
+        where Text.equal(placement.kind, record.kind) && Text.equal(placement.user, record.user):
+            placement.configuration = intent.completed(placement.configuration, from: record.configuration)
+            return .placed(placement, at: time)
+        case .configured(let configuration, let time):
+            return .configured(intent.completed(configuration, from: record.configuration), at: time)
+        default: return self
+        }
+    }
 }
 
 /// Reason why a change had no effect.

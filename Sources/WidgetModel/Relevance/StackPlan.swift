@@ -57,6 +57,28 @@ package struct StackPlan: Hashable, Sendable {
         schedule.insertions.filter { $0.from - Self.lead <= time && time < $0.until ?? .distantFuture }
     }
 
+    /// Widgets of suggestions to place when the plan is made, because they begin soon, and to remove, because they are
+    /// over.
+    ///
+    /// - Parameters:
+    ///   - present: ids of the widgets on the device.
+    ///   - member: family and environment of the stack's widgets; nil: it has none, and nothing is placed.
+    package func suggestionChanges(
+        present: [String], beside member: (family: WidgetFamily, environment: WidgetEnvironment)?
+    ) -> (placed: [WidgetPlacement], removed: [String]) {
+        let wanted = placed(at: plannedAt).map(\.content)
+        let ids = wanted.map { widget(of: $0) }
+        let suggested = present.filter { isSuggestion(widget: $0) }
+        let removed = suggested.filter { !ids.contains($0) }
+        guard let member else { return ([], removed) }
+        let placed = zip(wanted, ids).filter { !suggested.contains($0.1) }.map { content, id in
+            WidgetPlacement(
+                app: key.app, widget: id, user: key.user, device: key.device, kind: content.kind,
+                family: member.family, configuration: content.configuration, environment: member.environment)
+        }
+        return (placed, removed)
+    }
+
     /// Whether an earlier plan says the same, as far as both reach. The evidence may differ: it moves with every plan.
     package func continues(_ earlier: StackPlan) -> Bool {
         guard plannedAt < earlier.plannedAt + Self.age else { return false }

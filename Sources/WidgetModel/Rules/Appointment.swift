@@ -123,6 +123,28 @@ package enum Appointment {
     }
 }
 
+extension TimelineState {
+    /// Decision at the time of requests that are not due at once: merged with a pending reload, or deferred; nil: due
+    /// now, so that a worker decides.
+    ///
+    /// - Parameters:
+    ///   - events: number of the requests, which the state includes.
+    ///   - listedAt: time of the timeline's list after the requests.
+    ///   - schedule: of the timeline's kind; nil if the kind is unknown.
+    package func decision(
+        onRequests events: Int64, listedAt: Timestamp, renderedAt: Timestamp?, _ schedule: ReloadSchedule?,
+        at now: Timestamp
+    ) -> (Decision, ReloadRule)? {
+        if requested - events > rendered { return (.merged, .coalescing) }
+        guard listedAt > now else { return nil }
+        if retryAt > now { return (.deferred, .backoff) }
+        guard let schedule, let renderedAt else { return (.deferred, .spacing) }
+        // Rounding to the grid makes a time later by less than a tenth of the spacing.
+        let spaced = schedule.eligible(after: renderedAt) + schedule.spacing / 10
+        return (.deferred, eligibleAt > spaced ? .budget : .spacing)
+    }
+}
+
 /// Reason for which a worker looks at a timeline.
 package enum LookVia: Hashable, Sendable {
     /// Its appointment.

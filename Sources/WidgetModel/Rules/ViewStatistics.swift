@@ -46,6 +46,42 @@ package struct ViewStatistics: Hashable, Sendable {
     }
 }
 
+// MARK: - Stored form
+
+extension ViewStatistics {
+    /// - Parameters:
+    ///   - rate: hours a day in which the timeline was viewed, as of `viewedAt`.
+    ///   - now: the database's time.
+    package init(rate: Double, viewedAt: Timestamp?, placedAt: Timestamp, at now: Timestamp) {
+        let decayed = viewedAt.map { Self.decayed(rate, for: now - $0) } ?? 0
+        self.init(
+            viewsADay: decayed * Self.viewsPerHour, lastActive: max(placedAt, viewedAt ?? placedAt),
+            lastPlaced: placedAt)
+    }
+
+    /// Whether a view counts: it is at least ``interval`` after the last counted one.
+    package static func isCounted(_ time: Timestamp, after last: Timestamp?) -> Bool {
+        last.map { time - $0 >= interval } ?? true
+    }
+
+    /// The views that count, of views in the order in which they come.
+    package static func counted(_ times: some Sequence<Timestamp>, after last: Timestamp?) -> [Timestamp] {
+        var last = last
+        return times.filter { time in
+            guard isCounted(time, after: last) else { return false }
+            last = time
+            return true
+        }
+    }
+
+    /// Hours a day after a counted view, as the SQL function `count_views` computes them; a test compares the two.
+    ///
+    /// - Parameter elapsed: since the last counted one; nil for the first.
+    package static func rate(_ rate: Double, viewedAfter elapsed: Duration?) -> Double {
+        1 / (timeConstant / 86_400) + decayed(rate, for: elapsed ?? .zero)
+    }
+}
+
 extension DailyBudget {
     /// Budgeted reloads in 24 hours: the number of views a day within the kind's bounds, at least one. In the learning
     /// period it is that of an often-viewed widget.

@@ -131,15 +131,3 @@ package final class ClaimedTimeline: Sendable {
         ReloadState(need: .policy, renderedAt: renderedAt, requestedAt: requestedAt, ledger: ledger, views: views)
     }
 }
-
-extension ViewStatistics {
-    /// - Parameters:
-    ///   - rate: hours a day in which the timeline was viewed, as of `viewedAt`.
-    ///   - now: the database's time.
-    package init(rate: Double, viewedAt: Timestamp?, placedAt: Timestamp, at now: Timestamp) {
-        let decayed = viewedAt.map { Self.decayed(rate, for: now - $0) } ?? 0
-        self.init(
-            viewsADay: decayed * Self.viewsPerHour, lastActive: max(placedAt, viewedAt ?? placedAt),
-            lastPlaced: placedAt)
-    }
-}
