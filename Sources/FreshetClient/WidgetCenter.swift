@@ -35,8 +35,6 @@ public final class WidgetCenter: Service {
         let limit: Int
         private(set) var underWay = 0
 
-        init(limit: Int) { self.limit = limit }
-
         /// Admits all events of a call if there is room. A call with more events than the limit is admitted when no
         /// others are under way.
         mutating func admit(_ count: Int) -> Bool {

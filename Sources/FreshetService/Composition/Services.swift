@@ -71,13 +71,6 @@ package struct ListeningService: Service, CustomStringConvertible {
     /// Name and address of the listener, for messages.
     let place: String
 
-    package init(description: String, service: any Service, port: ListeningPort, place: String) {
-        self.description = description
-        self.service = service
-        self.port = port
-        self.place = place
-    }
-
     package func run() async throws {
         defer { port.closes() }
         do {

@@ -35,11 +35,6 @@ package struct Stack: Hashable, Sendable {
     package struct Item: Hashable, Sendable {
         package var widget: String
         package var content: WidgetContent
-
-        package init(widget: String, content: WidgetContent) {
-            self.widget = widget
-            self.content = content
-        }
     }
 
     /// A turn of the stack by hand.
@@ -47,11 +42,6 @@ package struct Stack: Hashable, Sendable {
         /// The widget that the person brought to the top: one of the stack, or that of a suggestion.
         package var widget: String
         package var at: Timestamp
-
-        package init(widget: String, at: Timestamp) {
-            self.widget = widget
-            self.at = at
-        }
     }
 
     package var name: String

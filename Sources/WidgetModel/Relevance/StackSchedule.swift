@@ -27,12 +27,6 @@ package struct StackSchedule: Hashable, Sendable {
         package var from: Timestamp
         package var item: Item
         package var reason: Reason
-
-        package init(from: Timestamp, item: Item, reason: Reason) {
-            self.from = from
-            self.item = item
-            self.reason = reason
-        }
     }
 
     /// Time in which a suggested widget is part of the stack.

@@ -36,10 +36,6 @@ struct LoadResult: Sendable, Equatable {
     /// Members of the scenario's own.
     var extras: [(key: String, value: JSONValue)] = []
 
-    init(scenario: String) {
-        self.scenario = scenario
-    }
-
     static func == (left: LoadResult, right: LoadResult) -> Bool { left.json == right.json }
 
     var json: JSONValue {
