@@ -36,6 +36,10 @@ package struct TokenIssuer: Sendable {
 
     private let keys: TokenKeys
 
+    package init(keys: TokenKeys) {
+        self.keys = keys
+    }
+
     /// Signs a token.
     ///
     /// - Parameter keyID: id of the key to sign with; nil for the first that can sign.

@@ -6,6 +6,11 @@ package struct ReadinessCheck: Sendable {
     package let name: String
     /// Returns the reason why the dependency is not ready; nil if it is ready.
     package let missing: @Sendable () async -> String?
+
+    package init(name: String, missing: @escaping @Sendable () async -> String?) {
+        self.name = name
+        self.missing = missing
+    }
 }
 
 /// Results of the readiness checks.
@@ -98,6 +103,12 @@ package struct LivenessProbe: Sendable {
     package let limit: Duration
     /// Time since the last progress of the loop; nil while it is idle or does not run.
     package let silence: @Sendable () -> Duration?
+
+    package init(name: String, limit: Duration, silence: @escaping @Sendable () -> Duration?) {
+        self.name = name
+        self.limit = limit
+        self.silence = silence
+    }
 }
 
 /// Whether the process itself works. Kafka and PostgreSQL do not matter, since a restart would not bring them back.
