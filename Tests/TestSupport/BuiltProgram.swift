@@ -1,12 +1,12 @@
 package import Foundation
 
-/// The program under test, as it was built.
+/// An executable built with the tests.
 package enum BuiltProgram {
     struct NotBuilt: Error, CustomStringConvertible {
         let description: String
     }
 
-    /// An executable next to the test bundle in the build directory.
+    /// Finds an executable in the build directory, near the test bundle.
     package static func find(_ name: String) throws -> URL {
         var starts = [Bundle.main.bundleURL, URL(fileURLWithPath: ProcessInfo.processInfo.arguments[0])]
         starts += Bundle.allBundles.map(\.bundleURL)

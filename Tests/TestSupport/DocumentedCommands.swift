@@ -1,14 +1,14 @@
 package import ArgumentParser
 import Foundation
 
-/// Commands that documents name.
+/// Commands in documents.
 package enum DocumentedCommands {
-    /// Finds the commands of a program in a document: in lines of its blocks of code, and between backquotes.
+    /// Finds a program's commands in the document's code blocks and code spans.
     package static func find(_ program: String, in document: String) -> [String] {
         var commands: [String] = []
         var isBlock = false
         var continued = ""
-        // What stands between backquotes may go over a line's end, but not over a paragraph's.
+        // A code span may cross a line end, but not the end of its paragraph.
         var paragraph = ""
         func endParagraph() {
             let spans = paragraph.split(separator: "`", omittingEmptySubsequences: false).enumerated()
@@ -30,7 +30,7 @@ package enum DocumentedCommands {
             }
             let whole = continued + line
             continued = ""
-            // After a pipe, in a container, with variables before it: from the word on.
+            // A command may follow a pipe, a container's path or variables.
             let code = whole.firstRange(of: " # ").map { String(whole[..<$0.lowerBound]) } ?? whole
             for part in code.split(separator: "|") {
                 let words = part.split(whereSeparator: \.isWhitespace)
@@ -44,7 +44,7 @@ package enum DocumentedCommands {
         return commands
     }
 
-    /// Describes why a command cannot be typed; nil when it can.
+    /// Explains why a command is not valid; nil if it is.
     package static func problem(with text: String, of root: any ParsableCommand.Type) -> String? {
         var type = root
         let words = text.split(whereSeparator: \.isWhitespace).dropFirst()

@@ -2,12 +2,12 @@ import Foundation
 import Synchronization
 package import WidgetModel
 
-/// A process of a built program; killed when the test lets go of it.
+/// A process of a built program; killed when the last reference goes away.
 package final class FreshetProcess: Sendable {
-    /// How it ended.
+    /// Exit status of a process.
     package struct Exit: Sendable, Equatable {
         package let status: Int32
-        /// Ended by a signal, whose number the status is.
+        /// Whether a signal ended the process; `status` is then its number.
         package let isSignal: Bool
 
         package init(status: Int32, isSignal: Bool) {
@@ -16,7 +16,7 @@ package final class FreshetProcess: Sendable {
         }
     }
 
-    /// It has ended while the test waited for what it says.
+    /// The process ended while a test waited for its output.
     package struct EndedEarly: Error, CustomStringConvertible {
         package let description: String
 
@@ -29,16 +29,16 @@ package final class FreshetProcess: Sendable {
     private let folder: URL
     private let exit: Ending
 
-    /// Set on a thread of Foundation's.
+    /// Exit, set on one of Foundation's threads.
     private final class Ending: Sendable {
         let value = Mutex<Exit?>(nil)
     }
 
     /// - Parameters:
     ///   - program: `freshet` or `freshet-load`.
-    ///   - environment: besides `PATH`; nothing of the tests' own environment is handed on. The API listens on a free port
-    ///     unless something else is set.
-    ///   - input: what standard input holds.
+    ///   - environment: Variables besides `PATH`; the tests' own environment is not inherited. The API listens on a
+    ///     free port unless a port is set here.
+    ///   - input: Content of standard input.
     package init(
         _ arguments: [String], program: String = "freshet", environment: [String: String] = [:], input: String = ""
     ) throws {
@@ -52,7 +52,7 @@ package final class FreshetProcess: Sendable {
         process.environment = environment.merging([
             "PATH": ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin", "FRESHET_API_PORT": "0",
         ]) { given, _ in given }
-        // Files, not pipes: nobody has to read them for the process to go on.
+        // Output goes to files: a pipe that nobody reads would block the process.
         try Data(input.utf8).write(to: folder.appendingPathComponent("in"))
         for name in ["out", "err"] { try Data().write(to: folder.appendingPathComponent(name)) }
         process.standardInput = try FileHandle(forReadingFrom: folder.appendingPathComponent("in"))
@@ -74,7 +74,7 @@ package final class FreshetProcess: Sendable {
     package var pid: Int32 { process.processIdentifier }
     package var isRunning: Bool { exit.value.withLock { $0 } == nil }
 
-    /// What it has printed so far.
+    /// Output so far.
     package var standardOutput: String { text("out") }
     package var standardError: String { text("err") }
 
@@ -86,17 +86,17 @@ package final class FreshetProcess: Sendable {
         kill(process.processIdentifier, signal)
     }
 
-    /// Waits for the end.
+    /// Waits for the process to end.
     package func end() async throws -> Exit {
-        try await eventually("\(process.arguments ?? []) ends; so far: \(standardError.suffix(2_000))") {
+        try await eventually("\(process.arguments ?? []) ends; its errors so far: \(standardError.suffix(2_000))") {
             exit.value.withLock { $0 } != nil
         }
         return exit.value.withLock { $0 } ?? Exit(status: -1, isSignal: false)
     }
 
-    /// Waits for the first line on standard output, which is JSON.
+    /// Waits for the first line on standard output and parses its JSON.
     package func firstLine() async throws -> JSONValue {
-        try await eventually("the first line of \(process.arguments ?? [])") {
+        try await eventually("\(process.arguments ?? []) prints a line") {
             if let exit = exit.value.withLock({ $0 }) {
                 throw EndedEarly(description: "ended with \(exit): \(standardError.suffix(2_000))")
             }
@@ -105,7 +105,7 @@ package final class FreshetProcess: Sendable {
         return try JSONValue.parse(String(standardOutput.prefix { $0 != "\n" }))
     }
 
-    /// Runs a command to its end.
+    /// Runs a command to completion.
     package static func run(
         _ arguments: [String], program: String = "freshet", environment: [String: String] = [:], input: String = ""
     ) async throws -> (status: Int32, out: String, err: String) {

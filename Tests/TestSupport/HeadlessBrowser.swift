@@ -1,6 +1,6 @@
 import Foundation
 
-/// Chromium without a window, used by scripts in Python (`browser.py`).
+/// Headless Chromium, driven by Python scripts through `browser.py`.
 package enum HeadlessBrowser {
     /// Output of a script that failed.
     package struct Failure: Error, CustomStringConvertible {
@@ -13,9 +13,9 @@ package enum HeadlessBrowser {
 
     package static var isInstalled: Bool { chromium != nil }
 
-    /// Runs a script with the arguments and, as the last one, the folder for screenshots.
+    /// Runs a script with the arguments, followed by the folder for screenshots.
     ///
-    /// - Parameter script: path in the repository.
+    /// - Parameter script: Path within the repository.
     package static func run(_ script: String, _ arguments: String...) async throws {
         guard let chromium else { throw Failure(description: "Chromium is not installed") }
         guard let path = Repository.path(script), let library = Repository.path("Tests/TestSupport") else {

@@ -1,4 +1,4 @@
-/// Texts that run a script or change a page where it does not escape them.
+/// Texts that run a script or break a page that does not escape them.
 package enum HostileTexts {
     package static let all = [
         "<script>document.title='hacked'</script>", "\"><img src=x onerror=document.title='hacked'>",

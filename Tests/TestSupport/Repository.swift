@@ -1,8 +1,8 @@
 import Foundation
 
-/// Files of the repository that has the tests.
+/// Files of this repository.
 package enum Repository {
-    /// Path of a file; nil if there is none.
+    /// Returns the path of a file; nil if the file does not exist.
     package static func path(_ relative: String, of file: String = #filePath) -> String? {
         var folder = URL(fileURLWithPath: file).resolvingSymlinksInPath().deletingLastPathComponent()
         while folder.path != "/" {

@@ -7,7 +7,7 @@ import Glibc
 import Darwin
 #endif
 
-/// No server to test on.
+/// Error when no test server is configured.
 package struct TestDatabaseUnavailable: Error, CustomStringConvertible {
     package let description = """
         FRESHET_TEST_DATABASE names no PostgreSQL server: run ./deploy/local/test, \
@@ -15,13 +15,13 @@ package struct TestDatabaseUnavailable: Error, CustomStringConvertible {
         """
 }
 
-/// The server that tests make their databases on.
+/// Server on which tests create their databases.
 actor DatabaseServer {
     static let shared = Result { try DatabaseServer() }
 
     nonisolated let configuration: PostgresConfiguration
     private let pool: PostgresPool
-    /// Names of the templates, by key; a template under way is awaited by all who want it.
+    /// Template names by key; callers share the task that builds a template.
     private var templates: [String: Task<String, any Error>] = [:]
     private var hasSwept = false
 
@@ -33,7 +33,7 @@ actor DatabaseServer {
         try configuration.validate()
         var administration = configuration
         administration.maximumConnections = 8
-        // Many tests at once wait for one another's checkpoints.
+        // Concurrent CREATE DATABASE statements wait for each other's checkpoints.
         administration.acquireTimeout = Patience.limit
         administration.statementTimeout = Patience.limit
         self.pool = PostgresPool(
@@ -72,7 +72,7 @@ actor DatabaseServer {
             try await drop(name)
             throw error
         }
-        // A database that is copied must have no connections.
+        // CREATE DATABASE refuses a template that has connections.
         await own.shutdown()
         return name
     }
@@ -83,7 +83,7 @@ actor DatabaseServer {
         return name
     }
 
-    /// Drops what processes that were killed left on a server that outlives them: templates, and databases under test.
+    /// Drops templates and test databases that killed processes left on a long-lived server.
     private func sweep() async throws {
         for name in try await pool.query(Leftovers()) { try await drop(name) }
     }
@@ -93,7 +93,7 @@ actor DatabaseServer {
     }
 }
 
-/// Databases of tests that began six hours ago or earlier.
+/// Names of test databases that are at least six hours old.
 private struct Leftovers: PostgresStatement {
     let sql = """
         SELECT datname::text AS name FROM pg_database

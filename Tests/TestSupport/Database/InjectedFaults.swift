@@ -1,13 +1,13 @@
 import PostgresClient
 
-/// Errors that the server answers because the test says so.
+/// Errors that the server raises at a test's request.
 extension TestStore {
-    /// From now on statements that write rows of a table fail with an SQLSTATE.
+    /// Makes statements that write rows of a table fail with an SQLSTATE.
     ///
     /// - Parameters:
-    ///   - rows: only statements that write more rows than this: too much to be done in time.
-    ///   - times: only so many; nil: until ``healFaults()``.
-    ///   - marker: only when a written row holds this text.
+    ///   - rows: Largest number of rows that still succeeds.
+    ///   - times: Number of failures; nil until ``healFaults()``.
+    ///   - marker: Text that a written row must contain for the statement to fail.
     package func fail(
         writesTo table: String, with state: String, above rows: Int = 0, times: Int? = nil, marker: String? = nil
     ) async throws {
@@ -43,12 +43,12 @@ extension TestStore {
         try await sql("DELETE FROM test_fault")
     }
 
-    /// Holds the lock of a table's rows, in a session of its own, while `body` runs.
+    /// Locks rows in a separate session while `body` runs.
     package func locking<Result: Sendable>(
         _ rows: String, _ body: () async throws -> Result
     ) async throws -> Result {
         try await pool.withTransaction { connection in
-            // Holds longer than its session would be left alone.
+            // The session stays idle in its transaction for as long as `body` runs.
             try await connection.simple("SET LOCAL idle_in_transaction_session_timeout = 0")
             try await connection.simple("SELECT 1 FROM \(rows) FOR UPDATE")
             return try await body()

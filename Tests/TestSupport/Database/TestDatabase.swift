@@ -1,19 +1,19 @@
 package import Logging
 package import PostgresClient
 
-/// A database of one test's own, on the server that `FRESHET_TEST_DATABASE` names.
+/// A database for a single test, on the server that `FRESHET_TEST_DATABASE` names.
 package struct TestDatabase: Sendable {
     package let name: String
-    /// For the pool, and for processes that the test starts; holds the password.
+    /// Connection string for the pool and for child processes; contains the password.
     package let connectionString: String
-    /// Shut down, and its connections closed, when the test's closure ends.
+    /// Pool on the database; shut down when the test's closure returns.
     package let pool: PostgresPool
 
-    /// The pool's configuration, to make others of.
+    /// Configuration of `pool`, for tests that open further pools.
     package var configuration: PostgresConfiguration { pool.configuration }
 }
 
-/// What a database holds from the start. Built once a process for each key; every test that names it gets a copy.
+/// Initial content of a database. Each process builds a template once per key; tests get copies.
 package struct DatabaseTemplate: Sendable {
     package let key: String
     package let prepare: @Sendable (PostgresPool) async throws -> Void
@@ -24,11 +24,11 @@ package struct DatabaseTemplate: Sendable {
     }
 }
 
-/// Creates a database, lends it and a pool on it to `body`, and drops it, whatever happens.
+/// Creates a database, passes it to `body` with a pool, and drops it afterwards, also on errors.
 /// - Parameters:
-///   - template: What it holds at first; nil is nothing.
-///   - configure: Changes the pool's configuration before the pool is made.
-/// - Throws: What `body` threw; ``TestDatabaseUnavailable`` when no server is named.
+///   - template: Initial content; nil for an empty database.
+///   - configure: Adjusts the configuration before the pool is created.
+/// - Throws: Errors of `body`; ``TestDatabaseUnavailable`` if no server is configured.
 package func withDatabase<Value: Sendable>(
     template: DatabaseTemplate? = nil, logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
     configure: (inout PostgresConfiguration) -> Void = { _ in },
@@ -40,7 +40,7 @@ package func withDatabase<Value: Sendable>(
     do {
         var configuration = try server.configuration.naming(database: name)
         configuration.applicationName = "freshet-test"
-        // Many tests share the machine: a slow start is not what they test.
+        // Tests share the machine, so connecting may be slow.
         configuration.acquireTimeout = Patience.limit
         configure(&configuration)
         let pool = PostgresPool(configuration: configuration, logger: logger)
@@ -54,8 +54,8 @@ package func withDatabase<Value: Sendable>(
     } catch {
         result = .failure(error)
     }
-    // A task of its own: the test's may have been cancelled, by its time limit for one, and the database must go all the
-    // same.
+    // Runs in its own task, so that the database is dropped even if the test is cancelled, for instance by its time
+    // limit.
     let dropped = await Task { try await server.drop(name) }.result
     let value = try result.get()
     try dropped.get()

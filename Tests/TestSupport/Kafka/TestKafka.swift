@@ -2,12 +2,12 @@ import Foundation
 package import KafkaClient
 package import Logging
 
-/// Kafka for one test: an embedded cluster of its own, or the real one that `FRESHET_TEST_BOOTSTRAP_SERVERS` names, with
-/// topics that no other test uses. The real one is reached with the librdkafka properties (TLS, SASL …) that
-/// `FRESHET_TEST_KAFKA_PROPERTIES` holds, as `name=value,name=value`.
+/// Kafka for one test: an embedded cluster, or uniquely named topics on the broker that
+/// `FRESHET_TEST_BOOTSTRAP_SERVERS` names. `FRESHET_TEST_KAFKA_PROPERTIES` holds librdkafka properties (TLS, SASL …)
+/// for that broker, as `name=value,name=value`.
 package final class TestKafka: Sendable {
     package let configuration: KafkaConfiguration
-    /// `nil` on a real broker.
+    /// The embedded cluster; `nil` with a real broker.
     package let embedded: EmbeddedKafka?
     private let suffix: String
 
@@ -17,7 +17,7 @@ package final class TestKafka: Sendable {
         suffix = embedded == nil ? "-\(UInt64.random(in: 0...UInt64.max))" : ""
     }
 
-    /// The name that a topic has in this test.
+    /// Returns the name on the cluster of a test's topic.
     package func name(_ topic: String) -> String { topic + suffix }
 
     fileprivate static func make(logger: Logger) throws -> TestKafka {
@@ -35,7 +35,7 @@ package final class TestKafka: Sendable {
             embedded: embedded)
     }
 
-    /// Makes a topic; its name on the cluster is ``name(_:)``.
+    /// Creates a topic, named ``name(_:)`` on the cluster.
     package func create(_ topic: String, partitions: Int) async throws {
         if let embedded {
             try embedded.createTopic(name(topic), partitions: partitions)
@@ -47,9 +47,9 @@ package final class TestKafka: Sendable {
     }
 }
 
-/// `name=value,name=value`, as the tests' environment has it.
+/// Parses `name=value,name=value`.
 private enum KafkaProperties {
-    /// Says where it is, not what is there: it may be a password.
+    /// Reports the position of the error instead of the text, which may be a password.
     struct Malformed: Error, CustomStringConvertible {
         let position: Int
         var description: String { "FRESHET_TEST_KAFKA_PROPERTIES: property \(position) is not name=value" }
@@ -66,7 +66,7 @@ private enum KafkaProperties {
     }
 }
 
-/// Lends a Kafka with these topics.
+/// Creates the topics and passes Kafka to the closure.
 package func withKafka<Result: Sendable>(
     topics: [String], partitions: Int = 4,
     logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },

@@ -1,5 +1,5 @@
-/// A page in Prometheus' text format (version 0.0.4), read strictly: what `promtool check metrics` would refuse or complain
-/// of is an error here.
+/// A page in Prometheus' text format (version 0.0.4). Parsing is strict: it throws an error wherever `promtool check
+/// metrics` would report a problem.
 package struct PrometheusPage: Sendable {
     package struct Sample: Hashable, Sendable {
         package var name: String
@@ -13,7 +13,7 @@ package struct PrometheusPage: Sendable {
         package var sort: String
         package var samples: [Sample] = []
 
-        /// The names of the labels of its samples; without `le`.
+        /// Label names of the samples, without `le`.
         package var labelNames: Set<String> { Set(samples.flatMap(\.labels.keys)).subtracting(["le"]) }
     }
 
@@ -75,18 +75,18 @@ package struct PrometheusPage: Sendable {
         try finish()
     }
 
-    /// The value of the series with exactly these labels; nil when there is none.
+    /// Returns the value of the series with exactly these labels; nil if there is none.
     package func value(_ name: String, _ labels: [String: String] = [:]) -> Double? {
         all(name).first { $0.labels == labels }?.value
     }
 
-    /// The sum of all series of a metric that have these labels among theirs.
+    /// Returns the sum of a metric's series whose labels include these.
     package func sum(_ name: String, _ labels: [String: String] = [:]) -> Double {
         all(name).filter { sample in labels.allSatisfy { sample.labels[$0.key] == $0.value } }
             .reduce(0) { $0 + $1.value }
     }
 
-    /// Every name that a query could have: a histogram has three.
+    /// All series names; a histogram has three.
     package var sampleNames: Set<String> { Set(families.values.flatMap { $0.samples.map(\.name) }) }
 
     private func all(_ name: String) -> [Sample] {
@@ -94,7 +94,7 @@ package struct PrometheusPage: Sendable {
         return families.values.flatMap { $0.samples.filter { $0.name == name } }
     }
 
-    // MARK: What a metric has to be
+    // MARK: Checks of a metric
 
     private static func check(_ family: Family) throws {
         func refuse(_ message: String) -> Problem { Problem(line: 0, message: "\(family.name) \(message)") }
@@ -141,7 +141,7 @@ package struct PrometheusPage: Sendable {
     }
 }
 
-/// Reads one line: `name{label="value",…} number`.
+/// Parses a line: `name{label="value",…} number`.
 private struct SampleReader {
     struct Malformed: Error, CustomStringConvertible {
         let description: String

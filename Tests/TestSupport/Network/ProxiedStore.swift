@@ -2,15 +2,15 @@ package import Logging
 package import PostgresClient
 
 extension TestStore {
-    /// The same database through a proxy, with a pool of its own: what is done through `store` meets the proxy's faults.
+    /// A store with its own pool that reaches the database through a proxy, and so meets the proxy's faults.
     package struct Proxied: Sendable {
         package let proxy: TestProxy
         package let store: TestStore
         package var pool: PostgresPool { store.pool }
     }
 
-    /// Lends the database through a proxy that passes everything on until it is told otherwise. Reconnecting takes no
-    /// time worth mentioning.
+    /// Passes a store behind a proxy to the closure. The proxy forwards everything until a fault is set; the pool
+    /// reconnects with almost no delay.
     package func throughProxy<Result: Sendable>(
         logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
         configure: (inout PostgresConfiguration) -> Void = { _ in },

@@ -1,14 +1,14 @@
 import Glibc
 package import PostgresClient
 
-/// A TCP proxy in front of the server under test, that can go away, stand still, be slow, and cut a connection at COMMIT
-/// or at any message of PostgreSQL's protocol. Each connection has two threads, one for each direction.
+/// A TCP proxy in front of a PostgreSQL server that can stop, freeze, delay answers, and cut a connection at COMMIT or
+/// at any protocol message. Two threads serve each connection, one for each direction.
 package final class TestProxy: Sendable {
     package enum Cut: Sendable {
         case never
-        /// The COMMIT is not passed on.
+        /// Cuts the connection before the COMMIT is forwarded.
         case beforeCommit
-        /// The COMMIT is passed on; its answer is not.
+        /// Forwards the COMMIT and cuts the connection before its answer.
         case afterCommit
     }
 
@@ -16,12 +16,13 @@ package final class TestProxy: Sendable {
         case toServer, toClient
     }
 
-    /// Where to cut: at the nth message in a direction, over all connections, those at their beginning included.
+    /// Place of a cut: the nth message in one direction, counted over all connections and including their start-up
+    /// messages.
     package struct MessageCut: Sendable, CustomStringConvertible {
         package var direction: Direction
-        /// From 1.
+        /// Number of the message, from 1.
         package var number: Int
-        /// Whether that message is passed on before the cut; what came before it is.
+        /// Whether the message is forwarded before the cut. Earlier messages always are.
         package var isPassedOn: Bool
 
         package init(_ direction: Direction, _ number: Int, isPassedOn: Bool = false) {
@@ -44,9 +45,9 @@ package final class TestProxy: Sendable {
         var connections: Set<Int32> = []
         var cut: Cut
         var isFrozen = false
-        /// For each connection, by its client's descriptor: the requests that the server has not yet answered whole.
+        /// Requests without a complete answer, by the client's descriptor.
         var unanswered: [Int32: Int] = [:]
-        /// The cut to come, and the messages still to be seen before it.
+        /// Pending cut, and the number of messages left before it.
         var messageCut: (cut: MessageCut, left: Int)?
         var delay = Duration.zero
     }
@@ -58,7 +59,7 @@ package final class TestProxy: Sendable {
     private let parameters: String
 
     package init(to configuration: PostgresConfiguration, cutting cut: Cut = .never) throws {
-        // TestSupport writes `keyword=value` pairs.
+        // TestSupport's connection strings consist of `keyword=value` pairs.
         var rest: [String] = []
         var (host, serverPort) = ("127.0.0.1", UInt16(5432))
         for pair in configuration.connectionString.split(separator: " ") {
@@ -74,13 +75,13 @@ package final class TestProxy: Sendable {
         self.serverPort = serverPort
         self.parameters = rest.joined(separator: " ")
         self.state = Locked(State(cut: cut))
-        // Takes a port, and keeps it through stops and starts.
+        // Reserves a port that `stop()` and `start()` keep.
         let listener = try Self.listen(on: 0)
         self.port = Self.port(of: listener)
         close(listener)
     }
 
-    /// Without requests for encryption, whose answers of one byte are no messages.
+    /// Connection string that disables encryption requests, whose one-byte answers are not protocol messages.
     package var connectionString: String {
         "host=127.0.0.1 port=\(port) \(parameters) sslmode=disable gssencmode=disable"
     }
@@ -89,7 +90,8 @@ package final class TestProxy: Sendable {
         let listener = try Self.listen(on: port)
         state.withLock { $0.listener = listener }
         thread { [self] in
-            // Whoever accepts closes: its number must not become another socket's before the last look at it.
+            // Only the accepting thread closes the descriptor, so that another socket cannot reuse its number
+            // meanwhile.
             defer {
                 state.withLock { if $0.listener == listener { $0.listener = -1 } }
                 close(listener)
@@ -118,10 +120,10 @@ package final class TestProxy: Sendable {
         }
     }
 
-    /// Refuses connections, and cuts those that there are.
+    /// Refuses new connections and cuts existing ones.
     package func stop() {
-        // `shutdown` ends the waits of the other threads; they close what is theirs. Under the lock, since they take it
-        // away from here before that: a number that is still here is this proxy's.
+        // `shutdown` wakes the other threads, which close their own descriptors. They remove them from the state under
+        // this lock first, so every descriptor found here still belongs to the proxy.
         state.withLock { state in
             if state.listener >= 0 { shutdown(state.listener, Int32(SHUT_RDWR)) }
             state.listener = -1
@@ -129,37 +131,37 @@ package final class TestProxy: Sendable {
         }
     }
 
-    /// From now on nothing is passed on in either direction, though the connections stay: a server that stands still.
+    /// Stops forwarding in both directions while the connections stay open, like a server that hangs.
     package func freeze(_ isFrozen: Bool = true) { state.withLock { $0.isFrozen = isFrozen } }
 
-    /// Cuts one connection, where `cut` says, counting from now; nil takes that back.
+    /// Cuts one connection at the given message, counted from now; nil cancels the cut.
     package func cut(_ cut: MessageCut?) {
         state.withLock { $0.messageCut = cut.map { ($0, $0.number) } }
     }
 
-    /// Whether the latest ``cut(_:)-(MessageCut?)`` is still to come.
+    /// Whether the latest ``cut(_:)-(MessageCut?)`` is still pending.
     package var isCutToCome: Bool { state.withLock { $0.messageCut != nil } }
 
-    /// Whether all that was asked has been answered whole (ReadyForQuery), on each connection that there is.
+    /// Whether every request on an open connection has its complete answer (ReadyForQuery).
     package var isQuiet: Bool { state.withLock { $0.unanswered.values.allSatisfy { $0 <= 0 } } }
 
-    /// From now on whatever the server says arrives this much later.
+    /// Delays everything that the server sends.
     package func delay(_ delay: Duration) { state.withLock { $0.delay = delay } }
 
-    /// Cuts all connections; new ones are let in.
+    /// Cuts all connections; new ones are accepted.
     package func cutAll() {
         state.withLock { state in
             for connection in state.connections { shutdown(connection, Int32(SHUT_RDWR)) }
         }
     }
 
-    /// How much of these bytes to pass on, and whether the connection is cut behind that.
+    /// Returns the bytes to forward, and whether to cut the connection after them.
     private func look(
         at bytes: [UInt8], of client: Int32, _ direction: Direction, _ framing: inout Framing
     ) -> (passed: ArraySlice<UInt8>, isCut: Bool) {
         let begins = framing.messageBegins(in: bytes)
         return state.withLock { state in
-            // A Query and a Sync are each answered by one ReadyForQuery; a connection begins with one, too.
+            // Each Query and each Sync has one ReadyForQuery as its answer, and so has the start of a connection.
             switch direction {
             case .toServer:
                 state.unanswered[client]? += begins.count {
@@ -179,11 +181,11 @@ package final class TestProxy: Sendable {
         }
     }
 
-    /// Finds where messages begin in a stream: a letter and a length, but for the first ones of a client.
+    /// Splits a stream into messages: a type letter and a length. A client's start-up messages have no letter.
     private struct Framing {
-        /// What a client says first has no letter.
+        /// Whether the next message is a start-up message, without a letter.
         var isStartup: Bool
-        /// Bytes of the current message that are still to come; nil while its header is incomplete.
+        /// Remaining bytes of the current message; nil while its header is incomplete.
         private var left: Int? = 0
         private var header: [UInt8] = []
 
@@ -258,7 +260,7 @@ package final class TestProxy: Sendable {
                 let bytes = Array(passed)
                 wait(state.withLock { $0.delay })
                 if isFrozen { continue }
-                // What comes after the COMMIT was passed on is its answer, or follows earlier ones in the same round trip.
+                // After a COMMIT was forwarded, the next COMMIT tag is its answer.
                 if hasCommitted.withLock({ $0 }), Self.contains(bytes, Array("COMMIT\0".utf8)) { return }
                 guard Self.write(client, bytes), !isCut else { return }
             }

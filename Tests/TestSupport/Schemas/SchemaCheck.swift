@@ -1,16 +1,16 @@
 internal import Foundation
 package import WidgetModel
 
-/// As much of JSON Schema as the published schemas use.
+/// A validator for the subset of JSON Schema that the published schemas use.
 package enum SchemaCheck {
-    /// A file of `schemas/`.
+    /// Loads a file of `schemas/`.
     package static func schema(_ path: String) throws -> JSONValue {
         let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().deletingLastPathComponent()
         return try JSONValue.parse([UInt8](Data(contentsOf: root.appending(path: "schemas/\(path)"))))
     }
 
-    /// Pointers to values that do not satisfy the schema.
+    /// Returns pointers to the values that do not satisfy the schema.
     package static func problems(of value: JSONValue, by schema: JSONValue, at pointer: String = "") -> [String] {
         problems(of: value, by: schema, at: pointer, definitions: schema["$defs"])
     }

@@ -2,7 +2,7 @@ import PostgresClient
 package import WidgetModel
 package import WidgetStore
 
-/// What the tests of kinds that are paused, retired and changed have in common.
+/// Helpers of the tests that pause, retire and change kinds.
 extension TestStore {
     /// Applies a manifest.
     @discardableResult
@@ -10,7 +10,7 @@ extension TestStore {
         try await store.apply(apps, secrets: [:]) { [1, 2, 3] }
     }
 
-    /// The registered manifest with one kind of the bank changed.
+    /// Returns the registered manifest with one kind of the bank changed.
     package func changing(
         _ kind: String, _ change: (inout KindDefinition) -> Void
     ) async throws -> [AppDefinition] {
@@ -30,7 +30,7 @@ extension TestStore {
         try await pool.query(.listWidgets(WidgetFilter(app: app, widget: id), limit: 1)).first
     }
 
-    /// Waits until statements on this database wait for the locks of others.
+    /// Waits until this many statements wait for locks of other sessions.
     package func waitUntilBlocked(_ count: Int = 1) async throws {
         try await eventually("\(count) statements wait for a lock") {
             try await integer(
@@ -41,11 +41,11 @@ extension TestStore {
         }
     }
 
-    /// Gives a widget another configuration, or removes it (nil), as ingest does: reads it, and later writes it.
+    /// Changes or removes (nil) a widget's configuration as ingest does: reads the row, then writes it.
     ///
     /// - Parameters:
-    ///   - known: the kinds as the process knows them.
-    ///   - afterReading: runs while the widget is locked and nothing is written yet.
+    ///   - known: Kinds that the process has cached.
+    ///   - afterReading: Runs while the widget is locked, before anything is written.
     package func configure(
         _ widget: String, _ configuration: String?, at time: Timestamp, known: KindDirectory,
         afterReading: () async throws -> Void = {}
@@ -90,7 +90,7 @@ extension TestStore {
 }
 
 extension RegisteredKind {
-    /// Identity of the timeline that a widget of the kind shows.
+    /// Returns the identity of the timeline that a widget of the kind shows.
     package func identity(
         family: WidgetFamily, configuration: WidgetConfiguration, environment: WidgetEnvironment, user: String
     ) -> TimelineIdentity {

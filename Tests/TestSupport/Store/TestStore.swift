@@ -2,19 +2,19 @@ package import PostgresClient
 package import WidgetModel
 package import WidgetStore
 
-/// A migrated database with an app and kinds in it, for one test.
+/// A migrated database with an app and kinds, for one test.
 package struct TestStore: Sendable {
     package let pool: PostgresPool
     package let connectionString: String
 
     package var store: WidgetStore { WidgetStore(pool: pool) }
 
-    /// Runs statements by the simple protocol.
+    /// Runs statements with the simple query protocol.
     package func sql(_ text: String) async throws {
         try await pool.withConnection { try await $0.simple(text) }
     }
 
-    /// The value of a query that answers one integer.
+    /// Returns the integer of a one-row query.
     package func integer(_ query: String) async throws -> Int {
         Int(try await pool.query(TestInteger(query: query)).first ?? 0)
     }
@@ -28,7 +28,7 @@ package struct TestStore: Sendable {
     }
 }
 
-/// Answers any query's single integer, through a function that ``withStore(_:)`` makes.
+/// Returns a query's single integer, through a function that ``withStore(_:)`` creates.
 private struct TestInteger: PostgresStatement {
     let sql = "SELECT test_integer($1::text)"
     let query: String
@@ -71,7 +71,7 @@ package enum TestKinds {
     }
 }
 
-/// Migrated once a process; every test gets a copy.
+/// Template that is migrated once per process; every test gets a copy.
 private let migrated = DatabaseTemplate(key: "store") { pool in
     _ = try await PostgresMigrator(migrations: StoreMigrations.all).apply(on: pool)
     try await pool.withConnection { connection in
@@ -84,7 +84,7 @@ private let migrated = DatabaseTemplate(key: "store") { pool in
     }
 }
 
-/// Lends a migrated database with the test kinds registered.
+/// Creates a migrated database with the test kinds and passes it to the closure.
 package func withStore<Result: Sendable>(
     _ apps: [AppDefinition] = TestKinds.apps(), _ body: (TestStore) async throws -> Result
 ) async throws -> Result {
@@ -96,9 +96,9 @@ package func withStore<Result: Sendable>(
 }
 
 extension TestStore {
-    /// Places widgets as ingest does, each with a timeline by its kind's identity; answers the timelines in order.
+    /// Places widgets as ingest does; returns their timelines in order.
     ///
-    /// - Parameter known: the kinds as the process knows them, when it does not know the latest.
+    /// - Parameter known: Kinds that the process has cached, if they are not the latest.
     @discardableResult
     package func place(
         _ placements: [WidgetPlacement], at time: Timestamp = Timestamp(microseconds: 1), known: KindDirectory? = nil
@@ -138,7 +138,7 @@ extension TestStore {
         return ids
     }
 
-    /// Makes all timelines rendered and idle, as after a successful fetch long ago: nothing is due, and nothing is listed.
+    /// Makes all timelines rendered and idle, as long after a successful fetch: none is due or listed.
     package func settle() async throws {
         try await sql(
             """
@@ -152,20 +152,20 @@ extension TestStore {
             """)
     }
 
-    /// Row of a timeline; nil: there is none.
+    /// Returns a timeline's row; nil if it does not exist.
     package func row(of id: TimelineID) async throws -> Int64? {
         let row = try await integer("SELECT id FROM timeline WHERE identity = '\(id)'")
         return row == 0 ? nil : Int64(row)
     }
 
-    /// Number of audit findings: rows with something to do and no list that will look at them.
+    /// Returns the number of audit findings: rows with pending work that no list will visit.
     package func unappointed() async throws -> Int {
         try await pool.query(.auditTimelines(after: 0, limit: 1_000_000, slack: .zero)).reduce(0) { $0 + $1.appointed }
     }
 }
 
 extension WidgetPlacement {
-    /// A placement with defaults, for tests.
+    /// Returns a placement with default values.
     package static func test(
         _ widget: String, app: String = TestKinds.app, user: String = "u1", device: String = "d1",
         kind: String = "Purchases", family: WidgetFamily = .systemSmall, configuration: String = "{}",
@@ -178,7 +178,7 @@ extension WidgetPlacement {
 }
 
 extension EveryoneReload {
-    /// A bump by so many events.
+    /// Returns a bump with a number of events.
     package init(appID: Int32, kindID: Int32?, events: Int64 = 1, reason: ReloadReason = .push) {
         self.init(
             appID: appID, kindID: kindID, events: events, urgency: reason.urgency,

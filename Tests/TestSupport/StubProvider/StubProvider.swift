@@ -5,31 +5,31 @@ import ServiceLifecycle
 import Synchronization
 package import WidgetModel
 
-/// A timeline provider that answers as the test says, over HTTP, and records what it was asked.
+/// A timeline provider over HTTP with scripted answers that records its requests.
 package final class StubProvider: Sendable {
-    /// What it was asked.
+    /// A recorded request.
     package struct Request: Sendable {
-        /// Of the request, or of its first item.
+        /// Value of the request, or of its first item.
         package let kind: String
-        /// Of each item.
+        /// Values of the items.
         package let kinds: [String]
-        /// The requested timelines, as JSON objects.
+        /// Requested timelines, as JSON objects.
         package let items: [JSONValue]
         package let ids: [TimelineID]
         package let headers: [String: String]
         package let body: [UInt8]
     }
 
-    /// What it says.
+    /// A scripted answer.
     package enum Answer: Sendable {
         /// Status 200 and JSON with these elements of `timelines`.
         case timelines([JSONValue])
-        /// Likewise of another list, such as `snapshots`.
+        /// Like ``timelines``, for another list such as `snapshots`.
         case list(String, [JSONValue])
-        /// Status 200 and these bytes.
+        /// Status 200 with these bytes.
         case body([UInt8], contentType: String = "application/json")
         case status(Int, headers: [String: String] = [:])
-        /// Status 200 and white space without end, or rather as many bytes as this; without `content-length`.
+        /// Status 200 and this many bytes of white space, without `content-length`.
         case stream(bytes: Int)
     }
 
@@ -41,32 +41,32 @@ package final class StubProvider: Sendable {
     }
 
     private let state = Mutex(State())
-    /// Requests for timelines that have come in.
+    /// Number of requests for timelines.
     package let received = Tally()
-    /// Requests for anything else.
+    /// Number of other requests.
     package let receivedOthers = Tally()
     private let listening = Tally()
     private let port = Mutex(0)
-    /// Opened at the end, so that what a script holds back is let go.
+    /// Opened at the end, which releases answers that a script holds back.
     fileprivate let closing = Gate()
 
     fileprivate init() {}
 
-    /// To be registered as a kind's provider.
+    /// URL to register for a kind.
     package var url: String { "http://127.0.0.1:\(port.withLock { $0 })/widgets" }
 
-    /// Requests for timelines.
+    /// Recorded requests for timelines.
     package var requests: [Request] { requests(to: .timelines) }
 
     package func requests(to endpoint: ProviderEndpoint) -> [Request] {
         state.withLock { $0.requests[endpoint] ?? [] }
     }
 
-    /// Every timeline that was asked for, as often as it was.
+    /// Identities of all requested timelines, with repetitions.
     package var requestedIDs: [TimelineID] { requests.flatMap(\.ids) }
 
-    /// Answers by the script from now on. The first script answers every timeline that is asked for; of the other
-    /// endpoints a new provider has none.
+    /// Sets the script for subsequent requests. The initial script answers every request for a timeline; a new provider
+    /// has no other endpoints.
     package func respond(to endpoint: ProviderEndpoint = .timelines, _ script: @escaping Script) {
         state.withLock { $0.scripts[endpoint] = script }
     }
@@ -90,7 +90,7 @@ package final class StubProvider: Sendable {
 
     fileprivate func application() -> some ApplicationProtocol {
         let router = Router()
-        // Two addresses of one provider.
+        // Two paths of the same provider.
         for (base, endpoint) in ProviderEndpoint.allCases.flatMap({ [("/widgets", $0), ("/others", $0)] }) {
             router.post("\(base)\(endpoint.path)") { [self] request, _ in
                 let buffer = try await request.body.collect(upTo: 64 << 20)
@@ -118,7 +118,7 @@ extension StubProvider.Request {
     init(body: [UInt8], headers: [String: String]) throws {
         let document = try JSONValue.parse(body)
         let kind = document["kind"]?.stringValue
-        // A question about a configuration is about a kind alone, and what a webhook is told about devices.
+        // Requests about configurations name a kind and webhooks list devices; neither has `requests`.
         let isOther = kind != nil || document["devices"] != nil
         guard let items = document["requests"]?.arrayValue ?? (isOther ? [] : nil) else {
             throw HTTPError(.badRequest)
@@ -168,7 +168,7 @@ extension StubProvider.Answer {
 }
 
 extension JSONValue {
-    /// A timeline as a provider answers it, with one entry.
+    /// Returns a provider's answer for a timeline, with one entry.
     ///
     /// - Parameter policy: `"atEnd"`, `"never"`, or an object with `after`.
     package static func stubTimeline(
@@ -181,14 +181,14 @@ extension JSONValue {
         ]
     }
 
-    /// A snapshot as a provider answers it.
+    /// Returns a provider's answer for a snapshot.
     package static func stubSnapshot(
         _ id: TimelineID, content: JSONValue = ["text": "at once"], date: String = "2026-01-01T00:00:00Z"
     ) -> JSONValue {
         ["id": .string(id.description), "entry": ["date": .string(date), "content": content]]
     }
 
-    /// An error for one timeline, as a provider answers it.
+    /// Returns a provider's error for one timeline.
     package static func stubError(_ id: TimelineID, code: String, retryAfter: Int? = nil) -> JSONValue {
         var error = JSONObject()
         error["code"] = .string(code)
@@ -202,7 +202,7 @@ extension Logger {
     fileprivate static let stub = Logger(label: "provider") { _ in SwiftLogNoOpLogHandler() }
 }
 
-/// Lends a provider that listens on a port of its own; what its script holds back at the end is let go.
+/// Starts a provider on a free port and passes it to the closure; releases answers that are still held back afterwards.
 package func withStubProvider<Value: Sendable>(
     _ body: (StubProvider) async throws -> Value
 ) async throws -> Value {
@@ -217,7 +217,7 @@ package func withStubProvider<Value: Sendable>(
         } catch {
             result = .failure(error)
         }
-        // Not by cancellation: the server would drop connections in the middle of an answer.
+        // Cancellation would drop connections in the middle of an answer.
         provider.closing.open()
         await server.triggerGracefulShutdown()
         try await group.waitForAll()

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Counts what happens, and lets a test wait until enough has: no sleeping, no polling.
+/// A counter on which tests wait without polling.
 package final class Tally: Sendable {
     private struct State {
         var count = 0
@@ -24,9 +24,9 @@ package final class Tally: Sendable {
         for continuation in reached { continuation.resume() }
     }
 
-    /// Returns once at least `goal` things have happened since the start.
+    /// Waits until the count has reached `goal`.
     ///
-    /// - Throws: `CancellationError`, as when a test's time is over.
+    /// - Throws: `CancellationError`, for instance when the test's time limit is reached.
     package func reaches(_ goal: Int) async throws {
         let id = state.withLock { state in
             state.nextWaiter += 1
@@ -49,7 +49,7 @@ package final class Tally: Sendable {
     }
 }
 
-/// Holds whoever comes until the test opens it; then it stays open.
+/// A gate that holds callers until the test opens it; it then stays open.
 package final class Gate: Sendable {
     private let opened = Tally()
 

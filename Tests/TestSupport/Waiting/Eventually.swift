@@ -1,12 +1,12 @@
-/// A condition that did not come true in time.
+/// Error of a condition that did not become true in time.
 package struct NeverHappened: Error, CustomStringConvertible {
     package let description: String
 }
 
-/// Waits until a condition of the world outside (a database, a process, a broker) is true: the one place in the tests
-/// that looks again and again. It waits as long as ``Patience`` allows.
+/// Waits until an external condition (of a database, a process or a broker) is true. This is the only place where tests
+/// poll; it waits as long as ``Patience`` allows.
 ///
-/// - Throws: ``NeverHappened`` with `what` when it is not true in time; what the condition throws.
+/// - Throws: ``NeverHappened`` with `what` after the time limit; errors of the condition.
 package func eventually(
     _ what: @autoclosure () -> String, every interval: Duration = .milliseconds(20),
     _ condition: () async throws -> Bool

@@ -1,11 +1,11 @@
 import Foundation
 package import Testing
 
-/// Time limit of everything that a test waits for, generous enough for a slow and busy machine.
+/// Time limit of all waits in tests, generous enough for a slow and busy machine.
 ///
 /// It only ends waits that would never end; no test depends on its value.
 package enum Patience {
-    /// The seconds in `FRESHET_TEST_PATIENCE`; 300 without it.
+    /// Value of `FRESHET_TEST_PATIENCE` in seconds; 300 by default.
     package static let limit: Duration = {
         guard let text = ProcessInfo.processInfo.environment["FRESHET_TEST_PATIENCE"], !text.isEmpty else {
             return .seconds(300)
@@ -18,12 +18,12 @@ package enum Patience {
         return .seconds(seconds)
     }()
 
-    /// The limit for a message's delivery, which Kafka's clients bound.
+    /// Limit for the delivery of a message, which Kafka's clients bound.
     package static let delivery = min(limit, .seconds(900))
 }
 
 extension TimeLimitTrait.Duration {
-    /// Limit of a whole test: twice ``Patience``, in minutes, so that the wait that does not end is reported first.
+    /// Limit of a whole test: twice ``Patience``, in minutes, so that a wait reports its own time-out first.
     package static var patience: Self {
         .minutes((2 * Patience.limit.components.seconds + 59) / 60)
     }

@@ -1,7 +1,7 @@
 package import Logging
 import Synchronization
 
-/// Records log messages, and lets a test wait for a line.
+/// A log handler that records messages and lets tests wait for them.
 package final class RecordedLog: Sendable {
     package struct Line: Sendable, CustomStringConvertible {
         package let level: Logger.Level
@@ -13,14 +13,14 @@ package final class RecordedLog: Sendable {
 
     private struct State {
         var lines: [Line] = []
-        /// Number of lines that ``next(where:)`` has passed.
+        /// Number of lines that ``next(where:)`` has consumed.
         var passed = 0
     }
 
     private let state = Mutex(State())
     private let level: Logger.Level
 
-    /// - Parameter level: the lowest level that is kept.
+    /// - Parameter level: Lowest recorded level.
     package init(level: Logger.Level = .trace) {
         self.level = level
     }
@@ -29,16 +29,16 @@ package final class RecordedLog: Sendable {
 
     package var lines: [Line] { state.withLock { $0.lines } }
 
-    /// Number of lines with this text, in the message or the metadata.
+    /// Returns the number of lines that contain the text in their message or metadata.
     package func count(of text: String) -> Int {
         lines.count { $0.description.contains(text) }
     }
 
-    /// Waits for the next line that fits, after the one that was waited for last.
+    /// Waits for the next matching line after the last one returned.
     @discardableResult
     package func next(where fits: (Line) -> Bool) async throws -> Line {
         var found: Line?
-        try await eventually("a line of the log; so far: \(lines.suffix(20))") {
+        try await eventually("a matching log line; so far: \(lines.suffix(20))") {
             found = state.withLock { state in
                 while state.passed < state.lines.count {
                     let line = state.lines[state.passed]
