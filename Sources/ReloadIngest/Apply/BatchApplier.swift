@@ -1,4 +1,5 @@
 import PostgresClient
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -132,20 +133,20 @@ struct BatchApplier: Sendable {
         var (last, outcome) = (pipeline, Outcome())
         appendReloadsOfEveryone(fold, to: &last, &outcome)
         outcome.rejected = fold.rejected
-        if !fold.people.isEmpty {
-            try await writePeople(of: fold, behind: &last, on: connection, &outcome)
-        }
+        var people = try await lockPeople(of: fold, behind: &last, on: connection)
         if !fold.devices.isEmpty { try await writeDevices(of: fold, behind: &last, on: connection, &outcome) }
+        let lifecycle = try await applySteps(of: fold, to: &people, behind: &last, on: connection)
+        outcome.rejected += people.rejected
+        outcome.ignored += people.ignored
+        if !people.writes.isEmpty { _ = last.append(.writePeople(people.writes)) }
         var (input, writes) = (input(fold), LifecycleWrites())
-        if !fold.lifecycle.isEmpty {
-            let lifecycle = try await read(fold, behind: last, on: connection)
+        if !fold.lifecycle.isEmpty, let lifecycle {
             writes = try lifecycle.writes(awaitingDefaults: defaultsPatience)
             outcome.undecided = writes.undecided
             outcome.rejected += lifecycle.rejected
             outcome.ignored += lifecycle.ignored
             input.views += lifecycle.views
             outcome.widgets = writes.inserts.count + writes.updates.count
-            last = PostgresPipeline()
             try await place(writes, on: connection, followedBy: &last, &input, &outcome)
             input.departed = writes.departures
         }
@@ -188,22 +189,24 @@ struct BatchApplier: Sendable {
 
     // MARK: People
 
-    /// Locks, reads and folds the people of the batch, before any widget, and appends the statement that writes them.
-    private func writePeople(
-        of fold: BatchFold, behind pipeline: inout PostgresPipeline, on connection: PostgresConnection,
-        _ outcome: inout Outcome
-    ) async throws {
-        let needed = PersonFold.needed(fold.people)
-        _ = pipeline.append(.createPeople(needed))
+    /// Locks and reads the people of the batch and the owners of widgets that it removes, before any widget.
+    private func lockPeople(
+        of fold: BatchFold, behind pipeline: inout PostgresPipeline, on connection: PostgresConnection
+    ) async throws -> PersonFold {
+        let removed = fold.lifecycle.compactMap(\.removedWidget)
+        guard !fold.people.isEmpty || !removed.isEmpty else { return PersonFold(stored: [], of: fold.directory) }
+        var needed = PersonFold.needed(fold.people)
+        if !needed.isEmpty { _ = pipeline.append(.createPeople(needed)) }
+        if !removed.isEmpty {
+            let owners = pipeline.append(.ownersOfWidgets(removed))
+            needed = PersonFold.with(
+                needed, try await connection.run(pipeline).rows(owners) + fold.lifecycle.compactMap(\.owner))
+            pipeline = PostgresPipeline()
+        }
         let stored = pipeline.append(.readPeople(needed))
         let results = try await connection.run(pipeline)
-        var people = PersonFold(stored: results.rows(stored), of: fold.directory)
-        for step in fold.people { people.apply(step) }
-        outcome.rejected += people.rejected
-        outcome.ignored += people.ignored
         pipeline = PostgresPipeline()
-        let writes = people.writes
-        if !writes.isEmpty { _ = pipeline.append(.writePeople(writes)) }
+        return PersonFold(stored: results.rows(stored), of: fold.directory)
     }
 
     // MARK: Devices
@@ -226,19 +229,40 @@ struct BatchApplier: Sendable {
 
     // MARK: Widgets
 
-    /// Locks and reads the widgets of the lifecycle events, and folds the events into them.
-    private func read(
-        _ fold: BatchFold, behind pipeline: PostgresPipeline, on connection: PostgresConnection
-    ) async throws -> LifecycleFold {
-        var pipeline = pipeline
-        let needed = LifecycleFold.needed(fold.lifecycle)
-        let scope = WidgetScope(
-            widgets: needed.widgets, devices: needed.devices, deviceLimit: LifecycleFold.deviceLimit + 1)
-        _ = pipeline.append(.lockWidgets(scope))
-        let stored = pipeline.append(.readWidgets(scope))
-        let results = try await connection.run(pipeline)
-        var lifecycle = try LifecycleFold(stored: results.rows(stored), directory: fold.directory)
-        for step in fold.lifecycle { lifecycle.apply(step) }
+    /// Locks and reads the widgets of the lifecycle events and those that stacks were turned to, and applies all steps in log
+    /// order: a turn counts for what the widget shows then, and a removed widget leaves its stack.
+    ///
+    /// - Returns: the widgets; nil without any.
+    private func applySteps(
+        of fold: BatchFold, to people: inout PersonFold, behind pipeline: inout PostgresPipeline,
+        on connection: PostgresConnection
+    ) async throws -> LifecycleFold? {
+        var lifecycle: LifecycleFold?
+        let needed = LifecycleFold.needed(fold.lifecycle, turned: Set(fold.people.compactMap(\.turnedTo)))
+        if !needed.widgets.isEmpty || !needed.devices.isEmpty {
+            let scope = WidgetScope(
+                widgets: needed.widgets, devices: needed.devices, deviceLimit: LifecycleFold.deviceLimit + 1)
+            _ = pipeline.append(.lockWidgets(scope))
+            let stored = pipeline.append(.readWidgets(scope))
+            let results = try await connection.run(pipeline)
+            pipeline = PostgresPipeline()
+            lifecycle = try LifecycleFold(stored: results.rows(stored), directory: fold.directory)
+        }
+        var rest = fold.people[...]
+        func applyPeople(before record: Int, _ people: inout PersonFold) {
+            while let step = rest.first, step.record < record {
+                let view = step.turnedTo.flatMap { lifecycle?.view(of: $0.id.text, user: step.user, step.app) }
+                people.apply(step, turnedTo: view)
+                rest.removeFirst()
+            }
+        }
+        for step in fold.lifecycle {
+            applyPeople(before: step.record, &people)
+            guard let removal = lifecycle?.apply(step) else { continue }
+            people.apply(
+                removal.change, of: removal.user, step.app, isOrderedByArrival: step.handling.isOrderedByArrival)
+        }
+        applyPeople(before: .max, &people)
         return lifecycle
     }
 

@@ -293,10 +293,9 @@ extension BatchFold {
             operation = .change(.shortcuts(device: device, shortcuts, at: time))
         case .interactionDonated(_, _, let interaction):
             let (kind, values) = try effective(interaction.configuration, of: interaction.kind, app, at: "")
+            let keys = HabitKey.keys(kind: interaction.kind, configuration: values, intent: kind.definition.intent)
             operation = .viewed(
-                kind: interaction.kind,
-                keys: HabitKey.keys(kind: interaction.kind, configuration: values, intent: kind.definition.intent),
-                at: time, timeZone: interaction.timeZone)
+                PersonStep.View(kind: interaction.kind, keys: keys, timeZone: interaction.timeZone), at: time)
         default: return
         }
         people.append(

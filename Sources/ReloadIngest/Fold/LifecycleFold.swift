@@ -19,6 +19,20 @@ struct LifecycleStep: Sendable {
     /// Placement of the widget that results from the event, if it has one.
     var resolved: ResolvedPlacement?
     var handling = EventHandling()
+
+    /// The widget that the event removes.
+    var removedWidget: WidgetScope.Name? {
+        if case .widget(let id, .removed) = operation { (app.id, id) } else { nil }
+    }
+
+    /// The owner of the widget that the event places.
+    var owner: PersonKey? {
+        if case .widget(_, .placed(let placement, _)) = operation {
+            PersonKey(appID: app.id, user: placement.user)
+        } else {
+            nil
+        }
+    }
 }
 
 /// Error of folding lifecycle events.
@@ -71,10 +85,12 @@ struct LifecycleFold {
     }
 
     /// Widgets and devices whose rows the steps need.
+    ///
+    /// - Parameter turned: widgets that people have turned their stacks to.
     static func needed(
-        _ steps: [LifecycleStep]
+        _ steps: [LifecycleStep], turned: Set<ScopedIdentifier> = []
     ) -> (widgets: [WidgetScope.Name], devices: [WidgetScope.Name]) {
-        var widgets: Set<ScopedIdentifier> = []
+        var widgets = turned
         var devices: Set<ScopedIdentifier> = []
         for step in steps {
             switch step.operation {
@@ -86,7 +102,12 @@ struct LifecycleFold {
         return (widgets.map { ($0.appID, $0.id.text) }, devices.map { ($0.appID, $0.id.text) })
     }
 
-    mutating func apply(_ step: LifecycleStep) {
+    /// Applies a step.
+    ///
+    /// - Returns: the removal of a widget for its owner's stacks; nil unless the step removes one.
+    @discardableResult
+    mutating func apply(_ step: LifecycleStep) -> (user: String, change: PersonChange)? {
+        var removal: (user: String, change: PersonChange)?
         switch step.operation {
         case .widget(let id, let change):
             let key = ScopedIdentifier(step.app.id, id)
@@ -99,7 +120,7 @@ struct LifecycleFold {
                         message:
                             "/widget: widget \(Text.quoted(id)) is of kind \(Text.quoted(kind)), which was retired",
                         pointer: "/widget"))
-                return
+                return nil
             }
             if case .configured(let configuration, _) = change,
                 let problem = problem(with: configuration, of: key, step)
@@ -108,7 +129,7 @@ struct LifecycleFold {
                     RejectedEvent(
                         record: step.record, app: step.app.name, code: "invalidValue", message: "\(problem)",
                         pointer: problem.pointer))
-                return
+                return nil
             }
             let outcome = apply(change, to: key, step)
             if case .removed = change, widgets[key]?.record?.isUnplaced == true {
@@ -117,6 +138,8 @@ struct LifecycleFold {
                 ignore(step, .unknown)
             } else if case .ignored(let reason) = outcome {
                 ignore(step, reason)
+            } else if case .removed(_, let time) = change, case .removed(let record) = outcome {
+                removal = (record.user, .removed(widget: id, at: time))
             }
         case .defaults(let id, let kind, let defaults):
             decide(ScopedIdentifier(step.app.id, id), kind, defaults, step)
@@ -135,7 +158,7 @@ struct LifecycleFold {
                         record: step.record, app: step.app.name, code: "audienceTooLarge",
                         message: "/device: device \(Text.quoted(id)) has more than \(Self.deviceLimit) widgets",
                         pointer: "/device"))
-                return
+                return nil
             }
             var (reason, isApplied) = (WidgetIgnoredReason.unknown, false)
             for key in moved where retiredKind(of: key, step.app) == nil {
@@ -149,6 +172,18 @@ struct LifecycleFold {
             }
             if !isApplied { ignore(step, reason) }
         }
+        return removal
+    }
+
+    /// What a widget of a user shows, as the donation of a view; nil if there is no such widget.
+    func view(of widget: String, user: String, _ app: RegisteredApp) -> PersonStep.View? {
+        guard let record = widgets[ScopedIdentifier(app.id, widget)]?.record, !record.removed,
+            Text.equal(record.user, user), let kind = directory.kind(record.kind, of: app)?.definition
+        else { return nil }
+        let values = kind.effective(record.configuration, family: record.family)
+        return PersonStep.View(
+            kind: kind.name, keys: HabitKey.keys(kind: kind.name, configuration: values, intent: kind.intent),
+            timeZone: record.environment.timeZone)
     }
 
     /// Completes a widget's configuration with these defaults and makes its timeline due now.

@@ -6,8 +6,16 @@ import WidgetStore
 struct PersonStep: Sendable {
     enum Operation: Sendable {
         case change(PersonChange)
-        /// A donation. Without a time zone, the time zone of the person's widgets applies.
-        case viewed(kind: String, keys: [HabitKey], at: Timestamp, timeZone: String?)
+        case viewed(View, at: Timestamp)
+    }
+
+    /// Content that was viewed: a donation, or the widget that a person has turned a stack to.
+    struct View: Sendable {
+        let kind: String
+        /// Combinations that it counts for.
+        let keys: [HabitKey]
+        /// Nil: that of the person's widgets.
+        let timeZone: String?
     }
 
     let record: Int
@@ -18,18 +26,24 @@ struct PersonStep: Sendable {
 
     var key: ScopedIdentifier { ScopedIdentifier(app.id, user) }
 
+    /// The widget that the person has turned a stack to.
+    var turnedTo: ScopedIdentifier? {
+        if case .change(.turned(_, _, let widget, _)) = operation { ScopedIdentifier(app.id, widget) } else { nil }
+    }
+
     fileprivate var needsTimeZone: Bool {
-        if case .viewed(_, _, _, nil) = operation { true } else { false }
+        if case .viewed(let view, _) = operation { view.timeZone == nil } else { false }
     }
 }
 
 /// Applies a batch's steps to the stored people and computes the writes. Pure.
 struct PersonFold {
-    private struct State {
+    fileprivate struct State {
         var record: PersonRecord
         let timeZone: String?
         var learned = false
         var arranged = false
+        var planning = PersonWrite.Planning.never
     }
 
     private var people: [ScopedIdentifier: State] = [:]
@@ -51,6 +65,12 @@ struct PersonFold {
         }
     }
 
+    /// People with further ones, of whom nothing is wanted but their rows.
+    static func with(_ people: [PersonKey], _ owners: [PersonKey]) -> [PersonKey] {
+        var known = Set(people.map { ScopedIdentifier($0.appID, $0.user) })
+        return people + owners.filter { known.insert(ScopedIdentifier($0.appID, $0.user)).inserted }
+    }
+
     /// People whose rows the steps need.
     static func needed(_ steps: [PersonStep]) -> [PersonKey] {
         var keys: [ScopedIdentifier: PersonKey] = [:]
@@ -61,7 +81,10 @@ struct PersonFold {
         return Array(keys.values)
     }
 
-    mutating func apply(_ step: PersonStep) {
+    /// Applies a step.
+    ///
+    /// - Parameter view: what the widget shows that the step turns a stack to.
+    mutating func apply(_ step: PersonStep, turnedTo view: PersonStep.View? = nil) {
         guard !unreadable.contains(step.key) else {
             rejected.append(
                 RejectedEvent(
@@ -73,15 +96,18 @@ struct PersonFold {
         defer { people[step.key] = state }
         switch step.operation {
         case .change(let change):
-            if state.record.apply(change, isOrderedByArrival: step.isOrderedByArrival) {
-                state.arranged = true
-            } else {
-                ignored.append(IgnoredEvent(record: step.record, reason: .older))
-            }
-        case .viewed(let kind, let keys, let time, let zone):
-            let halfHour = HalfHour(at: time, timeZone: zone ?? state.timeZone ?? "UTC")
-            if state.record.apply(.viewed(kind: kind, keys: keys, at: halfHour)) { state.learned = true }
+            let effect = state.apply(change, isOrderedByArrival: step.isOrderedByArrival)
+            if effect == .ignored { ignored.append(IgnoredEvent(record: step.record, reason: .older)) }
+            // A turn by hand is a view as well.
+            if effect != .ignored, let view, case .turned(_, _, _, let time) = change { state.learn(view, at: time) }
+        case .viewed(let view, let time): state.learn(view, at: time)
         }
+    }
+
+    /// Takes a removed widget out of its owner's stacks.
+    mutating func apply(_ removal: PersonChange, of user: String, _ app: RegisteredApp, isOrderedByArrival: Bool) {
+        let key = ScopedIdentifier(app.id, user)
+        _ = people[key]?.apply(removal, isOrderedByArrival: isOrderedByArrival)
     }
 
     /// People that have changed.
@@ -90,7 +116,23 @@ struct PersonFold {
             guard state.learned || state.arranged else { return nil }
             return PersonWrite(
                 appID: key.appID, user: key.id.text, habits: state.learned ? state.record.habits.encoded : nil,
-                arrangement: state.arranged ? state.record.storedArrangement : nil)
+                arrangement: state.arranged ? state.record.storedArrangement : nil, planning: state.planning)
         }
+    }
+}
+
+extension PersonFold.State {
+    fileprivate mutating func apply(_ change: PersonChange, isOrderedByArrival: Bool) -> PersonRecord.Effect {
+        let effect = record.apply(change, isOrderedByArrival: isOrderedByArrival)
+        if effect != .ignored { arranged = true }
+        if effect == .changed { planning = .now }
+        return effect
+    }
+
+    fileprivate mutating func learn(_ view: PersonStep.View, at time: Timestamp) {
+        let halfHour = HalfHour(at: time, timeZone: view.timeZone ?? timeZone ?? "UTC")
+        guard record.apply(.viewed(kind: view.kind, keys: view.keys, at: halfHour)) == .changed else { return }
+        learned = true
+        if planning == .never { planning = .soon }
     }
 }

@@ -63,6 +63,8 @@ struct FetchedTimeline: Sendable {
     let policy: ReloadPolicy
     let lastEntry: Timestamp
     let lints: TimelineLints
+    /// Whether an entry carries relevance.
+    var hasRelevance = false
     let fetchTime: Duration
 }
 

@@ -37,7 +37,8 @@ struct FetchOutcome: Sendable {
                 fetched.append(
                     FetchedTimeline(
                         item: item, content: parsed.content, hash: parsed.hash, policy: parsed.policy,
-                        lastEntry: parsed.lastEntryDate, lints: parsed.lints, fetchTime: fetchTime))
+                        lastEntry: parsed.lastEntryDate, lints: parsed.lints,
+                        hasRelevance: parsed.hasRelevance, fetchTime: fetchTime))
             } else if let failure = ProviderFailure(outcome) {
                 failed.append((item, failure))
             }

@@ -9,8 +9,9 @@ import WidgetStore
 /// suggestions placed and removed. Any number of processes may do it at once.
 struct StackPlanning {
     private static let batch = 64
-    /// Most changes of timelines that are gathered in one statement.
-    private static let changes = 1_000
+    /// Most changes of timelines that are gathered in one transaction, and most schedules that they make due.
+    private static let changes = 200
+    private static let changedSchedules = 1_000
     static let lease = Duration.seconds(30)
     /// Time after which a store that began before a timeline's relevance was recorded, and noted no change, has ended.
     static let settling = Duration.seconds(60)
@@ -26,30 +27,48 @@ struct StackPlanning {
     /// - Throws: `CancellationError`; an error that is not transient.
     func run() async throws {
         try await context.repeatedly("plan stacks") {
-            let gather = Statements.gatherRelevanceChanges(limit: Self.changes)
-            while try await context.pool.query(gather).first == Int64(Self.changes) {}
-            while try await pass() == Self.batch {}
+            while true {
+                let hasMoreChanges = try await gather()
+                let due = try await pass()
+                // An app that has used up its part of the claim may have more.
+                let apps = Dictionary(grouping: due, by: \.appID).mapValues(\.count)
+                let part = Self.batch / max(1, apps.count)
+                guard hasMoreChanges || apps.values.contains(where: { $0 >= part }) else { break }
+            }
             try await context.clock.sleep(for: WorkerClock.jittered(context.configuration.pollInterval))
         }
     }
 
-    /// Plans a batch, and returns the number of due schedules.
-    func pass() async throws -> Int {
+    /// Records changes of relevance, and makes the stacks due that they are about. Returns whether changes may be left.
+    func gather() async throws -> Bool {
+        try await WidgetStore(pool: context.pool).gatherRelevanceChanges(
+            limit: Self.changes, schedules: Self.changedSchedules)
+    }
+
+    /// Plans a batch, and returns the schedules that were due.
+    @discardableResult
+    func pass() async throws -> [DueSchedule] {
         let claim = Statements.claimSchedules(limit: Self.batch, lease: Self.lease, unread: Self.patience)
         let due = try await context.pool.query(claim)
-        guard !due.isEmpty else { return 0 }
+        guard !due.isEmpty else { return [] }
         let directory = try await directory.directory(maximumAge: context.configuration.directoryAge)
         let material = try await StackMaterial.read(
             due.map { ($0.appID, $0.key.user) }, from: context.pool, directory)
         if !material.relevanceWrites.isEmpty {
             _ = try await context.pool.execute(.writeRelevance(material.relevanceWrites))
         }
+        let begun = due.flatMap { schedule in
+            material.unrecorded(
+                of: schedule.previous, person: (schedule.appID, schedule.key.user), before: schedule.claimedAt)
+        }
+        // Before the plans that they are in are replaced.
+        if !begun.isEmpty { _ = try await context.pool.execute(.recordSuggestions(begun)) }
         let readable = due.filter { material.isReadable(($0.appID, $0.key.user)) }
         reportUnreadable(due.filter { !material.isReadable(($0.appID, $0.key.user)) })
         var results: [Result] = []
         for schedule in readable { results.append(plan(schedule, material)) }
         try await store(results)
-        return due.count
+        return due
     }
 
     /// Counts and logs schedules of people whose stored state cannot be read. They are due again when their leases end.
@@ -69,6 +88,7 @@ struct StackPlanning {
         /// Nil: the schedule ends.
         var plan: StackPlan?
         var isChanged = false
+        var ends: Bool { plan == nil }
         var nextLook = Timestamp.distantFuture
         var timelines: [Int64] = []
         /// Events that have the widgets of suggestions placed and removed.
@@ -83,7 +103,8 @@ struct StackPlanning {
         var result = Result(due: due)
         if !due.isUnread {
             let planner = material.planner(
-                for: due.key.device, of: person, app: due.key.app, policy: context.configuration.rotation)
+                for: due.key.device, of: person, app: due.key.app, policy: context.configuration.rotation,
+                at: due.claimedAt)
             result.plan = planner.plan(due.key, after: due.previous, at: due.claimedAt)
         }
         let plan = result.plan ?? StackPlan(key: due.key, schedule: StackSchedule(), plannedAt: due.claimedAt)
@@ -92,9 +113,12 @@ struct StackPlanning {
             Text.equal($0.device, due.key.device) && Text.equal($0.name, due.key.stack)
         }
         let members = placed.filter { widget in stack?.widgets.contains { Text.equal($0, widget.widget) } ?? false }
-        result.timelines = members.map(\.timeline)
-        let isRecorded = members.allSatisfy(\.hasRelevance)
-        result.nextLook = isRecorded ? plan.nextLook : min(plan.nextLook, plan.plannedAt + Self.settling)
+        if !result.ends {
+            let shown = members + placed.filter { plan.isSuggestion(widget: $0.widget) }
+            result.timelines = Array(Set(shown.map(\.timeline))).sorted()
+            let isRecorded = shown.allSatisfy(\.stored.isRecorded)
+            result.nextLook = isRecorded ? plan.nextLook : min(plan.nextLook, plan.plannedAt + Self.settling)
+        }
         let changes = plan.suggestionChanges(
             present: placed.map(\.widget), beside: members.first.map { ($0.family, $0.environment) })
         result.events =
@@ -105,59 +129,57 @@ struct StackPlanning {
     // MARK: Effects
 
     private func store(_ results: [Result]) async throws {
-        var revisions: [TimelineID: (revision: Int64, isPublished: Bool)] = [:]
-        let writes = results.compactMap { result in result.plan.map { write(result, $0) } }
-        if !writes.isEmpty {
-            for row in try await context.pool.query(.writeSchedules(writes)) {
-                revisions[row.id] = (row.revision, row.isPublished)
-            }
-        }
+        guard !results.isEmpty else { return }
+        let written = try await context.pool.query(.writeSchedules(results.map(write)))
+        let rows = Dictionary(written.map { ($0.id, $0) }) { $1 }
+        let missed = results.filter { rows[$0.due.id] == nil }.map { ($0.due.id, $0.due.revision, $0.due.leaseEnds) }
+        if !missed.isEmpty { _ = try await context.pool.execute(.releaseSchedules(missed)) }
         var messages: [KafkaMessage] = []
         // Index of the first message of each schedule, and the number of its messages.
-        var sent: [(result: Result, range: Range<Int>)] = []
+        var sent: [(result: Result, revision: Int64, range: Range<Int>)] = []
         for result in results {
+            guard let row = rows[result.due.id] else { continue }
             let first = messages.count
-            if let plan = result.plan {
-                guard let row = revisions[result.due.id] else { continue }
-                messages += result.events.map { message($0, plan) }
-                if !row.isPublished {
-                    let json = result.isChanged ? plan.json : result.due.previous?.json ?? plan.json
-                    messages.append(message(result.due.id, json, revision: row.revision))
-                }
-            } else {
-                let plan = StackPlan(key: result.due.key, schedule: StackSchedule(), plannedAt: result.due.claimedAt)
-                messages += result.events.map { message($0, plan) }
-                messages.append(message(result.due.id, nil, revision: result.due.revision + 1))
+            let key = result.due.key
+            let plan = result.plan ?? StackPlan(key: key, schedule: StackSchedule(), plannedAt: result.due.claimedAt)
+            messages += result.events.map { message($0, plan) }
+            if !row.isPublished {
+                let json = result.isChanged ? result.plan?.json : result.due.previous?.json ?? plan.json
+                messages.append(message(result.due.id, json, revision: row.revision))
             }
-            if messages.count > first { sent.append((result, first..<messages.count)) }
+            if messages.count > first { sent.append((result, row.revision, first..<messages.count)) }
         }
         let outcome = await context.output.publish(messages)
         // A message that Kafka refuses for its size would be refused again.
         let done = Set(outcome.acknowledged + outcome.refused.map(\.index))
-        let complete = sent.filter { $0.range.allSatisfy(done.contains) }.map(\.result)
+        let complete = sent.filter { $0.range.allSatisfy(done.contains) }
         context.statistics.count { counts in
             counts.stacksPlanned += results.count
             counts.stacksPublished += complete.count
         }
-        try await finish(complete, revisions.mapValues(\.revision))
+        try await finish(
+            complete.map { ($0.result.due, $0.revision) }, ended: Set(results.lazy.filter(\.ends).map(\.due.id)))
     }
 
-    private func write(_ result: Result, _ plan: StackPlan) -> ScheduleWrite {
-        ScheduleWrite(
-            schedule: result.due,
-            changed: result.isChanged ? String(decoding: plan.json.encoded, as: UTF8.self) : nil,
-            plannedAt: plan.plannedAt, nextLook: result.events.isEmpty ? result.nextLook : result.due.leaseEnds,
-            timelines: result.timelines)
+    private func write(_ result: Result) -> ScheduleWrite {
+        let json = result.isChanged ? result.plan?.json : nil
+        return ScheduleWrite(
+            schedule: result.due, changed: json.map { String(decoding: $0.encoded, as: UTF8.self) },
+            ends: result.ends, plannedAt: result.due.claimedAt, nextLook: result.nextLook, timelines: result.timelines,
+            suggests: result.plan?.schedule.insertions.isEmpty == false, hasEvents: !result.events.isEmpty)
     }
 
-    private func finish(_ results: [Result], _ revisions: [TimelineID: Int64]) async throws {
-        let ended = results.filter { $0.plan == nil }.map(\.due)
-        let published: [PublishedSchedule] = results.compactMap { result in
-            guard result.plan != nil, let revision = revisions[result.due.id] else { return nil }
-            return (result.due.id, revision, result.due.leaseEnds, result.nextLook)
+    private func finish(_ published: [(due: DueSchedule, revision: Int64)], ended: Set<TimelineID>) async throws {
+        guard !published.isEmpty else { return }
+        let record = Statements.recordPublished(published.map { ($0.due.id, $0.revision, $0.due.leaseEnds) })
+        let present = Set(try await context.pool.query(record))
+        let ids = published.map(\.due.id).filter { present.contains($0) && ended.contains($0) }
+        if !ids.isEmpty { _ = try await context.pool.execute(.deleteSchedules(ids)) }
+        // This process was so late that another one has published the tombstone meanwhile, perhaps before the message.
+        let late = published.filter { !present.contains($0.due.id) }
+        if !late.isEmpty {
+            _ = await context.output.publish(late.map { message($0.due.id, nil, revision: $0.revision + 1) })
         }
-        if !ended.isEmpty { _ = try await context.pool.execute(.deleteSchedules(ended)) }
-        if !published.isEmpty { _ = try await context.pool.execute(.recordPublished(published)) }
     }
 
     // MARK: Messages

@@ -50,25 +50,3 @@ package struct HabitKey: Hashable, Comparable, Sendable {
         Array("freshet.habit.v1".utf8) + Array(kind.utf8) + [0xFF]
     }
 }
-
-/// View of content in an app, as donated by the app.
-package struct Donation: Hashable, Sendable {
-    package var kind: String
-    /// Effective values of the kind's intent.
-    package var configuration: WidgetConfiguration
-    package var time: Timestamp
-    /// IANA name of the zone in which the person was.
-    package var timeZone: String
-    package var device: String?
-
-    package init(
-        kind: String, configuration: WidgetConfiguration = .empty, time: Timestamp, timeZone: String,
-        device: String? = nil
-    ) {
-        self.kind = kind
-        self.configuration = configuration
-        self.time = time
-        self.timeZone = timeZone
-        self.device = device
-    }
-}

@@ -8,8 +8,6 @@ package struct Habits: Hashable, Sendable {
     static let days = 56
     /// Longest encoded form. A model that grows over it forgets its weakest combination.
     package static let maximumBytes = 1_600
-    /// A donation that is dated so far ahead of its receipt is not learned: its clock is wrong, and it would age all others.
-    static let maximumLead: Duration = .seconds(86_400)
 
     struct Combination: Hashable, Sendable {
         let key: HabitKey
@@ -49,18 +47,9 @@ package struct Habits: Hashable, Sendable {
 
     package var isEmpty: Bool { combinations.isEmpty }
 
-    /// Learns a donation.
+    /// Learns a view of a kind, given the keys of its configuration (``HabitKey/keys(kind:configuration:intent:)``).
     ///
-    /// - Parameter receivedAt: time of the event in the stream.
     /// - Returns: whether the model changed.
-    @discardableResult
-    package mutating func learn(_ donation: Donation, intent: IntentDefinition?, receivedAt: Timestamp) -> Bool {
-        guard donation.time <= receivedAt + Self.maximumLead else { return false }
-        let keys = HabitKey.keys(kind: donation.kind, configuration: donation.configuration, intent: intent)
-        return learn(keys, kind: donation.kind, at: HalfHour(at: donation.time, timeZone: donation.timeZone))
-    }
-
-    /// Learns a view of a kind, given the keys of its configuration; see ``learn(_:intent:receivedAt:)``.
     @discardableResult
     package mutating func learn(_ keys: [HabitKey], kind: String, at halfHour: HalfHour) -> Bool {
         learn(keys, kindTag: HabitKey.tag(ofKind: kind), at: halfHour)

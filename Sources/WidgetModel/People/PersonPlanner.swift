@@ -8,11 +8,13 @@ package struct PersonPlanner: Sendable {
         package var configuration: WidgetConfiguration
         package var timeZone: String
         package var relevance: RelevanceRecord
+        /// Whether its timeline has content.
+        package var isRendered: Bool
 
         /// - Parameter configuration: as the person set it; the values that the widget shows are derived.
         package init(
             id: String, kind: KindDefinition, family: WidgetFamily, configuration: WidgetConfiguration,
-            timeZone: String, relevance: RelevanceRecord
+            timeZone: String, relevance: RelevanceRecord, isRendered: Bool = true
         ) {
             self.id = id
             self.kind = kind
@@ -20,6 +22,7 @@ package struct PersonPlanner: Sendable {
             self.configuration = kind.effective(configuration, family: family)
             self.timeZone = timeZone
             self.relevance = relevance
+            self.isRendered = isRendered
         }
 
         fileprivate func content(of app: String) -> WidgetContent {
@@ -39,10 +42,12 @@ package struct PersonPlanner: Sendable {
     /// The app's kinds by name.
     package var kinds: [String: KindDefinition]
     package var policy: RotationPolicy
+    /// Beginnings of suggestions in any stack of the device, present or past, during the last 24 hours.
+    package var suggestedAt: [Timestamp]
 
     package init(
         app: String, device: String, person: PersonRecord, widgets: [Widget], kinds: [String: KindDefinition],
-        policy: RotationPolicy = RotationPolicy()
+        policy: RotationPolicy = RotationPolicy(), suggestedAt: [Timestamp] = []
     ) {
         self.app = app
         self.device = device
@@ -50,6 +55,7 @@ package struct PersonPlanner: Sendable {
         self.widgets = widgets
         self.kinds = kinds
         self.policy = policy
+        self.suggestedAt = suggestedAt
     }
 
     /// The stacks of the device that have widgets, by name.
@@ -117,17 +123,34 @@ package struct PersonPlanner: Sendable {
             let keys = HabitKey.keys(
                 kind: kind.name, configuration: shortcut.content.configuration, intent: kind.intent)
             return StackPlanner.Candidate(
-                shortcut,
-                predictions: isByHabit ? predictions(of: keys, in: range, timeZone: timeZone) : [])
+                shortcut, predictions: isByHabit ? predictions(of: keys, in: range, timeZone: timeZone) : [],
+                isRendered: widgets.contains {
+                    $0.isRendered && StackPlan.isSuggestion(widget: $0.id, of: shortcut.content)
+                })
         }
+    }
+
+    /// Beginnings of suggestions on the device during the 24 hours before a time, those of a plan included.
+    package func suggestions(with previous: StackPlan?, before now: Timestamp) -> [Timestamp] {
+        Set(suggestedAt).union(previous?.suggestions(before: now) ?? []).filter { $0 > now - .seconds(86_400) }.sorted()
     }
 
     /// Plans a stack; nil: there is no such stack.
     package func plan(_ key: StackPlan.Key, after previous: StackPlan?, at now: Timestamp) -> StackPlan? {
-        let suggestions = previous?.suggestions(before: now) ?? []
+        let suggestions = suggestions(with: previous, before: now)
         guard let planner = planner(of: key.stack, suggestions: suggestions, at: now) else { return nil }
-        return StackPlan(
-            key: key, schedule: planner.schedule(at: now, after: previous?.schedule ?? StackSchedule()),
-            plannedAt: now, suggestedAt: suggestions)
+        let earlier = previous?.schedule ?? StackSchedule()
+        var plan = StackPlan(
+            key: key, schedule: planner.schedule(at: now, after: earlier), plannedAt: now, suggestedAt: suggestions)
+        if planner.candidates.contains(where: { !$0.isRendered }) {
+            // Without the wait for their timelines: their widgets are placed, so that they are rendered.
+            var ready = planner
+            for index in ready.candidates.indices { ready.candidates[index].isRendered = true }
+            plan.awaited = ready.schedule(at: now, after: earlier).insertions
+            plan.awaitsContent = planner.candidates.contains { candidate in
+                !candidate.isRendered && plan.placed(at: now).contains { $0.content == candidate.shortcut.content }
+            }
+        }
+        return plan
     }
 }

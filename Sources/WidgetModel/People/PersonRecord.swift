@@ -29,27 +29,37 @@ package struct PersonRecord: Hashable, Sendable {
 
     package init() {}
 
+    /// Effect of a change.
+    package enum Effect: Hashable, Sendable {
+        /// A later change of the same thing was applied, or the thing is not known.
+        case ignored
+        /// The time of the change is recorded; schedules stay as they are.
+        case confirmed
+        case changed
+    }
+
     /// Applies a change, unless a later one of the same thing was applied.
     ///
     /// - Parameter isOrderedByArrival: whether it counts as not older than what was applied before.
-    /// - Returns: whether it had an effect.
-    package mutating func apply(_ change: PersonChange, isOrderedByArrival: Bool = false) -> Bool {
+    package mutating func apply(_ change: PersonChange, isOrderedByArrival: Bool = false) -> Effect {
         switch change {
         case .stack(let arrangement, let time):
             return arrange(arrangement, at: time, isOrderedByArrival)
         case .turned(let device, let stack, let widget, let time):
-            guard let index = index(device, stack) else { return false }
+            guard let index = index(device, stack) else { return .ignored }
             let last = stacks[index].turn?.at ?? .distantPast
             let isKnown = stacks[index].arrangement.widgets.contains { Text.equal($0, widget) }
             guard isKnown || StackPlan.isSuggestion(widget: widget), isOrderedByArrival || time > last else {
-                return false
+                return .ignored
             }
             stacks[index].turn = Stack.Turn(widget: widget, at: max(time, last))
-            return true
+            return .changed
+        case .removed(let widget, let time):
+            return remove(widget, at: time, isOrderedByArrival)
         case .shortcuts(let device, let shortcuts, let time):
             return replace(shortcuts, device, at: time, isOrderedByArrival)
         case .viewed(let kind, let keys, let halfHour):
-            return habits.learn(keys, kind: kind, at: halfHour)
+            return habits.learn(keys, kind: kind, at: halfHour) ? .changed : .ignored
         }
     }
 
@@ -58,11 +68,12 @@ package struct PersonRecord: Hashable, Sendable {
     }
 
     /// A stack without widgets is a removed one. It is kept, so that an older event does not bring it back.
-    private mutating func arrange(_ new: StackArrangement, at time: Timestamp, _ isOrderedByArrival: Bool) -> Bool {
+    private mutating func arrange(_ new: StackArrangement, at time: Timestamp, _ isOrderedByArrival: Bool) -> Effect {
+        let before = stacks.map(\.arrangement)
         var state = StackState(arrangement: new, changedAt: time)
         if let index = index(new.device, new.name) {
             let last = stacks[index].changedAt
-            guard isOrderedByArrival || time >= last else { return false }
+            guard isOrderedByArrival || time >= last else { return .ignored }
             state.changedAt = max(time, last)
             state.turn = stacks[index].turn
             stacks.remove(at: index)
@@ -81,7 +92,18 @@ package struct PersonRecord: Hashable, Sendable {
         stacks.append(state)
         stacks.sort { ($0.arrangement.device, $0.arrangement.name) < ($1.arrangement.device, $1.arrangement.name) }
         while stacks.count > Self.maximumStacks { stacks.remove(at: oldestStack) }
-        return true
+        return stacks.map(\.arrangement) == before ? .confirmed : .changed
+    }
+
+    /// Takes a removed widget out of the stacks that were arranged before: placed again, it does not return to its place.
+    private mutating func remove(_ widget: String, at time: Timestamp, _ isOrderedByArrival: Bool) -> Effect {
+        var effect = Effect.ignored
+        for index in stacks.indices where isOrderedByArrival || stacks[index].changedAt <= time {
+            let count = stacks[index].arrangement.widgets.count
+            stacks[index].arrangement.widgets.removeAll { Text.equal($0, widget) }
+            if stacks[index].arrangement.widgets.count < count { effect = .changed }
+        }
+        return effect
     }
 
     /// The stack to forget first: a removed one, else that which changed the longest ago.
@@ -95,14 +117,15 @@ package struct PersonRecord: Hashable, Sendable {
 
     private mutating func replace(
         _ shortcuts: [RelevantShortcut], _ device: String?, at time: Timestamp, _ isOrderedByArrival: Bool
-    ) -> Bool {
+    ) -> Effect {
+        let before = sets
         var set = ShortcutSet(device: device, shortcuts: shortcuts, changedAt: time)
         let index = sets.firstIndex { set in
             guard let own = set.device, let device else { return set.device == nil && device == nil }
             return Text.equal(own, device)
         }
         if let index {
-            guard isOrderedByArrival || time >= sets[index].changedAt else { return false }
+            guard isOrderedByArrival || time >= sets[index].changedAt else { return .ignored }
             set.changedAt = max(time, sets[index].changedAt)
             sets[index] = set
         } else {
@@ -111,7 +134,7 @@ package struct PersonRecord: Hashable, Sendable {
         if sets.count > Self.maximumSets {
             sets.indices.min { sets[$0].changedAt < sets[$1].changedAt }.map { _ = sets.remove(at: $0) }
         }
-        return true
+        return before.map(\.shortcuts) == sets.map(\.shortcuts) ? .confirmed : .changed
     }
 
     /// The shortcuts that are relevant on a device.
@@ -146,6 +169,8 @@ package struct StackArrangement: Hashable, Sendable {
 package enum PersonChange: Hashable, Sendable {
     case stack(StackArrangement, at: Timestamp)
     case turned(device: String, stack: String, widget: String, at: Timestamp)
+    /// A widget was removed.
+    case removed(widget: String, at: Timestamp)
     /// The whole set of an app's shortcuts, for one device or all; withdraws the earlier one.
     case shortcuts(device: String?, [RelevantShortcut], at: Timestamp)
     /// Content was viewed; `keys` are the combinations that it counts for.

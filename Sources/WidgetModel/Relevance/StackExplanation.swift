@@ -92,11 +92,15 @@ extension StackPlanner {
         guard stack.suggestions else {
             return "not suggested: suggestions are off for this stack, or another one of the device takes them"
         }
-        guard reason(for: candidate, at: time) == nil else {
-            let isSpent = suggested >= policy.maximumSuggestionsPerDay
-            return isSpent
-                ? "not suggested: the app has had its \(policy.maximumSuggestionsPerDay) suggestions of 24 hours"
-                : "not suggested: another suggestion, or the person's turn, comes first"
+        guard fitting(candidate, at: time) == nil else {
+            guard suggested < policy.maximumSuggestionsPerDay else {
+                return
+                    "not suggested: the app has had its \(policy.maximumSuggestionsPerDay) suggestions on this device "
+                    + "in 24 hours"
+            }
+            return candidate.isRendered
+                ? "not suggested: another suggestion, or the person's turn, comes first"
+                : "not suggested yet: its timeline is not rendered"
         }
         if let next = candidate.shortcut.ranges.first(where: { $0.lowerBound > time }) {
             return "not suggested yet: its time begins at \(next.lowerBound.rfc3339)"

@@ -23,8 +23,12 @@ package struct StackPlan: Hashable, Sendable {
     package let key: Key
     package var schedule: StackSchedule
     package var plannedAt: Timestamp
-    /// Beginnings of suggestions during the 24 hours before.
+    /// Beginnings of suggestions on the device during the 24 hours before, in any of its stacks.
     package var suggestedAt: [Timestamp]
+    /// Suggestions as they would be if all of their timelines were rendered. Not stored.
+    package var awaited: [StackSchedule.Insertion] = []
+    /// Whether a widget that is placed has no content yet. Not stored.
+    package var awaitsContent = false
 
     package init(key: Key, schedule: StackSchedule, plannedAt: Timestamp, suggestedAt: [Timestamp] = []) {
         self.key = key
@@ -35,6 +39,8 @@ package struct StackPlan: Hashable, Sendable {
 
     /// Time before a suggestion at which its widget is placed, so that its timeline is rendered when it begins.
     package static let lead: Duration = .seconds(900)
+    /// Time that a suggestion waits at least for the timeline of its widget.
+    package static let renderTime: Duration = .seconds(300)
     /// A plan is made anew when so much of its horizon has passed.
     package static let age: Duration = .seconds(6 * 3_600)
 
@@ -48,13 +54,20 @@ package struct StackPlan: Hashable, Sendable {
 
     /// When the plan is to be looked at again: it gets old, or a suggestion's widget is to be placed or removed.
     package var nextLook: Timestamp {
-        let times = schedule.insertions.flatMap { [$0.from - Self.lead, $0.until].compactMap { $0 } }
-        return min(plannedAt + Self.age, times.filter { $0 > plannedAt }.min() ?? .distantFuture)
+        let insertions = schedule.insertions + awaited
+        let times = insertions.flatMap { [$0.from - Self.lead, $0.until].compactMap { $0 } }
+        // Postponed again in time; its content, if it comes, has the stack planned at once.
+        let again = awaitsContent ? plannedAt + Self.renderTime / 2 : .distantFuture
+        return min(plannedAt + Self.age, again, times.filter { $0 > plannedAt }.min() ?? .distantFuture)
     }
 
     /// Suggestions whose widgets are to be placed at a time.
     package func placed(at time: Timestamp) -> [StackSchedule.Insertion] {
-        schedule.insertions.filter { $0.from - Self.lead <= time && time < $0.until ?? .distantFuture }
+        var contents: Set<WidgetContent> = []
+        return (schedule.insertions + awaited).filter { insertion in
+            insertion.from - Self.lead <= time && time < insertion.until ?? .distantFuture
+                && contents.insert(insertion.content).inserted
+        }
     }
 
     /// Widgets of suggestions to place when the plan is made, because they begin soon, and to remove, because they are

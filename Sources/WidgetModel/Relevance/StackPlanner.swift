@@ -3,6 +3,11 @@
 /// A widget's value is the greatest of its relevance's rank, the probability that the person looks at it, and the value of
 /// a shortcut that holds. A widget whose score is 0 or below has none. The stack turns to the greatest value; equal values
 /// keep the present widget, and so do a recent rotation and a recent turn by hand.
+///
+/// One suggestion at a time is part of the stack. Of several, those whose range holds come before those by habit. Among
+/// ranges the shortest comes first, then the latest beginning; among habits the greatest probability; then the byte order
+/// of the contents. A suggestion stays while it holds, but after the minimum stay it gives way to one whose range comes
+/// before. A suggestion does not begin before the timeline of its widget is rendered.
 package struct StackPlanner: Sendable {
     /// Evidence about a widget of the stack.
     package struct Evidence: Sendable {
@@ -26,10 +31,13 @@ package struct StackPlanner: Sendable {
         package var shortcut: RelevantShortcut
         /// Of its content, for a shortcut without ranges; in the order of their times.
         package var predictions: [WidgetPrediction]
+        /// Whether the timeline of its widget has content.
+        package var isRendered: Bool
 
-        package init(_ shortcut: RelevantShortcut, predictions: [WidgetPrediction] = []) {
+        package init(_ shortcut: RelevantShortcut, predictions: [WidgetPrediction] = [], isRendered: Bool = true) {
             self.shortcut = shortcut
             self.predictions = predictions
+            self.isRendered = isRendered
         }
     }
 
@@ -82,6 +90,7 @@ package struct StackPlanner: Sendable {
             times.formUnion(evidence.curve.steps.map(\.from))
             times.formUnion(evidence.predictions.map(\.from))
         }
+        if candidates.contains(where: { !$0.isRendered }) { times.insert(now + StackPlan.renderTime) }
         for candidate in candidates {
             times.formUnion(candidate.shortcut.ranges.flatMap { [$0.lowerBound, $0.upperBound] })
             times.formUnion(candidate.predictions.map(\.from))
@@ -110,16 +119,54 @@ package struct StackPlanner: Sendable {
         return values.max { $0.value < $1.value }
     }
 
-    /// The reason to suggest a candidate at a time; nil if there is none.
-    func reason(for candidate: Candidate, at time: Timestamp) -> StackSchedule.Reason? {
-        guard stack.suggestions, !shown.contains(candidate.shortcut.content) else { return nil }
-        guard candidate.shortcut.ranges.isEmpty else {
-            return candidate.shortcut.holds(at: time) ? .shortcut(role: candidate.shortcut.role) : nil
+    /// A candidate that may be suggested at a time.
+    struct Fitting {
+        /// Its range that holds and is the first in order; nil: it is suggested by habit.
+        let range: Range<Timestamp>?
+        /// Of a habit.
+        let probability: Double
+        let content: WidgetContent
+        let reason: StackSchedule.Reason
+        let isRendered: Bool
+
+        /// Whether its range comes before the suggestion of another one, the contents aside.
+        func displaces(_ other: Fitting) -> Bool {
+            guard let range else { return false }
+            return other.range.map { Self.precedes(range, $0) } ?? true
+        }
+
+        /// The order in which candidates are suggested.
+        static func precedes(_ left: Fitting, _ right: Fitting) -> Bool {
+            if left.displaces(right) || right.displaces(left) { return left.displaces(right) }
+            return left.probability == right.probability
+                ? left.content < right.content : left.probability > right.probability
+        }
+
+        /// Whether a range is shorter, or as long and begins later.
+        fileprivate static func precedes(_ left: Range<Timestamp>, _ right: Range<Timestamp>) -> Bool {
+            let (own, other) = (left.upperBound - left.lowerBound, right.upperBound - right.lowerBound)
+            return own == other ? left.lowerBound > right.lowerBound : own < other
+        }
+    }
+
+    /// A candidate with the reason to suggest it at a time; nil if there is none.
+    func fitting(_ candidate: Candidate, at time: Timestamp) -> Fitting? {
+        let shortcut = candidate.shortcut
+        guard stack.suggestions, !shown.contains(shortcut.content) else { return nil }
+        guard shortcut.ranges.isEmpty else {
+            let holding = shortcut.ranges.filter { $0.contains(time) }.min(by: Fitting.precedes)
+            return holding.map { range in
+                Fitting(
+                    range: range, probability: 0, content: shortcut.content, reason: .shortcut(role: shortcut.role),
+                    isRendered: candidate.isRendered)
+            }
         }
         guard let prediction = candidate.predictions.last(where: { $0.from <= time }),
             prediction.probability >= policy.minimumSuggestion
         else { return nil }
-        return prediction.reason
+        return Fitting(
+            range: nil, probability: prediction.probability, content: shortcut.content, reason: prediction.reason,
+            isRendered: candidate.isRendered)
     }
 }
 
@@ -139,10 +186,12 @@ extension StackPlanner {
         /// End of the time for which the last turn by hand is respected.
         private let respected: Timestamp
         private var suggested: Int
+        private let now: Timestamp
 
         init(planner: StackPlanner, now: Timestamp, previous: StackSchedule) {
             let stack = planner.stack
             self.planner = planner
+            self.now = now
             suggested = planner.suggested
             var top = StackSchedule.Rotation(from: now, item: .widget(stack.items[0].widget), reason: .start)
             rests = .distantPast
@@ -189,33 +238,40 @@ extension StackPlanner {
         ///
         /// - Returns: when to decide again if nothing changes before.
         mutating func step(at time: Timestamp) -> Timestamp? {
-            suggest(at: time)
+            let suggests = suggest(at: time)
             let rotates = rotate(at: time)
             let respected = respected > time ? respected : nil
-            return [rotates, respected].compactMap { $0 }.min()
+            return [suggests, rotates, respected].compactMap { $0 }.min()
         }
 
         // MARK: Suggestions
 
-        /// Ends a suggestion that does not hold any longer, and begins the next one.
-        private mutating func suggest(at time: Timestamp) {
-            let fitting = planner.candidates.compactMap { candidate in
-                planner.reason(for: candidate, at: time).map { (content: candidate.shortcut.content, reason: $0) }
-            }
+        /// Ends a suggestion that does not hold any longer or gives way, and begins the next one.
+        ///
+        /// - Returns: when a suggestion gives way to another one.
+        private mutating func suggest(at time: Timestamp) -> Timestamp? {
+            let fitting = planner.candidates.compactMap { planner.fitting($0, at: time) }
+            let mayBegin = time >= respected && suggested < planner.policy.maximumSuggestionsPerDay
+            let isReady = time >= now + StackPlan.renderTime
+            let best = mayBegin ? fitting.filter { $0.isRendered || isReady }.min(by: Fitting.precedes) : nil
             let wasOnTop = isSuggestionOnTop
             if let present = insertion {
-                guard !fitting.contains(where: { $0.content == present.content }) else { return }
+                if let own = fitting.first(where: { $0.content == present.content }) {
+                    guard let best, best.displaces(own) else { return nil }
+                    let end = present.from + planner.policy.minimumStay
+                    guard time >= end else { return end }
+                }
                 schedule.insertions[schedule.insertions.count - 1].until = time
             }
-            let mayBegin = time >= respected && suggested < planner.policy.maximumSuggestionsPerDay
-            guard mayBegin, let best = fitting.min(by: { $0.content < $1.content }) else {
+            guard let best else {
                 if wasOnTop { restore(at: time) }
-                return
+                return nil
             }
             suggested += 1
             schedule.insertions.append(
                 StackSchedule.Insertion(from: time, until: nil, content: best.content, reason: best.reason))
             show(.suggestion(best.content), best.reason, at: time)
+            return nil
         }
 
         /// Turns back to the widget that was on top before the suggestion.

@@ -25,8 +25,8 @@ extension WidgetStore {
             let key = StackPlan.Key(app: app, user: user, device: stack.device, stack: name)
             let previous = stored.first { Text.equal($0.device, stack.device) }?.schedule
                 .flatMap { StackPlan(stored: $0, key: key) }
-            let planner = material.planner(for: stack.device, of: person, app: app, policy: policy)
-            let suggestions = previous?.suggestions(before: time) ?? []
+            let planner = material.planner(for: stack.device, of: person, app: app, policy: policy, at: time)
+            let suggestions = planner.suggestions(with: previous, before: time)
             guard let plan = planner.plan(key, after: previous, at: time),
                 let own = planner.planner(of: name, suggestions: suggestions, at: time)
             else { return nil }

@@ -35,12 +35,15 @@ extension WidgetStore {
                 for person in try await connection.run(pipeline).rows(read) {
                     let changes = people[PersonName(person.appID, person.user)] ?? []
                     var record = try person.record(app: changes.first?.app.name ?? "")
-                    let applied = changes.count { record.apply(.stack($0.arrangement, at: $0.time)) }
+                    let effects = changes.map { record.apply(.stack($0.arrangement, at: $0.time)) }
+                    let applied = effects.count { $0 != .ignored }
                     counts.stacks += applied
                     counts.older += changes.count - applied
                     guard applied > 0 else { continue }
                     writes.append(
-                        PersonWrite(appID: person.appID, user: person.user, arrangement: record.storedArrangement))
+                        PersonWrite(
+                            appID: person.appID, user: person.user, arrangement: record.storedArrangement,
+                            planning: effects.contains(.changed) ? .now : .never))
                 }
                 if !writes.isEmpty { _ = try await connection.query(.writePeople(writes)) }
                 return counts

@@ -27,6 +27,8 @@ package struct StoredPerson: Sendable {
     package let arrangement: String?
     /// Zone of one of the person's widgets; nil: there is none, or it is not wanted.
     package let timeZone: String?
+    /// Suggestions that have begun in the last 24 hours; empty if they are not wanted.
+    package let suggested: [BegunSuggestion]
 
     init(_ row: borrowing PostgresRow) throws(PostgresError) {
         appID = try row.value("app_id")
@@ -34,6 +36,7 @@ package struct StoredPerson: Sendable {
         habits = try row.optional("habits")
         arrangement = try row.optional("arrangement")
         timeZone = try row.optional("time_zone")
+        suggested = try row.array("suggested", of: String.self).compactMap(BegunSuggestion.init(stored:))
     }
 
     /// - Throws: `PostgresError` if the row is not what this version has stored.
@@ -45,24 +48,64 @@ package struct StoredPerson: Sendable {
     }
 }
 
+/// A suggestion that has begun on a device.
+package struct BegunSuggestion: Hashable, Sendable {
+    package let device: String
+    package let at: Timestamp
+
+    package init(device: String, at: Timestamp) {
+        self.device = device
+        self.at = at
+    }
+
+    /// The time in microseconds, so that the text sorts by it, and the device.
+    var stored: String { "\(at.microseconds) \(device)" }
+
+    init?(stored text: String) {
+        let parts = text.split(separator: " ", maxSplits: 1)
+        guard parts.count == 2, let microseconds = Int64(parts[0]) else { return nil }
+        self.init(device: String(parts[1]), at: Timestamp(microseconds: microseconds))
+    }
+}
+
 /// The new state of a person.
 package struct PersonWrite: Sendable {
+    /// When the schedules of the person's stacks are planned again.
+    package enum Planning: Sendable {
+        case never
+        /// Within half a minute, so that donations, which are many, are gathered.
+        case soon
+        case now
+
+        fileprivate var seconds: Int32? {
+            switch self {
+            case .never: nil
+            case .soon: 30
+            case .now: 0
+            }
+        }
+    }
+
     package var appID: Int32
     package var user: String
     /// Nil: unchanged.
     package var habits: [UInt8]?
     package var arrangement: String?
+    package var planning: Planning
 
-    package init(appID: Int32, user: String, habits: [UInt8]? = nil, arrangement: String? = nil) {
+    package init(
+        appID: Int32, user: String, habits: [UInt8]? = nil, arrangement: String? = nil, planning: Planning = .now
+    ) {
         self.appID = appID
         self.user = user
         self.habits = habits
         self.arrangement = arrangement
+        self.planning = planning
     }
 
     fileprivate static let input = InputColumns<PersonWrite>([
         .init("app_id") { $0.appID }, .init("user_id") { $0.user }, .init("habits") { $0.habits },
-        .init("arrangement") { $0.arrangement },
+        .init("arrangement") { $0.arrangement }, .init("plan_seconds") { $0.planning.seconds },
     ])
 }
 
@@ -79,16 +122,16 @@ private let readPeopleSQL = """
            CASE WHEN i.needs_time_zone THEN (
                SELECT w.time_zone FROM widget w
                WHERE w.app_id = p.app_id AND w.user_id = p.user_id AND w.timeline_id IS NOT NULL
-               LIMIT 1) END AS time_zone
+               LIMIT 1) END AS time_zone,
+           '{}'::text[] AS suggested
     FROM \(PersonKey.input.rows("i")) JOIN person p ON p.app_id = i.app_id AND p.user_id = i.user_id
     ORDER BY p.app_id, p.user_id
     FOR NO KEY UPDATE OF p
     """
 
-/// A change of an arrangement shows at once; donations, which are many, are gathered for half a minute.
 private let writePeopleSQL = """
     WITH input AS MATERIALIZED (
-        SELECT *, now() + CASE WHEN arrangement IS NULL THEN interval '30 seconds' ELSE interval '0' END AS due_at
+        SELECT *, now() + plan_seconds * interval '1 second' AS due_at
         FROM \(PersonWrite.input.rows("i"))
     ), written AS (
         UPDATE person p
@@ -102,6 +145,27 @@ private let writePeopleSQL = """
         FOR NO KEY UPDATE OF s
     )
     UPDATE stack_schedule s SET due_at = least(s.due_at, l.due_at) FROM locked l WHERE s.id = l.id
+    """
+
+private let suggestionInput = InputColumns<(person: StackMaterial.Person, begun: BegunSuggestion)>([
+    .init("app_id") { $0.person.appID }, .init("user_id") { $0.person.user }, .init("suggested") { $0.begun.stored },
+])
+
+private let recordSuggestionsSQL = """
+    WITH input AS MATERIALIZED (
+        SELECT i.app_id, i.user_id, array_agg(i.suggested) AS suggested
+        FROM \(suggestionInput.rows("i")) GROUP BY i.app_id, i.user_id
+    ), locked AS MATERIALIZED (
+        SELECT i.* FROM input i JOIN person p ON p.app_id = i.app_id AND p.user_id = i.user_id
+        ORDER BY i.app_id, i.user_id
+        FOR NO KEY UPDATE OF p
+    )
+    UPDATE person p
+    SET suggested = ARRAY(
+        SELECT DISTINCT s.text FROM unnest(p.suggested || l.suggested) s (text)
+        WHERE split_part(s.text, ' ', 1)::numeric > extract(epoch FROM now() - interval '24 hours') * 1000000
+        ORDER BY s.text DESC LIMIT 64)
+    FROM locked l WHERE p.app_id = l.app_id AND p.user_id = l.user_id
     """
 
 extension PostgresStatement where Self == Statements {
@@ -118,6 +182,13 @@ extension PostgresStatement where Self == Statements {
     /// Writes people whose rows the transaction has locked, and makes the schedules of their stacks due.
     package static func writePeople(_ writes: [PersonWrite]) -> PostgresQuery<Void> {
         PostgresQuery(writePeopleSQL, binding: PersonWrite.input.parameters(writes))
+    }
+
+    /// Adds suggestions that have begun to those of people. The ones of the last 24 hours are kept, 64 for a person at most.
+    package static func recordSuggestions(
+        _ suggestions: [(person: StackMaterial.Person, begun: BegunSuggestion)]
+    ) -> PostgresQuery<Void> {
+        PostgresQuery(recordSuggestionsSQL, binding: suggestionInput.parameters(suggestions))
     }
 }
 

@@ -25,7 +25,8 @@ private let readSQL = """
 private let wantSQL = """
     INSERT INTO stack_schedule AS s (id, app_id, user_id, device_id, stack)
     SELECT $1::uuid, a.id, $3::text, $4::text, $5::text FROM app a WHERE a.name = $2::text
-    ON CONFLICT (id) DO UPDATE SET read_at = now()
+    ON CONFLICT (id) DO UPDATE
+        SET read_at = now(), due_at = CASE WHEN s.schedule IS NULL THEN least(s.due_at, now()) ELSE s.due_at END
     """
 
 /// Schedule of a stack on a device, for readers that are notified of changes.

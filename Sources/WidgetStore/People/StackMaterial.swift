@@ -19,6 +19,10 @@ package struct StackMaterial: Sendable {
     /// People whose stored state cannot be read: nothing is planned for them.
     private var unreadable: Set<Name> = []
     private var widgets: [Name: [PlannedWidget]] = [:]
+    /// Suggestions that are recorded as begun.
+    private var recorded: [Name: [BegunSuggestion]] = [:]
+    /// Plans with suggestions.
+    private var suggesting: [Name: [StackPlan]] = [:]
     /// By timeline, with what the relevance in the database does not know yet.
     private var relevance: [Int64: RelevanceRecord] = [:]
     /// Relevance to be stored.
@@ -34,40 +38,60 @@ package struct StackMaterial: Sendable {
         var pipeline = PostgresPipeline()
         let stored = pipeline.append(.readPeople(of: people))
         let widgets = pipeline.append(.readPlannedWidgets(of: people))
+        let plans = pipeline.append(.readSuggestingPlans(of: people))
         let results = try await pool.run(pipeline)
-        return StackMaterial(people: results.rows(stored), widgets: results.rows(widgets), directory)
+        return StackMaterial(
+            people: results.rows(stored), widgets: results.rows(widgets), plans: results.rows(plans), directory)
     }
 
-    init(people: [StoredPerson], widgets: [PlannedWidget], _ directory: KindDirectory) {
+    init(
+        people: [StoredPerson], widgets: [PlannedWidget], plans: [(appID: Int32, plan: StackPlan?)],
+        _ directory: KindDirectory
+    ) {
         self.directory = directory
         let apps = Dictionary(directory.apps.values.map { ($0.id, $0.name) }) { $1 }
         for person in people {
             let name = Name((person.appID, person.user))
+            recorded[name] = person.suggested
             if let record = try? person.record(app: apps[person.appID] ?? "") {
                 records[name] = record
             } else {
                 unreadable.insert(name)
             }
         }
+        for (appID, plan) in plans {
+            if let plan { suggesting[Name((appID, plan.key.user)), default: []].append(plan) }
+        }
         for widget in widgets {
             self.widgets[Name((widget.appID, widget.user)), default: []].append(widget)
             guard relevance[widget.timeline] == nil else { continue }
-            var record = widget.relevance ?? RelevanceRecord()
-            if let content = widget.content, let storedAt = widget.storedAt {
-                // Content that was stored is valid.
-                record.replace(with: (try? RelevanceCurve(timeline: content)) ?? RelevanceCurve([]), at: storedAt)
-                relevanceWrites.append((widget.timeline, widget.contentRevision, record))
-            } else if !widget.hasRelevance {
-                // From now on the first content is noted as a change.
-                relevanceWrites.append((widget.timeline, 0, record))
-            }
+            let (record, write) = widget.stored.recorded(always: true)
             relevance[widget.timeline] = record
+            if let write { relevanceWrites.append(write) }
         }
+    }
+
+    /// Beginnings of suggestions on a device during the 24 hours before a time, whatever stacks they were in.
+    private func suggestions(on device: String, of person: Person, before time: Timestamp) -> [Timestamp] {
+        let name = Name(person)
+        let recorded = (recorded[name] ?? []).filter { Text.equal($0.device, device) }.map(\.at)
+        let planned = (suggesting[name] ?? []).filter { Text.equal($0.key.device, device) }
+        return recorded + planned.flatMap { $0.suggestions(before: time) }
+    }
+
+    /// Suggestions of a plan that have begun before a time and are not recorded.
+    package func unrecorded(
+        of plan: StackPlan?, person: Person, before time: Timestamp
+    ) -> [(person: Person, begun: BegunSuggestion)] {
+        guard let plan, !plan.schedule.insertions.isEmpty else { return [] }
+        let known = recorded[Name(person)] ?? []
+        return plan.suggestions(before: time).map { BegunSuggestion(device: plan.key.device, at: $0) }
+            .filter { !known.contains($0) }.map { (person, $0) }
     }
 
     /// The planner of a device's stacks. An app in developer mode has no limit of suggestions.
     package func planner(
-        for device: String, of person: Person, app: String, policy: RotationPolicy
+        for device: String, of person: Person, app: String, policy: RotationPolicy, at time: Timestamp
     ) -> PersonPlanner {
         var policy = policy
         if directory.apps[app]?.isDeveloperMode == true { policy.maximumSuggestionsPerDay = .max }
@@ -79,8 +103,9 @@ package struct StackMaterial: Sendable {
                 return PersonPlanner.Widget(
                     id: widget.widget, kind: kind.definition, family: widget.family,
                     configuration: widget.configuration, timeZone: widget.environment.timeZone,
-                    relevance: relevance[widget.timeline] ?? RelevanceRecord())
-            }, kinds: kinds.mapValues(\.definition), policy: policy)
+                    relevance: relevance[widget.timeline] ?? RelevanceRecord(), isRendered: widget.isRendered)
+            }, kinds: kinds.mapValues(\.definition), policy: policy,
+            suggestedAt: suggestions(on: device, of: person, before: time))
     }
 
     /// Whether the stored state of a person can be read; also true for a person without any.

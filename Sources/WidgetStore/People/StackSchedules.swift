@@ -29,50 +29,64 @@ package struct PlannedWidget: Sendable {
     package let family: WidgetFamily
     package let environment: WidgetEnvironment
     package let configuration: WidgetConfiguration
-    /// Primary key of the timeline.
-    package let timeline: Int64
-    package let contentRevision: Int64
-    package let storedAt: Timestamp?
-    /// Whether relevance is stored, so that changes of the content are noted.
-    package let hasRelevance: Bool
-    /// Stored relevance; nil: none that can be read.
-    package let relevance: RelevanceRecord?
-    /// Canonical content that the relevance does not know.
-    package let content: [UInt8]?
-}
+    /// Relevance of the timeline that it shows.
+    package let stored: StoredRelevance
 
-/// Relevance of a timeline to be stored.
-package typealias RelevanceWrite = (timeline: Int64, revision: Int64, relevance: RelevanceRecord)
+    /// Primary key of the timeline.
+    package var timeline: Int64 { stored.timeline }
+    /// Whether the timeline has content.
+    package var isRendered: Bool { stored.contentRevision > 0 }
+}
 
 /// A new plan of a leased schedule.
 package struct ScheduleWrite: Sendable {
     package var schedule: DueSchedule
-    /// JSON of the plan if it differs from the last one; nil: it goes on.
+    /// JSON of the plan if it differs from the last one, or if the schedule ends; nil: it goes on.
     package var changed: String?
+    /// Whether the stack is gone, or nobody reads its schedule: a tombstone is published.
+    package var ends: Bool
     package var plannedAt: Timestamp
     package var nextLook: Timestamp
     package var timelines: [Int64]
+    /// Whether the plan has suggestions.
+    package var suggests: Bool
+    /// Whether the lease goes on, since events are to be published.
+    package var hasEvents: Bool
 
     package init(
-        schedule: DueSchedule, changed: String?, plannedAt: Timestamp, nextLook: Timestamp, timelines: [Int64]
+        schedule: DueSchedule, changed: String?, ends: Bool = false, plannedAt: Timestamp, nextLook: Timestamp,
+        timelines: [Int64] = [], suggests: Bool = false, hasEvents: Bool = false
     ) {
         self.schedule = schedule
         self.changed = changed
+        self.ends = ends
         self.plannedAt = plannedAt
         self.nextLook = nextLook
         self.timelines = timelines
+        self.suggests = suggests
+        self.hasEvents = hasEvents
     }
 }
 
+/// Apps with due schedules take equal parts of a claim. If there are more apps than schedules to claim, chance decides.
 private let claimSQL = """
-    WITH due AS (
-        SELECT s.id FROM stack_schedule s WHERE s.due_at <= now() ORDER BY s.due_at LIMIT $1::int8
-        FOR NO KEY UPDATE SKIP LOCKED
+    WITH busy AS MATERIALIZED (
+        SELECT a.id, a.name, count(*) OVER () AS apps FROM app a
+        WHERE EXISTS (
+            SELECT FROM stack_schedule s WHERE s.app_id = a.id AND coalesce(s.leased_until, s.due_at) <= now())
+        ORDER BY random() LIMIT $1::int8
+    ), due AS MATERIALIZED (
+        SELECT p.id, b.name FROM busy b CROSS JOIN LATERAL (
+            SELECT s.id FROM stack_schedule s
+            WHERE s.app_id = b.id AND coalesce(s.leased_until, s.due_at) <= now()
+            ORDER BY coalesce(s.leased_until, s.due_at) LIMIT ceil($1::int8 / b.apps::float8)::int8
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) p
     )
-    UPDATE stack_schedule s SET due_at = now() + $2::int8 * interval '1 millisecond'
-    FROM due d JOIN stack_schedule o ON o.id = d.id JOIN app a ON a.id = o.app_id
-    WHERE s.id = d.id
-    RETURNING s.id, s.app_id, a.name AS app, s.user_id, s.device_id, s.stack, s.due_at, s.revision, s.published,
+    UPDATE stack_schedule s
+    SET due_at = 'infinity', leased_until = now() + $2::int8 * interval '1 millisecond'
+    FROM due d WHERE s.id = d.id
+    RETURNING s.id, s.app_id, d.name AS app, s.user_id, s.device_id, s.stack, s.leased_until, s.revision, s.published,
         s.schedule, s.read_at < now() - $3::int8 * interval '1 millisecond' AS unread, now() AS claimed_at
     """
 
@@ -81,80 +95,89 @@ private typealias PersonName = (appID: Int32, user: String)
 private let names = InputColumns<PersonName>([.init("app_id") { $0.appID }, .init("user_id") { $0.user }])
 
 private let peopleSQL = """
-    SELECT p.app_id, p.user_id, p.habits, p.arrangement, NULL::text AS time_zone
+    SELECT p.app_id, p.user_id, p.habits, p.arrangement, NULL::text AS time_zone, p.suggested
     FROM \(names.rows("i")) JOIN person p ON p.app_id = i.app_id AND p.user_id = i.user_id
+    """
+
+private let suggestingSQL = """
+    SELECT s.app_id, a.name AS app, s.user_id, s.device_id, s.stack, s.schedule
+    FROM \(names.rows("i")) JOIN stack_schedule s ON s.app_id = i.app_id AND s.user_id = i.user_id
+    JOIN app a ON a.id = s.app_id
+    WHERE s.suggests AND s.schedule IS NOT NULL
     """
 
 private let widgetsSQL = """
     SELECT w.app_id, w.user_id, w.device_id, w.id, w.kind_id, w.family, w.locale, w.time_zone,
-           coalesce(w.configuration, t.configuration) AS configuration, w.timeline_id, t.content_revision, t.stored_at,
-           r.history, r.points,
-           CASE WHEN t.content_revision > coalesce(r.revision, 0) THEN t.content END AS content
+           coalesce(w.configuration, t.configuration) AS configuration, \(StoredRelevance.columns)
     FROM \(names.rows("i")) JOIN widget w ON w.app_id = i.app_id AND w.user_id = i.user_id
     JOIN timeline t ON t.id = w.timeline_id
     LEFT JOIN relevance r ON r.timeline_id = t.id
     """
 
-private let relevanceInput = InputColumns<RelevanceWrite>([
-    .init("timeline_id") { $0.timeline }, .init("revision") { $0.revision },
-    .init("history") { $0.relevance.history.encoded }, .init("points") { $0.relevance.curve.encoded },
-])
-
-private let writeRelevanceSQL = """
-    INSERT INTO relevance AS r (timeline_id, revision, history, points)
-    SELECT i.timeline_id, i.revision, i.history, i.points FROM \(relevanceInput.rows("i")) ORDER BY i.timeline_id
-    ON CONFLICT (timeline_id) DO UPDATE
-        SET revision = excluded.revision, history = excluded.history, points = excluded.points
-        WHERE r.revision < excluded.revision
-    """
-
 private let writeInput = InputColumns<ScheduleWrite>([
     .init("id") { $0.schedule.id }, .init("lease") { $0.schedule.leaseEnds },
-    .init("read_revision") { $0.schedule.revision }, .init("changed") { $0.changed },
+    .init("read_revision") { $0.schedule.revision }, .init("changed") { $0.changed }, .init("ends") { $0.ends },
     .init("planned_at") { $0.plannedAt }, .init("next_look") { $0.nextLook },
     .init("timelines") { "{\($0.timelines.map(String.init).joined(separator: ","))}" },
+    .init("suggests") { $0.suggests }, .init("has_events") { $0.hasEvents },
 ])
 
-/// A schedule that is to be published keeps its lease until that is acknowledged.
+/// A schedule with something to publish keeps its lease until that is acknowledged, so that nobody else publishes meanwhile.
+/// The schedule that ends loses its content before its tombstone goes out: if it is wanted again, it is published again.
 private let writeSQL = """
-    UPDATE stack_schedule s
-    SET planned_at = i.planned_at, timelines = i.timelines::bigint[],
-        schedule = coalesce(i.changed, s.schedule),
-        revision = CASE WHEN i.changed IS NULL THEN s.revision ELSE nextval('token') END,
-        published = s.published AND i.changed IS NULL,
-        due_at = CASE WHEN s.due_at = i.lease AND s.published AND i.changed IS NULL THEN i.next_look ELSE s.due_at END
-    FROM \(writeInput.rows("i"))
-    WHERE s.id = i.id AND s.revision = i.read_revision
-    RETURNING s.id, s.revision, s.published
+    WITH input AS MATERIALIZED (
+        SELECT i.id, i.lease, i.read_revision, i.changed, i.ends, i.planned_at, i.next_look, i.suggests, i.has_events,
+               i.timelines::bigint[] AS timelines, s.timelines AS earlier
+        FROM \(writeInput.rows("i")) JOIN stack_schedule s ON s.id = i.id
+    ), written AS (
+        UPDATE stack_schedule s
+        SET planned_at = i.planned_at, timelines = i.timelines, suggests = i.suggests,
+            schedule = CASE WHEN i.ends THEN NULL ELSE coalesce(i.changed, s.schedule) END,
+            revision = CASE WHEN i.ends OR i.changed IS NOT NULL THEN nextval('token') ELSE s.revision END,
+            published = s.published AND i.changed IS NULL AND NOT i.ends,
+            due_at = least(s.due_at, i.next_look),
+            leased_until = CASE WHEN s.published AND i.changed IS NULL AND NOT i.ends AND NOT i.has_events THEN NULL
+                           ELSE s.leased_until END
+        FROM input i
+        WHERE s.id = i.id AND s.leased_until = i.lease AND s.revision = i.read_revision
+        RETURNING s.id, s.revision, s.published, i.timelines, i.earlier
+    ), linked AS (
+        INSERT INTO stack_timeline (timeline_id, schedule_id)
+        SELECT t.id, w.id FROM written w, unnest(w.timelines) t (id) WHERE NOT t.id = ANY (w.earlier)
+        ORDER BY t.id, w.id
+        ON CONFLICT DO NOTHING
+    ), unlinked AS (
+        DELETE FROM stack_timeline l USING written w, unnest(w.earlier) t (id)
+        WHERE l.timeline_id = t.id AND l.schedule_id = w.id AND NOT t.id = ANY (w.timelines)
+    )
+    SELECT id, revision, published FROM written
     """
 
-package typealias PublishedSchedule = (id: TimelineID, revision: Int64, lease: Timestamp, nextLook: Timestamp)
+package typealias PublishedSchedule = (id: TimelineID, revision: Int64, lease: Timestamp)
 
 private let publishedInput = InputColumns<PublishedSchedule>([
     .init("id") { $0.id }, .init("revision") { $0.revision }, .init("lease") { $0.lease },
-    .init("next_look") { $0.nextLook },
 ])
 
+/// Behind a lease that is over, another process may have published before: its schedule is published once more.
 private let publishedSQL = """
+    WITH locked AS MATERIALIZED (
+        SELECT s.id, s.leased_until IS NOT DISTINCT FROM i.lease AND s.revision = i.revision AS current
+        FROM \(publishedInput.rows("i")) JOIN stack_schedule s ON s.id = i.id
+        ORDER BY s.id
+        FOR NO KEY UPDATE OF s
+    )
     UPDATE stack_schedule s
-    SET published = true, due_at = CASE WHEN s.due_at = i.lease THEN i.next_look ELSE s.due_at END
-    FROM \(publishedInput.rows("i")) WHERE s.id = i.id AND s.revision = i.revision
+    SET published = l.current,
+        due_at = CASE WHEN l.current THEN s.due_at ELSE least(s.due_at, now()) END,
+        leased_until = CASE WHEN l.current THEN NULL ELSE s.leased_until END
+    FROM locked l WHERE s.id = l.id
+    RETURNING s.id
     """
 
-private let gatherSQL = """
-    WITH taken AS (
-        DELETE FROM relevance_change c
-        WHERE c.seq IN (SELECT c.seq FROM relevance_change c ORDER BY c.seq LIMIT $1::int8 FOR UPDATE SKIP LOCKED)
-        RETURNING c.timeline_id
-    ), locked AS (
-        SELECT s.id FROM stack_schedule s
-        WHERE s.timelines && (SELECT array_agg(DISTINCT t.timeline_id) FROM taken t) AND s.due_at > now()
-        ORDER BY s.id
-        FOR NO KEY UPDATE
-    ), due AS (
-        UPDATE stack_schedule s SET due_at = now() FROM locked l WHERE s.id = l.id
-    )
-    SELECT count(*) AS taken FROM taken
+private let releaseSQL = """
+    UPDATE stack_schedule s SET leased_until = NULL
+    FROM \(publishedInput.rows("i")) WHERE s.id = i.id AND s.leased_until = i.lease AND s.revision <> i.revision
     """
 
 /// Without duplicates: users of many widgets in a batch are looked up once.
@@ -176,7 +199,8 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(replanSQL, binding: names.parameters(people))
     }
 
-    /// Leases schedules that are due. Those that somebody else has locked are left out.
+    /// Leases schedules that are due or whose leases are over, as many of each app. Those that somebody else has locked are
+    /// left out.
     ///
     /// - Parameter unread: time without a reader after which a schedule is given up.
     package static func claimSchedules(limit: Int, lease: Duration, unread: Duration) -> PostgresQuery<DueSchedule> {
@@ -186,7 +210,7 @@ extension PostgresStatement where Self == Statements {
                 stack: try row.value("stack"))
             return DueSchedule(
                 id: try row.value("id"), appID: try row.value("app_id"), key: key,
-                leaseEnds: try row.value("due_at"),
+                leaseEnds: try row.value("leased_until"),
                 previous: try row.optional("schedule", as: String.self).flatMap { StackPlan(stored: $0, key: key) },
                 revision: try row.value("revision"), isPublished: try row.value("published"),
                 isUnread: try row.value("unread"), claimedAt: try row.value("claimed_at"))
@@ -198,37 +222,33 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(peopleSQL, binding: names.parameters(schedules)) { row in try StoredPerson(row) }
     }
 
+    /// Reads the plans of people that have suggestions.
+    package static func readSuggestingPlans(
+        of people: [(appID: Int32, user: String)]
+    ) -> PostgresQuery<(appID: Int32, plan: StackPlan?)> {
+        PostgresQuery(suggestingSQL, binding: names.parameters(people)) { row in
+            let key = StackPlan.Key(
+                app: try row.value("app"), user: try row.value("user_id"), device: try row.value("device_id"),
+                stack: try row.value("stack"))
+            return (appID: try row.value("app_id"), plan: StackPlan(stored: try row.value("schedule"), key: key))
+        }
+    }
+
     /// Reads the widgets of people with their relevance, and the content that it does not know.
     package static func readPlannedWidgets(of people: [(appID: Int32, user: String)]) -> PostgresQuery<PlannedWidget> {
         PostgresQuery(widgetsSQL, binding: names.parameters(people)) { row in
-            var relevance: RelevanceRecord?
-            let storedHistory = try row.optional("history", as: [UInt8].self)
-            if let storedHistory {
-                let points: [UInt8] = try row.value("points")
-                // Unreadable relevance counts as none until the timeline's content changes.
-                if let history = RelevanceHistory(encoded: storedHistory), let curve = RelevanceCurve(encoded: points) {
-                    relevance = RelevanceRecord(curve: curve, history: history)
-                }
-            }
-            return PlannedWidget(
+            PlannedWidget(
                 appID: try row.value("app_id"), user: try row.value("user_id"), device: try row.value("device_id"),
                 widget: try row.value("id"), kindID: try row.value("kind_id"), family: try row.value("family"),
                 environment: WidgetEnvironment(
                     storedLocale: try row.value("locale"), timeZone: try row.value("time_zone")),
                 configuration: WidgetConfiguration(storedCanonical: try row.value("configuration")),
-                timeline: try row.value("timeline_id"), contentRevision: try row.value("content_revision"),
-                storedAt: try row.optional("stored_at"), hasRelevance: storedHistory != nil, relevance: relevance,
-                content: try row.optional("content", as: PostgresTextBytes.self)?.bytes)
+                stored: try StoredRelevance(row))
         }
     }
 
-    /// Stores relevance unless that of later content is stored. From then on, changes of the timeline's content are noted.
-    package static func writeRelevance(_ writes: [RelevanceWrite]) -> PostgresQuery<Void> {
-        PostgresQuery(writeRelevanceSQL, binding: relevanceInput.parameters(writes))
-    }
-
-    /// Stores plans, except those that another process has stored meanwhile. Returns the revisions, and whether Kafka has
-    /// acknowledged them.
+    /// Stores plans, except those whose schedule has another lease or another revision now. Returns the revisions, and whether
+    /// Kafka has acknowledged them.
     package static func writeSchedules(_ writes: [ScheduleWrite]) -> PostgresQuery<
         (id: TimelineID, revision: Int64, isPublished: Bool)
     > {
@@ -237,28 +257,29 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Records that Kafka has acknowledged schedules.
-    package static func recordPublished(_ schedules: [PublishedSchedule]) -> PostgresQuery<Void> {
-        PostgresQuery(publishedSQL, binding: publishedInput.parameters(schedules))
+    /// Records that Kafka has acknowledged schedules, and ends their leases. Returns the schedules that are still there.
+    package static func recordPublished(_ schedules: [PublishedSchedule]) -> PostgresQuery<TimelineID> {
+        PostgresQuery(publishedSQL, binding: publishedInput.parameters(schedules)) { row in try row.value("id") }
     }
 
-    /// Deletes schedules whose tombstones Kafka has acknowledged, and relevance that no other schedule needs; not those that a
-    /// reader wants again.
-    package static func deleteSchedules(_ schedules: [DueSchedule]) -> PostgresQuery<Void> {
+    /// Ends the leases of schedules that have another revision now, so that a plan was not stored.
+    package static func releaseSchedules(_ schedules: [PublishedSchedule]) -> PostgresQuery<Void> {
+        PostgresQuery(releaseSQL, binding: publishedInput.parameters(schedules))
+    }
+
+    /// Deletes schedules whose tombstones Kafka has acknowledged; not those that are wanted again.
+    package static func deleteSchedules(_ ids: [TimelineID]) -> PostgresQuery<Void> {
         PostgresQuery(
             """
-            WITH gone AS (
-                DELETE FROM stack_schedule s WHERE s.id = ANY ($1::uuid[]) AND s.due_at > now() RETURNING s.timelines
+            WITH locked AS MATERIALIZED (
+                SELECT s.id FROM stack_schedule s
+                WHERE s.id = ANY ($1::uuid[]) AND s.schedule IS NULL AND s.published AND s.leased_until IS NULL
+                    AND s.due_at = 'infinity'
+                ORDER BY s.id
+                FOR UPDATE
             )
-            DELETE FROM relevance r USING (SELECT DISTINCT unnest(g.timelines) AS id FROM gone g) t
-            WHERE r.timeline_id = t.id AND NOT EXISTS (
-                SELECT FROM stack_schedule s WHERE s.timelines @> ARRAY[t.id] AND s.id <> ALL ($1::uuid[]))
-            """, PostgresArray(schedules.map(\.id)))
-    }
-
-    /// Makes the schedules due whose timelines have changed, and returns the number of changes.
-    package static func gatherRelevanceChanges(limit: Int) -> PostgresQuery<Int64> {
-        PostgresQuery(gatherSQL, limit) { row in try row.value("taken") }
+            DELETE FROM stack_schedule s USING locked l WHERE s.id = l.id
+            """, PostgresArray(ids))
     }
 }
 

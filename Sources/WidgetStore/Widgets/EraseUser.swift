@@ -77,7 +77,8 @@ extension PostgresStatement where Self == Statements {
                 DELETE FROM person p WHERE p.app_id = $1::int4 AND p.user_id = $2::text
             )
             UPDATE stack_schedule s
-            SET revision = nextval('token'), schedule = NULL, due_at = now(), read_at = '-infinity'
+            SET revision = nextval('token'), schedule = NULL, suggests = false, published = false, due_at = now(),
+                read_at = '-infinity'
             WHERE s.app_id = $1::int4 AND s.user_id = $2::text
             """, appID, user
         )

@@ -11,104 +11,35 @@ import WidgetStore
 
 @Suite("Planning of stacks", .serialized, .tags(.database), .timeLimit(.patience))
 struct StackPlanningTests {
-    private static let key = StackPlan.Key(app: TestKinds.app, user: "u1", device: "d1", stack: "home")
     private static let hour = Duration.seconds(3_600)
-
-    /// Sent messages by topic.
-    private final class Sent: Sendable {
-        private let messages = Mutex<[KafkaMessage]>([])
-
-        init(_ publisher: RecordingPublisher) {
-            publisher.respond { sent in
-                self.messages.withLock { $0 += sent }
-                return nil
-            }
-        }
-
-        func schedules() throws -> [JSONValue?] {
-            try take("freshet.suggestions").map { try $0.value.map { try JSONValue.parse($0) } }
-        }
-
-        func events() throws -> [FreshetEvent] {
-            try take("freshet.widgets").map { message in
-                let headers = message.headers.map { ($0.name, String(decoding: $0.value ?? [], as: UTF8.self)) }
-                return try EventDecoder().decode(message.value ?? [], headers: headers).event
-            }
-        }
-
-        /// Returns each message once.
-        private func take(_ topic: String) -> [KafkaMessage] {
-            messages.withLock { messages in
-                defer { messages.removeAll { $0.topic == topic } }
-                return messages.filter { $0.topic == topic }
-            }
-        }
-    }
-
-    /// Scores of the timelines that a provider gives, by kind; none: an entry without relevance.
-    private final class Scores: Sendable {
-        private let scores: Mutex<[String: Int]>
-
-        init(_ scores: [String: Int]) {
-            self.scores = Mutex(scores)
-        }
-
-        func set(_ kind: String, _ score: Int?) { scores.withLock { $0[kind] = score } }
-
-        func timeline(_ id: TimelineID, _ kind: String) -> JSONValue {
-            var entry: JSONValue = ["date": "2026-01-01T00:00:00Z", "content": ["n": .string(RandomID.make())]]
-            if let score = scores.withLock({ $0[kind] }), case .object(var object) = entry {
-                object["relevance"] = ["score": .count(score)]
-                entry = .object(object)
-            }
-            return ["id": .string("\(id)"), "policy": "never", "entries": [entry]]
-        }
-    }
-
-    /// Two widgets in a stack with a read schedule.
-    private func withStack(
-        developerMode: Bool = false, _ body: (TestWorker, StackPlanning, Sent) async throws -> Void
-    ) async throws {
-        try await withWorker(developerMode: developerMode) { worker in
-            try await worker.store.place([.test("w1"), .test("w2", kind: "DueDate")])
-            try await worker.store.change(.stack(Self.arrangement(), at: Timestamp(microseconds: 1)))
-            try await worker.store.want(Self.key)
-            try await body(
-                worker, StackPlanning(context: worker.context, directory: worker.directory), Sent(worker.publisher))
-        }
-    }
-
-    private static func arrangement(_ widgets: [String] = ["w1", "w2"]) -> StackArrangement {
-        StackArrangement(device: "d1", name: "home", widgets: widgets)
-    }
 
     @Test("A stack is planned once it is read, published, and then unchanged")
     func once() async throws {
-        try await withStack { worker, planning, sent in
-            #expect(try await planning.pass() == 1)
+        try await StackSupport.withStack { worker, planning, sent in
+            #expect(try await planning.pass().count == 1)
             let schedules = try sent.schedules()
             let schedule = try #require(schedules.first ?? nil)
             #expect(schedules.count == 1 && schedule["rotations"]?.arrayValue?.count == 1)
             #expect(schedule["rotations"]?.arrayValue?[0]["widget"] == "w1")
-            let stored = try #require(try await worker.store.schedule(Self.key))
+            let stored = try #require(try await worker.store.schedule(StackSupport.key))
             #expect(schedule["revision"] == .count(stored.revision) && stored.revision > 0)
-            #expect(try await planning.pass() == 0)
+            #expect(try await planning.pass().count == 0)
             #expect(try await worker.store.integer("SELECT count(*) FROM stack_schedule WHERE published") == 1)
         }
     }
 
     @Test("It is planned again after a change of the person, and published only if the schedule differs")
     func changes() async throws {
-        try await withStack { worker, planning, sent in
-            _ = try await planning.pass()
+        try await StackSupport.withStack { worker, planning, sent in
+            try await planning.pass()
             _ = try sent.schedules()
             let now = WallClock.now()
             // The present top stays, whatever the order.
-            try await worker.store.change(.stack(Self.arrangement(["w2", "w1"]), at: now))
-            #expect(try await planning.pass() == 1)
+            try await worker.store.change(.stack(StackSupport.arrangement(["w2", "w1"]), at: now))
+            #expect(try await planning.pass().count == 1)
             #expect(try sent.schedules().isEmpty)
             try await worker.store.change(.turned(device: "d1", stack: "home", widget: "w2", at: now))
-            #expect(try await planning.pass() == 1)
+            #expect(try await planning.pass().count == 1)
             let schedule = try #require(try sent.schedules().first ?? nil)
             #expect(schedule["rotations"]?.arrayValue?.last?["widget"] == "w2")
             #expect(schedule["rotations"]?.arrayValue?.last?["reason"]?["type"] == "person")
@@ -117,13 +48,13 @@ struct StackPlanningTests {
 
     @Test("A stored timeline with relevance turns the stack; one without goes on with the earlier score")
     func relevance() async throws {
-        try await withStack { worker, planning, sent in
-            let scores = Scores(["Purchases": 1, "DueDate": 0])
+        try await StackSupport.withStack { worker, planning, sent in
+            let scores = StackSupport.Scores(["Purchases": 1, "DueDate": 0])
             worker.provider.respond { request in
                 .timelines(zip(request.ids, request.kinds).map { id, kind in scores.timeline(id, kind) })
             }
             try await worker.drain()
-            _ = try await planning.pass()
+            try await planning.pass()
             let first = try #require(try sent.schedules().first ?? nil)
             #expect(first["rotations"]?.arrayValue?.last?["widget"] == "w1")
 
@@ -131,8 +62,8 @@ struct StackPlanningTests {
                 scores.set(kind, score)
                 try await worker.store.markUser("u1", kind: kind)
                 try await worker.drain()
-                _ = try await worker.store.pool.query(.gatherRelevanceChanges(limit: 10))
-                #expect(try await planning.pass() == 1)
+                #expect(try await !planning.gather())
+                #expect(try await planning.pass().count == 1)
             }
             try await reload("DueDate", 7)
             try await reload("Purchases", 0)
@@ -146,22 +77,22 @@ struct StackPlanningTests {
 
     @Test("The first content of a planned timeline turns the stack; the first plan is made again soon")
     func firstContent() async throws {
-        try await withStack { worker, planning, sent in
-            let scores = Scores(["Purchases": 0, "DueDate": 7])
+        try await StackSupport.withStack { worker, planning, sent in
+            let scores = StackSupport.Scores(["Purchases": 0, "DueDate": 7])
             worker.provider.respond { request in
                 .timelines(zip(request.ids, request.kinds).map { id, kind in scores.timeline(id, kind) })
             }
             let untilDue = "SELECT extract(epoch FROM due_at - now())::int FROM stack_schedule"
-            #expect(try await planning.pass() == 1)
+            #expect(try await planning.pass().count == 1)
             #expect((30...60).contains(try await worker.store.integer(untilDue)))
             try await worker.store.sql("UPDATE stack_schedule SET due_at = now()")
-            #expect(try await planning.pass() == 1)
+            #expect(try await planning.pass().count == 1)
             #expect((21_500...21_600).contains(try await worker.store.integer(untilDue)))
             let first = try #require(try sent.schedules().first ?? nil)
             #expect(first["rotations"]?.arrayValue?.last?["widget"] == "w1")
             try await worker.drain()
-            _ = try await worker.store.pool.query(.gatherRelevanceChanges(limit: 10))
-            #expect(try await planning.pass() == 1)
+            #expect(try await !planning.gather())
+            #expect(try await planning.pass().count == 1)
             let turned = try #require(try sent.schedules().last ?? nil)
             #expect(turned["rotations"]?.arrayValue?.last?["widget"] == "w2")
         }
@@ -169,15 +100,15 @@ struct StackPlanningTests {
 
     @Test("A plan that was under way while its user was erased is not stored")
     func erased() async throws {
-        try await withStack { worker, _, _ in
+        try await StackSupport.withStack { worker, _, _ in
             let claim = Statements.claimSchedules(
                 limit: 1, lease: StackPlanning.lease, unread: StackPlanning.patience)
             let due = try #require(try await worker.store.pool.query(claim).first)
             _ = try await worker.store.store.erase(user: "u1", of: TestKinds.app)
             let write = ScheduleWrite(
-                schedule: due, changed: "{}", plannedAt: due.claimedAt, nextLook: due.leaseEnds, timelines: [])
+                schedule: due, changed: "{}", plannedAt: due.claimedAt, nextLook: due.leaseEnds)
             #expect(try await worker.store.pool.query(.writeSchedules([write])).isEmpty)
-            #expect(try #require(try await worker.store.schedule(Self.key)).schedule == nil)
+            #expect(try #require(try await worker.store.schedule(StackSupport.key)).schedule == nil)
         }
     }
 
@@ -202,14 +133,14 @@ struct StackPlanningTests {
 
     @Test("A schedule that Kafka does not take is published by a later turn")
     func unpublished() async throws {
-        try await withStack { worker, planning, _ in
+        try await StackSupport.withStack { worker, planning, _ in
             worker.publisher.respond { _ in .testTimeout }
-            _ = try await planning.pass()
-            let revision = try #require(try await worker.store.schedule(Self.key)).revision
-            #expect(try await planning.pass() == 0)
-            let sent = Sent(worker.publisher)
-            try await worker.store.sql("UPDATE stack_schedule SET due_at = now()")
-            #expect(try await planning.pass() == 1)
+            try await planning.pass()
+            let revision = try #require(try await worker.store.schedule(StackSupport.key)).revision
+            #expect(try await planning.pass().count == 0)
+            let sent = StackSupport.Sent(worker.publisher)
+            try await worker.store.sql("UPDATE stack_schedule SET leased_until = now()")
+            #expect(try await planning.pass().count == 1)
             let schedule = try #require(try sent.schedules().first ?? nil)
             #expect(schedule["revision"] == .count(revision))
             #expect(try await worker.store.integer("SELECT count(*) FROM stack_schedule WHERE published") == 1)
@@ -218,15 +149,15 @@ struct StackPlanningTests {
 
     @Test("The widget of a suggestion is placed before its time and removed after it; the stack is unchanged")
     func suggestion() async throws {
-        try await withStack { worker, planning, sent in
-            #expect(try await planning.pass() == 1)
+        try await StackSupport.withStack { worker, planning, sent in
+            #expect(try await planning.pass().count == 1)
             #expect(try sent.schedules().count == 1)
             let now = WallClock.now()
             func declare(_ range: Range<Timestamp>?) async throws {
                 let content = WidgetContent(app: TestKinds.app, kind: "Weather")
                 let shortcuts = range.map { [RelevantShortcut(content: content, ranges: [$0])] } ?? []
                 try await worker.store.change(.shortcuts(device: nil, shortcuts, at: WallClock.now()))
-                #expect(try await planning.pass() == 1)
+                #expect(try await planning.pass().count == 1)
             }
             // In two hours: too early to be placed.
             try await declare((now + Self.hour * 2)..<(now + Self.hour * 3))
@@ -245,6 +176,9 @@ struct StackPlanningTests {
             }
             #expect(placement.widget == widget && placement.kind == "Weather" && placement.device == "d1")
             try await worker.store.place([placement])
+            try await worker.drain()
+            #expect(try await !planning.gather())
+            #expect(try await planning.pass().count == 1)
             try await declare(nil)
             #expect(try sent.events() == [.removed(app: TestKinds.app, widget: widget)])
             let last = try #require(try sent.schedules().last ?? nil)
@@ -255,7 +189,7 @@ struct StackPlanningTests {
 
     @Test("At most six suggestions of an app a day, but in developer mode", arguments: [false, true])
     func cap(developerMode: Bool) async throws {
-        try await withStack(developerMode: developerMode) { worker, planning, sent in
+        try await StackSupport.withStack(developerMode: developerMode) { worker, planning, sent in
             let now = WallClock.now()
             let content = WidgetContent(app: TestKinds.app, kind: "Weather")
             let ranges = (1...8).map { number -> Range<Timestamp> in
@@ -264,7 +198,7 @@ struct StackPlanningTests {
             }
             try await worker.store.change(
                 .shortcuts(device: nil, [RelevantShortcut(content: content, ranges: ranges)], at: now))
-            _ = try await planning.pass()
+            try await planning.pass()
             let schedule = try #require(try sent.schedules().first ?? nil)
             #expect(schedule["suggestions"]?.arrayValue?.count == (developerMode ? 8 : 6))
         }
@@ -272,7 +206,7 @@ struct StackPlanningTests {
 
     @Test("F: an app's many shortcuts and its cap do not touch the stack of another app on the same device")
     func otherApp() async throws {
-        try await withStack { worker, planning, sent in
+        try await StackSupport.withStack { worker, planning, sent in
             try await worker.store.place([.test("w1", app: TestKinds.otherApp)])
             let other = StackPlan.Key(app: TestKinds.otherApp, user: "u1", device: "d1", stack: "home")
             let now = WallClock.now()
@@ -286,12 +220,13 @@ struct StackPlanningTests {
                 content: WidgetContent(app: TestKinds.otherApp, kind: "Purchases"),
                 ranges: [(now + Self.hour)..<(now + Self.hour * 2)])
             for change in [
-                PersonChange.stack(Self.arrangement(["w1"]), at: now), .shortcuts(device: nil, [parcel], at: now),
+                PersonChange.stack(StackSupport.arrangement(["w1"]), at: now),
+                .shortcuts(device: nil, [parcel], at: now),
             ] {
                 try await worker.store.change(change, app: TestKinds.otherApp)
             }
             try await worker.store.want(other)
-            #expect(try await planning.pass() == 2)
+            #expect(try await planning.pass().count == 2)
             let schedules = try sent.schedules().compactMap { $0 }
             let own = try #require(schedules.first { $0["app"]?.stringValue == TestKinds.app })
             #expect(own["suggestions"]?.arrayValue?.count == 6)
@@ -303,7 +238,7 @@ struct StackPlanningTests {
 
     @Test("A person whose row is damaged stops no one else's plan; it is counted, and planned once it is repaired")
     func damaged() async throws {
-        try await withStack { worker, planning, sent in
+        try await StackSupport.withStack { worker, planning, sent in
             let other = StackPlan.Key(app: TestKinds.app, user: "u2", device: "d2", stack: "home")
             try await worker.store.place([.test("w3", user: "u2", device: "d2")])
             let stack = StackArrangement(device: "d2", name: "home", widgets: ["w3"])
@@ -311,30 +246,30 @@ struct StackPlanningTests {
             try await worker.store.want(other)
             try await worker.store.sql(
                 "UPDATE person SET habits = '\\x09', arrangement = '[' || arrangement WHERE user_id = 'u1'")
-            #expect(try await planning.pass() == 2)
+            #expect(try await planning.pass().count == 2)
             let schedules = try sent.schedules().compactMap { $0 }
             #expect(schedules.map { $0["user"] } == ["u2"])
             #expect(worker.context.statistics.snapshot.stacksUnreadable == 1)
-            let isLeased = "SELECT count(*) FROM stack_schedule WHERE user_id = 'u1' AND due_at > now()"
+            let isLeased = "SELECT count(*) FROM stack_schedule WHERE user_id = 'u1' AND leased_until > now()"
             #expect(try await worker.store.integer(isLeased) == 1)
             try await worker.store.sql(
                 "UPDATE person SET habits = NULL, arrangement = substr(arrangement, 2) WHERE user_id = 'u1'")
-            try await worker.store.sql("UPDATE stack_schedule SET due_at = now() WHERE user_id = 'u1'")
-            #expect(try await planning.pass() == 1)
+            try await worker.store.sql("UPDATE stack_schedule SET leased_until = now() WHERE user_id = 'u1'")
+            #expect(try await planning.pass().count == 1)
             #expect(try sent.schedules().compactMap { $0?["user"] } == ["u1"])
         }
     }
 
     @Test("Damaged relevance of a timeline counts as none, and stops no plan")
     func damagedRelevance() async throws {
-        try await withStack { worker, planning, sent in
+        try await StackSupport.withStack { worker, planning, sent in
             try await worker.drain()
-            _ = try await planning.pass()
+            try await planning.pass()
             _ = try sent.schedules()
             try await worker.store.sql("UPDATE relevance SET history = '\\x09', points = '\\x01'")
             try await worker.store.change(
                 .turned(device: "d1", stack: "home", widget: "w2", at: WallClock.now()))
-            #expect(try await planning.pass() == 1)
+            #expect(try await planning.pass().count == 1)
             #expect(try sent.schedules().count == 1)
         }
     }
@@ -343,51 +278,25 @@ struct StackPlanningTests {
         "A stack that is removed, whose person is erased, or that nobody reads ends with a tombstone",
         arguments: ["removed", "erased", "unread"])
     func end(how: String) async throws {
-        try await withStack { worker, planning, sent in
+        try await StackSupport.withStack { worker, planning, sent in
             try await worker.drain()
-            _ = try await planning.pass()
+            try await planning.pass()
             _ = try sent.schedules()
             #expect(try await worker.store.integer("SELECT count(*) FROM relevance") == 2)
             switch how {
-            case "removed": try await worker.store.change(.stack(Self.arrangement([]), at: WallClock.now()))
+            case "removed": try await worker.store.change(.stack(StackSupport.arrangement([]), at: WallClock.now()))
             case "erased":
                 _ = try await worker.store.store.erase(user: "u1", of: TestKinds.app)
                 #expect(try await worker.store.integer("SELECT count(*) FROM person") == 0)
-                #expect(try await worker.store.schedule(Self.key)?.schedule == nil)
+                #expect(try await worker.store.schedule(StackSupport.key)?.schedule == nil)
             default:
                 try await worker.store.sql(
                     "UPDATE stack_schedule SET read_at = now() - interval '8 days', due_at = now()")
             }
-            #expect(try await planning.pass() == 1)
+            #expect(try await planning.pass().count == 1)
             #expect(try sent.schedules() == [nil])
             #expect(try await worker.store.integer("SELECT count(*) FROM stack_schedule") == 0)
             #expect(try await worker.store.integer("SELECT count(*) FROM relevance") == 0)
         }
-    }
-}
-
-extension TestStore {
-    /// Applies a change as ingest does.
-    fileprivate func change(
-        _ change: PersonChange, user: String = "u1", app name: String = TestKinds.app
-    ) async throws {
-        let app = try #require(try await directory().apps[name])
-        let key = PersonKey(appID: app.id, user: user)
-        try await pool.withTransaction { connection in
-            _ = try await connection.query(.createPeople([key]))
-            let stored = try #require(try await connection.query(.readPeople([key])).first)
-            var record = try #require(
-                PersonRecord(app: app.name, habits: stored.habits, arrangement: stored.arrangement))
-            let hasEffect = record.apply(change)
-            #expect(hasEffect)
-            let write = PersonWrite(appID: app.id, user: user, arrangement: record.storedArrangement)
-            _ = try await connection.query(.writePeople([write]))
-        }
-    }
-
-    fileprivate func want(_ key: StackPlan.Key) async throws { _ = try await pool.query(.wantSchedule(key)) }
-
-    fileprivate func schedule(_ key: StackPlan.Key) async throws -> ReadSchedule? {
-        try await pool.query(.readSchedules(app: key.app, user: key.user, stack: key.stack, device: key.device)).first
     }
 }

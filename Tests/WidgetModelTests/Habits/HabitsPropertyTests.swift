@@ -81,7 +81,8 @@ struct HabitsPropertyTests {
         func learned(_ kinds: [String]) -> Habits {
             var habits = Habits()
             for kind in kinds {
-                habits.learn(Donation(kind: kind, time: time, timeZone: "UTC"), intent: nil, receivedAt: time)
+                let keys = HabitKey.keys(kind: kind, configuration: .empty, intent: nil)
+                habits.learn(keys, kind: kind, at: HalfHour(at: time, timeZone: "UTC"))
             }
             return habits
         }

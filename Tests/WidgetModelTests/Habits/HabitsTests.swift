@@ -37,9 +37,7 @@ struct HabitsTests {
             for (hour, card, category) in [(10, "AcmeCard", "groceries"), (17, "SoupPay", "restaurants")] {
                 let time = start + .seconds(day * 86_400 + hour * 3_600)
                 habits.learn(
-                    Donation(
-                        kind: kind, configuration: try configuration(card, category), time: time, timeZone: berlin),
-                    intent: intent, receivedAt: time)
+                    try keys(card, category, intent), kind: kind, at: HalfHour(at: time, timeZone: berlin))
             }
         }
         return habits

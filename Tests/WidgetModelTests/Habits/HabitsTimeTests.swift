@@ -9,7 +9,7 @@ struct HabitsTimeTests {
 
     private static func learn(_ habits: inout Habits, _ text: String, _ zone: String) throws {
         let time = try HabitsTests.time(text)
-        habits.learn(Donation(kind: "Weather", time: time, timeZone: zone), intent: nil, receivedAt: time)
+        habits.learn([key], kind: "Weather", at: HalfHour(at: time, timeZone: zone))
     }
 
     @Test("half hours lie around full and half hours; the one around midnight belongs to the new day")
@@ -50,8 +50,8 @@ struct HabitsTimeTests {
         #expect(habits.probability(of: Self.key, at: morning, timeZone: "Europe/Berlin").probability < 0.1)
     }
 
-    @Test("a late donation counts for its day; one from the future is not learned")
-    func lateAndEarly() throws {
+    @Test("a late donation counts for its day; one of a forgotten day is not learned")
+    func late() throws {
         var habits = Habits()
         try Self.learn(&habits, "2026-06-20T12:00:00Z", "UTC")
         try Self.learn(&habits, "2026-06-10T12:00:00Z", "UTC")
@@ -60,18 +60,17 @@ struct HabitsTimeTests {
         let prediction = habits.probability(of: Self.key, at: noon, timeZone: "UTC")
         #expect(prediction.viewed == 1 && prediction.days == 12)
         let before = habits
-        let future = Donation(kind: "Weather", time: noon + .seconds(40 * 86_400), timeZone: "UTC")
-        let changed = habits.learn(future, intent: nil, receivedAt: noon)
-        #expect(!changed && habits == before)
+        let forgotten = HalfHour(day: habits.lastDay - Habits.days, index: 24)
+        #expect(!habits.learn([Self.key], kind: "Weather", at: forgotten) && habits == before)
     }
 
     @Test("views are forgotten after eight weeks")
     func forgetting() throws {
         var habits = Habits()
         try Self.learn(&habits, "2026-01-01T12:00:00Z", "UTC")
-        habits.learn(
-            Donation(kind: "News", time: try HabitsTests.time("2026-03-01T12:00:00Z"), timeZone: "UTC"), intent: nil,
-            receivedAt: try HabitsTests.time("2026-03-01T12:00:00Z"))
+        let news = HabitKey.keys(kind: "News", configuration: .empty, intent: nil)
+        let later = HalfHour(at: try HabitsTests.time("2026-03-01T12:00:00Z"), timeZone: "UTC")
+        habits.learn(news, kind: "News", at: later)
         #expect(habits.combinations.count == 1)
         #expect(habits.slots(of: Self.key).isEmpty)
     }

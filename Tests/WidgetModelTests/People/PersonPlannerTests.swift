@@ -124,12 +124,23 @@ struct PersonPlannerTests {
         return Dictionary(uniqueKeysWithValues: kinds.map { ($0.name, $0) })
     }
 
+    /// The widgets that show suggestions of kinds, with content.
+    private static func rendered(_ kinds: [KindDefinition], in key: StackPlan.Key) -> [PersonPlanner.Widget] {
+        let plan = StackPlan(key: key, schedule: StackSchedule(), plannedAt: .distantPast)
+        return kinds.map { kind in
+            PersonPlanner.Widget(
+                id: plan.widget(of: WidgetContent(app: key.app, kind: kind.name)), kind: kind, family: .systemSmall,
+                configuration: .empty, timeZone: HabitsTests.berlin, relevance: RelevanceRecord())
+        }
+    }
+
     @Test("Suggestions that begin at once count, each once: of eight sets in a row six are suggested")
     func cap() throws {
         var planner = try Self.planner([("weather", "None", "none")], combinations: [["card"]])
         planner.kinds = Self.kinds(8)
         let start = try HabitsTests.time("2026-07-03T06:00:00Z")
         let key = StackPlan.Key(app: planner.app, user: "u", device: "d", stack: "home")
+        planner.widgets += Self.rendered(Array(planner.kinds.values), in: key)
         var plan: StackPlan?
         var suggested: [String] = []
         for number in 0..<8 {
@@ -143,6 +154,38 @@ struct PersonPlannerTests {
         }
         #expect(suggested == (0..<6).flatMap { ["K\($0)", "K\($0)"] })
         #expect(plan?.suggestedAt == (0..<6).map { start + .seconds(60 * $0) })
+    }
+
+    @Test("Suggestions of other stacks of the device count")
+    func capOfDevice() throws {
+        let start = try HabitsTests.time("2026-07-03T06:00:00Z")
+        let shortcut = Self.shortcut("Meeting", start + .seconds(3_600))
+        var planner = try Self.planner([("weather", "None", "none")], combinations: [["card"]], shortcuts: [shortcut])
+        let key = StackPlan.Key(app: planner.app, user: "u", device: "d", stack: "home")
+        func count(_ others: Int) -> Int? {
+            planner.suggestedAt = (0..<others).map { start - .seconds(600 * ($0 + 1)) }
+            return planner.plan(key, after: nil, at: start)?.schedule.insertions.count
+        }
+        #expect(count(5) == 1 && count(6) == 0)
+        planner.suggestedAt = planner.suggestedAt.map { $0 - .seconds(86_400) }
+        #expect(planner.plan(key, after: nil, at: start)?.schedule.insertions.count == 1)
+    }
+
+    @Test("A suggestion whose widget has no content waits; its widget is placed, and it begins with its content")
+    func awaitsContent() throws {
+        let start = try HabitsTests.time("2026-07-03T06:00:00Z")
+        // Over before its timeline could be waited for.
+        let shortcut = Self.shortcut("Meeting", start, seconds: 200)
+        var planner = try Self.planner([("weather", "None", "none")], combinations: [["card"]], shortcuts: [shortcut])
+        let key = StackPlan.Key(app: planner.app, user: "u", device: "d", stack: "home")
+        let waiting = try #require(planner.plan(key, after: nil, at: start))
+        #expect(waiting.schedule.insertions.isEmpty)
+        #expect(waiting.placed(at: start).map(\.content) == [shortcut.content])
+        #expect(waiting.nextLook == start + StackPlan.renderTime / 2)
+        planner.widgets += Self.rendered([Self.other], in: key)
+        let shown = try #require(planner.plan(key, after: waiting, at: start + .seconds(9)))
+        #expect(shown.schedule.top(at: start + .seconds(9))?.item == .suggestion(shortcut.content))
+        #expect(shown.nextLook == start + .seconds(200))
     }
 
     @Test("Suggestions go to the first stack with placed widgets in a family of a shortcut's kind")
@@ -170,6 +213,8 @@ struct PersonPlannerTests {
         var fresh = try Self.planner(own, combinations: [["card"]])
         fresh.person.habits = Habits()
         fresh.kinds = Self.kinds(6)
+        // The others are suggested five minutes later.
+        fresh.widgets += Self.rendered(["K0", "K1", "K2", "K3"].compactMap { fresh.kinds[$0] }, in: key)
         let arranged = fresh.person.stacks.map(\.arrangement)
         var began = 0
         for seed in 0..<200 {
@@ -194,7 +239,7 @@ struct PersonPlannerTests {
                 case 3:
                     let widget = own[Int.random(in: 0..<3, using: &random)].0
                     let turn = PersonChange.turned(device: "d", stack: "home", widget: widget, at: now)
-                    if planner.person.apply(turn) { top = widget }
+                    if planner.person.apply(turn) != .ignored { top = widget }
                 default:
                     let turn = PersonChange.turned(device: "d", stack: "home", widget: present ?? "nothing", at: now)
                     _ = planner.person.apply(turn)

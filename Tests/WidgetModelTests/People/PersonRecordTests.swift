@@ -12,7 +12,7 @@ struct PersonRecordTests {
     }
 
     private static func apply(_ change: PersonChange, isOrderedByArrival: Bool = false, to box: Box) -> Bool {
-        box.value.apply(change, isOrderedByArrival: isOrderedByArrival)
+        box.value.apply(change, isOrderedByArrival: isOrderedByArrival) != .ignored
     }
 
     private static func at(_ seconds: Int) -> Timestamp { Timestamp(microseconds: Int64(seconds) * 1_000_000) }
@@ -30,6 +30,35 @@ struct PersonRecordTests {
 
     private static func widgets(_ box: Box) -> [String: [String]] {
         Dictionary(box.value.stacks.map { ($0.arrangement.name, $0.arrangement.widgets) }) { $1 }
+    }
+
+    @Test(
+        "An equal stack or set of shortcuts confirms what is known: only its time is new, which an older one does not pass"
+    )
+    func confirmed() {
+        var record = PersonRecord()
+        let changes = { (time: Int) in [Self.stack("s", ["a"], at: time), Self.shortcuts(["A"], at: time)] }
+        #expect(changes(5).map { record.apply($0) } == [.changed, .changed])
+        #expect(changes(7).map { record.apply($0) } == [.confirmed, .confirmed])
+        #expect(
+            [Self.stack("s", ["b"], at: 6), Self.shortcuts(["B"], at: 6)].map { record.apply($0) } == [
+                .ignored, .ignored,
+            ])
+        #expect(record.apply(Self.shortcuts(["B"], at: 8)) == .changed)
+    }
+
+    @Test("A removed widget leaves its stack for good, unless the stack was arranged later")
+    func removedWidget() {
+        let box = Box()
+        _ = Self.apply(Self.stack("s", ["a", "b"], at: 5), to: box)
+        _ = Self.apply(Self.stack("t", ["c"], at: 9), to: box)
+        #expect(!Self.apply(.removed(widget: "a", at: Self.at(4)), to: box))
+        #expect(!Self.apply(.removed(widget: "c", at: Self.at(8)), to: box))
+        #expect(Self.widgets(box) == ["s": ["a", "b"], "t": ["c"]])
+        #expect(Self.apply(.removed(widget: "a", at: Self.at(5)), to: box))
+        #expect(Self.apply(.removed(widget: "c", at: Self.at(8)), isOrderedByArrival: true, to: box))
+        #expect(!Self.apply(.removed(widget: "a", at: Self.at(6)), to: box))
+        #expect(Self.widgets(box) == ["s": ["b"], "t": []])
     }
 
     @Test("The later of two arrangements holds, whatever their order; of equal times the one that came last")

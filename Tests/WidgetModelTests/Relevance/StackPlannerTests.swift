@@ -260,6 +260,41 @@ struct StackPlannerTests {
         #expect(planner.schedule(at: Self.time("07:00")).insertions.count == 10)
     }
 
+    @Test("Of several shortcuts the shortest range is suggested, after the minimum stay of a longer one, which returns")
+    func narrowest() {
+        var planner = StackPlanner(Self.stack("weather"))
+        planner.candidates = [
+            Self.candidate("allday", "08:00", "18:00"), Self.candidate("meeting", "10:00", "11:00"),
+            Self.candidate("pause", "11:05", "11:25"), Self.candidate("same", "12:00", "22:00"),
+        ]
+        #expect(
+            Self.rotations(planner.schedule(at: Self.time("07:00"))) == [
+                "07:00 weather", "08:00 +allday", "10:00 +meeting", "11:00 +allday", "11:15 +pause", "11:25 +allday",
+                "12:00 +same", "22:00 weather",
+            ])
+    }
+
+    @Test("Of several habits the most probable is suggested and stays; a range comes before a habit")
+    func mostProbable() {
+        func habit(_ kind: String, _ probability: Double) -> StackPlanner.Candidate {
+            StackPlanner.Candidate(
+                RelevantShortcut(content: Self.content(kind)),
+                predictions: [
+                    WidgetPrediction(from: Self.time("09:00"), probability: probability),
+                    WidgetPrediction(from: Self.time("10:00"), probability: 1 - probability),
+                    WidgetPrediction(from: Self.time("12:00"), probability: 0),
+                ])
+        }
+        var planner = StackPlanner(Self.stack("weather"))
+        planner.candidates = [
+            habit("a", 0.4), habit("b", 0.6), Self.candidate("z", "11:00", "11:30"),
+        ]
+        #expect(
+            Self.rotations(planner.schedule(at: Self.time("07:00"))) == [
+                "07:00 weather", "09:00 +b", "11:00 +z", "11:30 +a", "12:00 weather",
+            ])
+    }
+
     // MARK: Properties
 
     /// A planner with random relevance, predictions, shortcuts and turns.

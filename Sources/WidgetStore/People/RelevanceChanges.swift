@@ -1,0 +1,160 @@
+package import PostgresClient
+package import WidgetModel
+
+/// Relevance of a timeline to be stored.
+package typealias RelevanceWrite = (timeline: Int64, revision: Int64, relevance: RelevanceRecord)
+
+/// Stored relevance of a timeline, with content that it may not know.
+package struct StoredRelevance: Sendable {
+    package let timeline: Int64
+    package let contentRevision: Int64
+    package let storedAt: Timestamp?
+    /// Whether relevance is stored, so that changes of the content are noted.
+    package let isRecorded: Bool
+    /// Stored relevance; nil: none that can be read.
+    private let record: RelevanceRecord?
+    /// Canonical content that the relevance does not know.
+    private let content: [UInt8]?
+
+    /// Columns of a statement with the tables `timeline t` and, joined if it has a row, `relevance r`.
+    static let columns = """
+        t.id AS timeline_id, t.content_revision, t.stored_at, r.history, r.points,
+        CASE WHEN t.content_revision > coalesce(r.revision, 0) THEN t.content END AS content
+        """
+
+    init(_ row: borrowing PostgresRow) throws(PostgresError) {
+        timeline = try row.value("timeline_id")
+        contentRevision = try row.value("content_revision")
+        storedAt = try row.optional("stored_at")
+        content = try row.optional("content", as: PostgresTextBytes.self)?.bytes
+        let history = try row.optional("history", as: [UInt8].self)
+        isRecorded = history != nil
+        // Unreadable relevance counts as none until the timeline's content changes.
+        if let history {
+            let points: [UInt8] = try row.value("points")
+            record = RelevanceHistory(encoded: history).flatMap { history in
+                RelevanceCurve(encoded: points).map { RelevanceRecord(curve: $0, history: history) }
+            }
+        } else {
+            record = nil
+        }
+    }
+
+    /// The relevance with that of the present content; nil for the write if it is stored already.
+    ///
+    /// - Parameter always: whether a timeline without content has its relevance stored, so that its first content is noted.
+    func recorded(always: Bool) -> (relevance: RelevanceRecord, write: RelevanceWrite?) {
+        var relevance = record ?? RelevanceRecord()
+        if let content, let storedAt {
+            // Content that was stored is valid.
+            relevance.replace(with: (try? RelevanceCurve(timeline: content)) ?? RelevanceCurve([]), at: storedAt)
+            return (relevance, (timeline, contentRevision, relevance))
+        }
+        return (relevance, always && !isRecorded ? (timeline, 0, relevance) : nil)
+    }
+}
+
+private let relevanceInput = InputColumns<RelevanceWrite>([
+    .init("timeline_id") { $0.timeline }, .init("revision") { $0.revision },
+    .init("history") { $0.relevance.history.encoded }, .init("points") { $0.relevance.curve.encoded },
+])
+
+/// Nothing is stored for a timeline that was collected meanwhile.
+private let writeRelevanceSQL = """
+    INSERT INTO relevance AS r (timeline_id, revision, history, points)
+    SELECT i.timeline_id, i.revision, i.history, i.points
+    FROM \(relevanceInput.rows("i")) JOIN timeline t ON t.id = i.timeline_id
+    ORDER BY i.timeline_id
+    ON CONFLICT (timeline_id) DO UPDATE
+        SET revision = excluded.revision, history = excluded.history, points = excluded.points
+        WHERE r.revision < excluded.revision
+    """
+
+/// A change and what is stored of its timeline; nil if the timeline is gone.
+private typealias RelevanceChange = (seq: Int64, stored: StoredRelevance?)
+
+private let takeChangesSQL = """
+    WITH taken AS MATERIALIZED (
+        SELECT c.seq, c.timeline_id FROM relevance_change c ORDER BY c.seq LIMIT $1::int8 FOR UPDATE SKIP LOCKED
+    )
+    SELECT c.seq, t.id IS NOT NULL AS found, \(StoredRelevance.columns)
+    FROM taken c LEFT JOIN timeline t ON t.id = c.timeline_id LEFT JOIN relevance r ON r.timeline_id = t.id
+    ORDER BY c.seq
+    """
+
+/// Makes due the first schedules of the changes in order. A change is deleted with its last schedule; where the statement stops,
+/// the next one goes on.
+private let settleChangesSQL = """
+    WITH links AS MATERIALIZED (
+        SELECT c.seq, l.schedule_id FROM relevance_change c CROSS JOIN LATERAL (
+            SELECT l.schedule_id FROM stack_timeline l
+            WHERE l.timeline_id = c.timeline_id AND (c.schedule_id IS NULL OR l.schedule_id > c.schedule_id)
+            ORDER BY l.schedule_id LIMIT $2::int8
+        ) l
+        WHERE c.seq = ANY ($1::int8[])
+        ORDER BY c.seq, l.schedule_id LIMIT $2::int8
+    ), stop AS MATERIALIZED (
+        SELECT l.seq, l.schedule_id FROM links l
+        WHERE (SELECT count(*) FROM links) = $2::int8
+        ORDER BY l.seq DESC, l.schedule_id DESC LIMIT 1
+    ), locked AS MATERIALIZED (
+        SELECT s.id FROM stack_schedule s
+        WHERE s.id IN (SELECT l.schedule_id FROM links l) AND s.due_at > now()
+        ORDER BY s.id
+        FOR NO KEY UPDATE
+    ), due AS (
+        UPDATE stack_schedule s SET due_at = now() FROM locked l WHERE s.id = l.id
+    ), stopped AS (
+        UPDATE relevance_change c SET schedule_id = s.schedule_id FROM stop s WHERE c.seq = s.seq
+    ), settled AS (
+        DELETE FROM relevance_change c
+        WHERE c.seq = ANY ($1::int8[]) AND c.seq < coalesce((SELECT s.seq FROM stop s), 9223372036854775807)
+        RETURNING c.seq
+    )
+    SELECT count(*) AS settled FROM settled
+    """
+
+extension WidgetStore {
+    /// Records the relevance of changed timelines, and makes due the schedules of the stacks that show them.
+    ///
+    /// - Parameters:
+    ///   - limit: most changes.
+    ///   - schedules: most schedules to make due; the rest is left for the next call.
+    /// - Returns: whether changes may be left.
+    package func gatherRelevanceChanges(limit: Int, schedules: Int) async throws -> Bool {
+        try await retryingConflicts {
+            try await pool.withTransaction { connection in
+                let changes = try await connection.query(.takeRelevanceChanges(limit: limit))
+                guard !changes.isEmpty else { return false }
+                var writes: [Int64: RelevanceWrite] = [:]
+                for stored in changes.compactMap(\.stored) {
+                    if let write = stored.recorded(always: false).write { writes[stored.timeline] = write }
+                }
+                var pipeline = PostgresPipeline()
+                if !writes.isEmpty { _ = pipeline.append(.writeRelevance(Array(writes.values))) }
+                let settled = pipeline.append(.settleRelevanceChanges(changes.map(\.seq), schedules: schedules))
+                let count = try await connection.run(pipeline).rows(settled).first ?? 0
+                return changes.count == limit || count < changes.count
+            }
+        }
+    }
+}
+
+extension PostgresStatement where Self == Statements {
+    /// Stores relevance unless that of later content is stored. From then on, all changes of the timeline's content are noted.
+    package static func writeRelevance(_ writes: [RelevanceWrite]) -> PostgresQuery<Void> {
+        PostgresQuery(writeRelevanceSQL, binding: relevanceInput.parameters(writes))
+    }
+
+    /// Locks changes and reads the stored relevance of their timelines. Those that another process has locked are left out.
+    package static func takeRelevanceChanges(limit: Int) -> PostgresQuery<(seq: Int64, stored: StoredRelevance?)> {
+        PostgresQuery(takeChangesSQL, limit) { row in
+            (seq: try row.value("seq"), stored: try row.value("found") ? try StoredRelevance(row) : nil)
+        }
+    }
+
+    /// Makes schedules of changed timelines due, and returns the number of changes that are done.
+    package static func settleRelevanceChanges(_ changes: [Int64], schedules: Int) -> PostgresQuery<Int64> {
+        PostgresQuery(settleChangesSQL, PostgresArray(changes), schedules) { row in try row.value("settled") }
+    }
+}

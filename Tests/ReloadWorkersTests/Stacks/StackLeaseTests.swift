@@ -1,0 +1,175 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+@Suite("Planners beside each other", .serialized, .tags(.database), .timeLimit(.patience))
+struct StackLeaseTests {
+    private static func claim(_ worker: TestWorker, limit: Int = 1) async throws -> [DueSchedule] {
+        try await worker.store.pool.query(
+            .claimSchedules(limit: limit, lease: StackPlanning.lease, unread: StackPlanning.patience))
+    }
+
+    private static func turn(_ worker: TestWorker, to widget: String) async throws {
+        try await worker.store.change(.turned(device: "d1", stack: "home", widget: widget, at: WallClock.now()))
+    }
+
+    @Test("A change while a plan goes out waits until it is acknowledged, and is planned then")
+    func changedMeanwhile() async throws {
+        try await StackSupport.withStack { worker, planning, sent in
+            let due = try #require(try await Self.claim(worker).first)
+            try await Self.turn(worker, to: "w2")
+            #expect(try await Self.claim(worker).isEmpty, "the lease goes on")
+            let write = ScheduleWrite(
+                schedule: due, changed: "{}", plannedAt: due.claimedAt, nextLook: .distantFuture)
+            let row = try #require(try await worker.store.pool.query(.writeSchedules([write])).first)
+            #expect(!row.isPublished)
+            #expect(try await Self.claim(worker).isEmpty, "it is not acknowledged yet")
+            _ = try await worker.store.pool.query(.recordPublished([(due.id, row.revision, due.leaseEnds)]))
+            #expect(try await planning.pass().count == 1)
+            let schedule = try #require(try sent.schedules().last ?? nil)
+            #expect(schedule["rotations"]?.arrayValue?.last?["widget"] == "w2")
+        }
+    }
+
+    @Test("A donation while a plan goes out is planned half a minute later, too")
+    func donatedMeanwhile() async throws {
+        try await StackSupport.withStack { worker, planning, _ in
+            worker.publisher.respond { _ in .testTimeout }
+            try await planning.pass()
+            let app = try #require(try await worker.store.directory().apps[TestKinds.app])
+            let write = PersonWrite(appID: app.id, user: "u1", habits: Habits().encoded, planning: .soon)
+            _ = try await worker.store.pool.query(.writePeople([write]))
+            let untilDue = "SELECT extract(epoch FROM due_at - now())::int FROM stack_schedule"
+            #expect((20...30).contains(try await worker.store.integer(untilDue)))
+        }
+    }
+
+    @Test("A message that a planner sent behind its lease is followed by the newest plan")
+    func late() async throws {
+        try await StackSupport.withStack { worker, planning, sent in
+            let due = try #require(try await Self.claim(worker).first)
+            let write = ScheduleWrite(
+                schedule: due, changed: "{}", plannedAt: due.claimedAt, nextLook: .distantFuture)
+            let row = try #require(try await worker.store.pool.query(.writeSchedules([write])).first)
+            try await worker.store.sql("UPDATE stack_schedule SET leased_until = now()")
+            try await Self.turn(worker, to: "w2")
+            #expect(try await planning.pass().count == 1)
+            #expect(try sent.schedules().count == 1)
+            // Now the first one's message is acknowledged.
+            _ = try await worker.store.pool.query(.recordPublished([(due.id, row.revision, due.leaseEnds)]))
+            #expect(try await worker.store.pool.query(.writeSchedules([write])).isEmpty)
+            #expect(try await planning.pass().count == 1)
+            let schedule = try #require(try sent.schedules().last ?? nil)
+            let stored = try #require(try await worker.store.schedule(StackSupport.key))
+            #expect(schedule["revision"] == .count(stored.revision) && stored.revision > row.revision)
+            #expect(try await planning.pass().isEmpty)
+        }
+    }
+
+    @Test("A stack that is removed and arranged again while its tombstone goes out is there in the end")
+    func backAgain() async throws {
+        try await StackSupport.withStack { worker, planning, sent in
+            try await planning.pass()
+            try await worker.store.change(.stack(StackSupport.arrangement([]), at: WallClock.now()))
+            let due = try #require(try await Self.claim(worker).first)
+            let write = ScheduleWrite(
+                schedule: due, changed: nil, ends: true, plannedAt: due.claimedAt, nextLook: .distantFuture)
+            let row = try #require(try await worker.store.pool.query(.writeSchedules([write])).first)
+            try await worker.store.change(.stack(StackSupport.arrangement(), at: WallClock.now()))
+            _ = try await worker.store.pool.query(.recordPublished([(due.id, row.revision, due.leaseEnds)]))
+            _ = try await worker.store.pool.query(.deleteSchedules([due.id]))
+            _ = try sent.schedules()
+            #expect(try await planning.pass().count == 1)
+            let schedule = try #require(try sent.schedules().last ?? nil)
+            #expect(schedule["rotations"]?.arrayValue?.last?["widget"] == "w1")
+            #expect(try await worker.store.schedule(StackSupport.key)?.schedule != nil)
+        }
+    }
+
+    @Test("An app with many due stacks does not hold up the stack of another app")
+    func fairness() async throws {
+        try await StackSupport.withStack { worker, _, _ in
+            for number in 0..<20 {
+                try await worker.store.want(
+                    StackPlan.Key(app: TestKinds.app, user: "u\(number)", device: "d", stack: "home"))
+            }
+            try await worker.store.sql("UPDATE stack_schedule SET due_at = now() - interval '1 hour'")
+            let other = StackPlan.Key(app: TestKinds.otherApp, user: "u1", device: "d1", stack: "home")
+            try await worker.store.want(other)
+            let claimed = try await Self.claim(worker, limit: 4)
+            #expect(claimed.filter { $0.key.app == TestKinds.app }.count == 2)
+            #expect(claimed.filter { $0.key == other }.count == 1)
+            #expect(try await Self.claim(worker, limit: 4).count == 4)
+        }
+    }
+
+    @Test("A timeline that many stacks show makes them due in parts of bounded size")
+    func parts() async throws {
+        try await StackSupport.withStack { worker, planning, _ in
+            let users = (0..<25).map { "v\($0)" }
+            try await worker.store.place(
+                users.map { .test("w-\($0)", user: $0, device: "d", kind: "Weather") })
+            for user in users {
+                let stack = StackArrangement(device: "d", name: "home", widgets: ["w-\(user)"])
+                try await worker.store.change(.stack(stack, at: Timestamp(microseconds: 1)), user: user)
+                try await worker.store.want(StackPlan.Key(app: TestKinds.app, user: user, device: "d", stack: "home"))
+            }
+            #expect(try await planning.pass().count == 26)
+            #expect(try await worker.store.integer("SELECT count(*) FROM stack_timeline") == 27)
+            try await worker.store.sql("UPDATE stack_schedule SET due_at = 'infinity'")
+            try await worker.store.sql(
+                """
+                INSERT INTO relevance_change (timeline_id)
+                SELECT DISTINCT w.timeline_id FROM widget w WHERE w.id IN ('w-v0', 'w1') ORDER BY 1
+                """)
+            let due = "SELECT count(*) FROM stack_schedule WHERE due_at <= now()"
+            var counts: [Int] = []
+            var isLeft = true
+            while isLeft, counts.count < 9 {
+                isLeft = try await worker.store.store.gatherRelevanceChanges(limit: 10, schedules: 10)
+                counts.append(try await worker.store.integer(due))
+            }
+            #expect(counts == [10, 20, 26])
+            #expect(try await worker.store.integer("SELECT count(*) FROM relevance_change") == 0)
+        }
+    }
+
+    @Test("A set of shortcuts that is sent again causes no plan")
+    func sameSet() async throws {
+        try await StackSupport.withStack { worker, planning, _ in
+            let shortcut = RelevantShortcut(content: WidgetContent(app: TestKinds.app, kind: "Weather"))
+            try await worker.store.change(.shortcuts(device: nil, [shortcut], at: WallClock.now()))
+            #expect(try await planning.pass().count == 1)
+            try await worker.store.change(.shortcuts(device: nil, [shortcut], at: WallClock.now()))
+            try await worker.store.change(.stack(StackSupport.arrangement(), at: WallClock.now()))
+            #expect(try await planning.pass().isEmpty)
+        }
+    }
+
+    @Test("E: relevance is recorded from the first stored entry on, before anybody reads the stack")
+    func historyFromTheFirst() async throws {
+        try await withWorker { worker in
+            try await worker.store.place([.test("w1"), .test("w2", kind: "DueDate")])
+            let scores = StackSupport.Scores(["Purchases": 3])
+            worker.provider.respond { request in
+                .timelines(zip(request.ids, request.kinds).map { id, kind in scores.timeline(id, kind) })
+            }
+            let planning = StackPlanning(context: worker.context, directory: worker.directory)
+            try await worker.drain()
+            #expect(try await !planning.gather())
+            scores.set("Purchases", 9)
+            try await worker.store.markUser("u1", kind: "Purchases")
+            try await worker.drain()
+            #expect(try await !planning.gather())
+            // Only the timeline with relevance costs anything.
+            #expect(try await worker.store.integer("SELECT count(*) FROM relevance") == 1)
+            #expect(try await worker.store.integer("SELECT count(*) FROM relevance_change") == 0)
+            let history = "SELECT count(*) FROM relevance WHERE length(history) = 9 + 2 * 12"
+            #expect(try await worker.store.integer(history) == 1, "both scores are in it")
+        }
+    }
+}

@@ -1,0 +1,96 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+@Suite("Planning of suggestions", .serialized, .tags(.database), .timeLimit(.patience))
+struct SuggestionPlanningTests {
+    /// Declares Weather relevant for the next hour.
+    private static func declare(_ worker: TestWorker) async throws {
+        let now = WallClock.now()
+        let shortcut = RelevantShortcut(
+            content: WidgetContent(app: TestKinds.app, kind: "Weather"), ranges: [now..<(now + .seconds(3_600))])
+        try await worker.store.change(.shortcuts(device: nil, [shortcut], at: now))
+    }
+
+    /// Places the widget of the suggestion that was planned.
+    private static func place(_ worker: TestWorker, _ sent: StackSupport.Sent) async throws -> String {
+        let events = try sent.events()
+        guard case .placed(let placement)? = events.first, events.count == 1 else {
+            Issue.record("expected a placement, found \(events)")
+            return ""
+        }
+        try await worker.store.place([placement])
+        return placement.widget
+    }
+
+    @Test("F: a shortcut that holds already is on top as soon as its timeline is rendered, and not before")
+    func rendered() async throws {
+        try await StackSupport.withStack { worker, planning, sent in
+            try await Self.declare(worker)
+            try await planning.pass()
+            let early = try #require(try sent.schedules().last ?? nil)
+            #expect(early["rotations"]?.arrayValue?.count == 2)
+            let from = try #require(early["suggestions"]?.arrayValue?.first?["from"]?.stringValue)
+            let planned = try #require(early["plannedAt"]?.stringValue)
+            let span = [planned, from].compactMap { Timestamp(rfc3339: Array($0.utf8)[...]) }
+            #expect(span[0] + StackPlan.renderTime == span[1], "it waits for its timeline")
+            let widget = try await Self.place(worker, sent)
+            // Not rendered yet: looked at again before it would begin.
+            try await worker.store.sql("UPDATE stack_schedule SET due_at = now()")
+            try await planning.pass()
+            let untilDue = "SELECT extract(epoch FROM due_at - now())::int FROM stack_schedule"
+            #expect(try await worker.store.integer(untilDue) <= 150)
+            _ = try sent.schedules()
+            try await worker.drain()
+            #expect(try await !planning.gather())
+            #expect(try await planning.pass().count == 1)
+            let shown = try #require(try sent.schedules().last ?? nil)
+            let top = try #require(shown["rotations"]?.arrayValue?.last)
+            #expect(top["widget"]?.stringValue == widget && top["from"] == shown["plannedAt"])
+        }
+    }
+
+    @Test("F: suggestions count for the device: neither a renamed stack nor another one has a new limit")
+    func capOfDevice() async throws {
+        try await StackSupport.withStack { worker, planning, sent in
+            let app = try #require(try await worker.store.directory().apps[TestKinds.app])
+            let begun = (1...5).map { BegunSuggestion(device: "d1", at: WallClock.now() - .seconds(3_600 * $0)) }
+            let old = BegunSuggestion(device: "d1", at: WallClock.now() - .seconds(25 * 3_600))
+            let other = BegunSuggestion(device: "d2", at: WallClock.now())
+            _ = try await worker.store.pool.query(
+                .recordSuggestions((begun + [old, other]).map { ((app.id, "u1"), $0) }))
+            #expect(try await worker.store.integer("SELECT cardinality(suggested) FROM person") == 6)
+            // The sixth one begins.
+            try await Self.declare(worker)
+            try await planning.pass()
+            _ = try await Self.place(worker, sent)
+            try await worker.drain()
+            #expect(try await !planning.gather())
+            try await planning.pass()
+            #expect(try #require(try sent.schedules().last ?? nil)["suggestions"]?.arrayValue?.count == 1)
+            // The stack gets another name, which is planned before anything of the old one is recorded.
+            try await worker.store.change(.stack(StackSupport.arrangement([]), at: WallClock.now()))
+            let renamed = StackArrangement(device: "d1", name: "new", widgets: ["w1", "w2"])
+            try await worker.store.change(.stack(renamed, at: WallClock.now()))
+            let key = StackPlan.Key(app: TestKinds.app, user: "u1", device: "d1", stack: "new")
+            try await worker.store.want(key)
+            try await worker.store.sql("UPDATE stack_schedule SET due_at = 'infinity' WHERE stack = 'home'")
+            #expect(try await planning.pass().map(\.key.stack) == ["new"])
+            let schedule = try #require(try sent.schedules().last ?? nil)
+            #expect(schedule["suggestions"] == [] && schedule["suggestedAt"]?.arrayValue?.count == 6)
+            // Also after the old one has ended.
+            try await worker.store.sql("UPDATE stack_schedule SET due_at = now()")
+            #expect(try await planning.pass().count == 2)
+            #expect(try await worker.store.integer("SELECT cardinality(suggested) FROM person") == 7)
+            try await worker.store.sql("UPDATE stack_schedule SET due_at = now()")
+            try await planning.pass()
+            let last = try #require(try await worker.store.schedule(key)?.schedule)
+            #expect(try JSONValue.parse(last)["suggestions"] == [])
+        }
+    }
+}
