@@ -6,7 +6,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("which apps a topic may carry")
+@Suite("Apps allowed on a topic")
 struct AllowedAppsTests {
     private static var topics: IngestTopics {
         var topics = IngestTopics()
@@ -29,7 +29,7 @@ struct AllowedAppsTests {
         return KafkaBatch.Placed(partition: 0, offset: offset, message: message)
     }
 
-    @Test("Events of other apps become dead letters that count towards no limit")
+    @Test("Events of foreign apps become dead letters and count towards no limit")
     func allowed() {
         let batch = KafkaBatch([
             message(SampleKind.appName, on: "bank.pushes"),
@@ -45,7 +45,7 @@ struct AllowedAppsTests {
         #expect(DeadLetterCause(code: "notAllowed") == .notAllowed)
     }
 
-    @Test("Broken events do not count towards another app's limit either")
+    @Test("Malformed events do not count towards another app's limit either")
     func broken() {
         let batch = KafkaBatch([
             message("com.example.other", on: "bank.pushes", kinds: "7"),
@@ -58,7 +58,7 @@ struct AllowedAppsTests {
         #expect(rejected.first?.code == "notAllowed")
     }
 
-    @Test("A topic carries only its own type of events")
+    @Test("A topic accepts only its own type of events")
     func sorts() {
         var topics = Self.topics
         topics.more = [.init(name: "bank.pushes", carries: .widgets)]
@@ -67,7 +67,7 @@ struct AllowedAppsTests {
         #expect(prepared.fold(prepared.items, .sample).fold.rejected.map(\.code) == ["wrongTopic"])
     }
 
-    @Test("Events of a full app are dropped on shared topics, and halt the app's own topic")
+    @Test("Events of a full app are dropped on shared topics and halt the app's own topic")
     func full() {
         let batch = KafkaBatch([
             message(SampleKind.appName, on: "bank.pushes"), message(SampleKind.appName, on: "bank.pushes", kinds: "7"),

@@ -8,11 +8,11 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-/// A message that is no event.
+/// A message that is not a valid event.
 struct BadMessage: Sendable, CustomTestStringConvertible {
     let name: String
     let code: String
-    /// Place and part of the error's text.
+    /// Pointer and part of the error's text.
     let says: String
     var type: String? = "freshet.push.received.v1"
     var value: [UInt8]?
@@ -69,7 +69,7 @@ struct BadInputTests {
             KafkaHeader(name: "ce_source", value: "/tests"),
             KafkaHeader(name: "content-type", value: "application/json"),
             KafkaHeader(name: "x-null", value: nil as [UInt8]?),
-            // As nobody but Freshet may say it.
+            // Only Freshet may set this header.
             KafkaHeader(name: "freshet-app", value: "com.example.forged"),
         ]
         if let type = bad.type { headers.append(KafkaHeader(name: "ce_type", value: type)) }
@@ -79,7 +79,7 @@ struct BadInputTests {
     }
 
     @Test(
-        "Each is kept whole, with what is wrong; the good event behind it is applied; all reach the dead-letter topic")
+        "Bad messages are kept whole with their errors, reach the dead-letter topic and do not block the next event")
     func deadLetters() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             let id = try await ingest.store.place([.test("w1", user: "u1")])[0]
@@ -117,7 +117,7 @@ struct BadInputTests {
         }
     }
 
-    /// Forwards letters and reads the topic like another consumer.
+    /// Forwards the letters, then reads the topic as another consumer would.
     private func forwarded(_ letters: [DeadLetter], _ ingest: IngestHarness) async throws {
         let signal = WorkSignal()
         let forwarder = DeadLetterForwarder(
@@ -145,14 +145,14 @@ struct BadInputTests {
                     let letter = try #require(letters.first { "\($0.offset)" == text("freshet-offset") })
                     let error = text("freshet-error")
                     #expect(error == "\(letter.code): \(letter.error)")
-                    #expect(error.split(separator: letter.code).count == 1, "the code is told once: \(error)")
+                    #expect(error.split(separator: letter.code).count == 1, "the code appears once: \(error)")
                     #expect(text("freshet-cause") == letter.cause.rawValue)
                     #expect(text("freshet-pointer") == letter.pointer ?? "")
                     #expect(text("freshet-app") == letter.app ?? "")
                     #expect(headers.count { $0.name == "freshet-app" } == (letter.app == nil ? 0 : 1))
                     #expect(text("freshet-topic") == ingest.configuration.topics.pushes)
                     #expect(text("freshet-partition") == "0")
-                    // A letter beyond the producer's limits is sent without its payload, with a header.
+                    // A letter beyond the producer's limit is sent without its payload, but with a header.
                     let isTruncated = letter.code == "tooLarge"
                     #expect(text("freshet-truncated") == (isTruncated ? "1048577 bytes" : ""))
                     #expect(
@@ -167,7 +167,7 @@ struct BadInputTests {
         #expect(offsets.count == letters.count)
     }
 
-    @Test("An event whose data the database refuses is found by halving the batch; all others are applied")
+    @Test("Halving the batch isolates an event whose data the database refuses; all others are applied")
     func poison() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await ingest.store.sql("ALTER TABLE widget ADD CONSTRAINT no_poison CHECK (id <> 'poison')")
@@ -183,7 +183,7 @@ struct BadInputTests {
         }
     }
 
-    @Test("An app that is registered after ingest has started is known at once")
+    @Test("Events of an app that is registered while ingest runs are accepted at once")
     func registeredLater() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             let service = ingest.service()

@@ -6,9 +6,9 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("A batch is folded in memory")
+@Suite("Batches are folded in memory")
 struct BatchFoldTests {
-    @Test("Many events for one target are one row of input that counts them")
+    @Test("Events for one target are folded into one row that counts them")
     func targeted() throws {
         var fold = BatchFold(directory: .sample)
         for offset in 0..<5 { fold.add(.push(user: "u1", kinds: ["Purchases"], offset: offset)) }
@@ -23,7 +23,7 @@ struct BatchFoldTests {
         #expect(fold.accepted == 6)
     }
 
-    @Test("The most urgent and the freest of the folded requests wins")
+    @Test("Folded requests take the most urgent lane and the most generous budget rule")
     func reasons() throws {
         var fold = BatchFold(directory: .sample)
         fold.add(.push(user: "u1", kinds: ["Purchases"], offset: 0))
@@ -37,7 +37,7 @@ struct BatchFoldTests {
         #expect(mark.cause.offset == 2)
     }
 
-    @Test("An operator's reload is folded like any other, free and interactive; of everyone it is a bump")
+    @Test("An operator's reload is folded like any other, as free and interactive; for everyone it is a bump")
     func operators() throws {
         var fold = BatchFold(directory: .sample)
         for (offset, audience) in [Audience.user("u1"), .everyone].enumerated() {
@@ -51,7 +51,7 @@ struct BatchFoldTests {
         #expect(fold.accepted == 2)
     }
 
-    @Test("All kinds, one kind and a match are targets of their own")
+    @Test("All kinds, one kind and a match are separate targets")
     func scopes() throws {
         var fold = BatchFold(directory: .sample)
         let acme = try WidgetConfiguration(json: Array(#"{"card":"acme"}"#.utf8))
@@ -63,7 +63,7 @@ struct BatchFoldTests {
         #expect(fold.marks.compactMap(\.matching) == [#"{"card":"acme"}"#])
     }
 
-    @Test("The kinds of urgent requests are known; a request for all kinds is for those that are not retired")
+    @Test("A fold lists the kinds of its urgent requests; a request for all kinds lists those that are not retired")
     func urgentKinds() {
         var fold = BatchFold(directory: .sample)
         fold.add(.everyone(kinds: [], offset: 0))
@@ -76,7 +76,7 @@ struct BatchFoldTests {
                 == [SampleKind.purchases, SampleKind.dueDate, SampleKind.weather, SampleKind.configured])
     }
 
-    @Test("Marks of all audiences, and bumps, are in the order of the log")
+    @Test("Marks of all audiences and bumps keep the order of the log")
     func order() {
         var fold = BatchFold(directory: .sample)
         for (offset, audience) in [Audience.widget("w"), .user("u"), .device("d"), .user("v")].enumerated() {
@@ -94,7 +94,7 @@ struct BatchFoldTests {
         #expect(fold.bumps.map(\.events) == [1, 2])
     }
 
-    @Test("Ids that Swift takes for equal, but PostgreSQL does not, are two targets")
+    @Test("IDs that Swift considers equal but PostgreSQL does not are separate targets")
     func canonicalEquivalence() {
         var fold = BatchFold(directory: .sample)
         fold.add(.push(user: "caf\u{E9}", kinds: ["Purchases"], offset: 0))
@@ -102,7 +102,7 @@ struct BatchFoldTests {
         #expect(fold.markCount == 2)
     }
 
-    @Test("Everyone is a generation bump: of all of the app's kinds, or of each named one")
+    @Test("A reload of everyone bumps the generation of all of the app's kinds, or of each named kind")
     func everyone() throws {
         var fold = BatchFold(directory: .sample)
         fold.add(.everyone(kinds: [], offset: 0))
@@ -114,7 +114,7 @@ struct BatchFoldTests {
         #expect(fold.sweeps.isEmpty)
     }
 
-    @Test("Everyone with a match is a durable sweep, equal ones one")
+    @Test("A reload of everyone with a match is a durable sweep; equal ones are one sweep")
     func everyoneMatching() throws {
         var fold = BatchFold(directory: .sample)
         let acme = try WidgetConfiguration(json: Array(#"{"card":"acme"}"#.utf8))
@@ -127,7 +127,7 @@ struct BatchFoldTests {
         #expect(fold.bumps.isEmpty)
     }
 
-    @Test("Views stay in order; a view no later than another of its widget never counts")
+    @Test("Views stay in order; a view that is not later than the previous one of its widget does not count")
     func views() throws {
         var fold = BatchFold(directory: .sample)
         for (offset, second) in [(0, 30), (1, 90), (2, 60), (3, 90), (4, 91)] {
@@ -141,7 +141,7 @@ struct BatchFoldTests {
     }
 
     @Test(
-        "What names an unknown app or kind is rejected whole, and says so",
+        "Events with an unknown app or kind are rejected whole, with the reason",
         arguments: [
             ("com.example.unknown", ["Purchases"], "unknownApp", "/app"),
             (SampleKind.appName, ["Nothing"], "unknownKind", "/kinds"),
@@ -161,7 +161,7 @@ struct BatchFoldTests {
         #expect(fold.accepted == 0)
     }
 
-    @Test("A family that the kind does not support is rejected, and is no reason to read the kinds again")
+    @Test("A family that the kind does not support is rejected without reading the kinds again")
     func family() throws {
         var fold = BatchFold(directory: .sample)
         fold.add(
@@ -176,7 +176,7 @@ struct BatchFoldTests {
     }
 
     @Test(
-        "widget-rules D: a placement with a configuration that the intent does not allow is rejected with its place",
+        "widget-rules D: a placement with a configuration that the intent does not allow is rejected with a pointer",
         arguments: Configurations.refused)
     func configuration(text: String, pointer: String) throws {
         var fold = BatchFold(directory: .sample)
@@ -190,7 +190,7 @@ struct BatchFoldTests {
         #expect(fold.lifecycle.isEmpty)
     }
 
-    @Test("A lifecycle event without any time is rejected")
+    @Test("A lifecycle event without a time is rejected")
     func missingTime() throws {
         var fold = BatchFold(directory: .sample)
         fold.add(
@@ -199,7 +199,7 @@ struct BatchFoldTests {
         #expect(fold.rejected.first?.code == "missingAttribute")
     }
 
-    @Test("A significant time change asks all of the device's widgets to reload, free of budget")
+    @Test("A significant time change reloads all of the device's widgets, free of budget")
     func significantTimeChange() throws {
         var fold = BatchFold(directory: .sample)
         let environment = WidgetEnvironment(storedLocale: "en-AU", timeZone: "Australia/Sydney")
@@ -218,7 +218,7 @@ struct BatchFoldTests {
         #expect(mark.kindID == nil)
     }
 
-    @Test("100,000 events for 1,000 targets are at most 1,000 rows of input a batch")
+    @Test("100,000 events for 1,000 targets are at most 1,000 input rows per batch")
     func folding() {
         for batch in 0..<25 {
             var fold = BatchFold(directory: .sample)
@@ -230,7 +230,7 @@ struct BatchFoldTests {
         }
     }
 
-    @Test("A fold ends where its rows are too many for one transaction, and the next begins there")
+    @Test("A fold ends when its rows exceed one transaction, and the next fold continues there")
     func limit() {
         let batch = KafkaBatch(
             (0..<100).map { index in

@@ -10,7 +10,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-/// Kafka's own faults: whatever the brokers answer, every event is applied once when they are well again.
+/// Faults of Kafka: after the brokers have recovered, every event has been applied exactly once.
 @Suite("Consumer faults", .timeLimit(.patience))
 struct ConsumerFaultTests {
     struct Case: CustomTestStringConvertible, Sendable {
@@ -30,29 +30,29 @@ struct ConsumerFaultTests {
         Case(request: .findCoordinator, codes: [.coordinatorNotAvailable, .disconnect]),
     ]
 
-    @Test("Errors of each request cost no event and double none", arguments: cases)
+    @Test("Errors of each request lose and duplicate no event", arguments: cases)
     func requestErrors(_ fault: Case) async throws {
         try await IngestHarness.lend(partitions: 2, maximumBatch: 50) { ingest in
             guard let embedded = ingest.kafka.embedded else { return }
             try await ingest.place(users: 20)
             let service = ingest.quickService()
-            // At the start …
+            // Errors at the start …
             try embedded.pushRequestErrors(fault.request, fault.codes)
             try await ingest.running([service]) {
                 try await ingest.publish((0..<200).map { ingest.push("u\($0 % 20)") })
                 try await ingest.waitUntilApplied(200)
-                // … and while events flow.
+                // … and in a running consumer.
                 try embedded.pushRequestErrors(fault.request, fault.codes)
                 for _ in 0..<10 { try await ingest.publish((0..<40).map { ingest.push("u\($0 % 20)") }) }
                 try await ingest.waitUntilApplied(600)
-                try await eventually("nothing holds it up any more") { service.obstacles.isEmpty }
+                try await eventually("no obstacles remain") { service.obstacles.isEmpty }
             }
             #expect(try await ingest.counted() == 600)
             #expect(try await ingest.store.integer("SELECT count(*) FROM dead_letter") == 0)
         }
     }
 
-    @Test("The broker goes away and comes back, twice: everything is applied once")
+    @Test("Every event is applied once after two broker outages")
     func brokerDown() async throws {
         try await IngestHarness.lend(partitions: 2, maximumBatch: 50) { ingest in
             guard let embedded = ingest.kafka.embedded else { return }
@@ -60,7 +60,7 @@ struct ConsumerFaultTests {
             let service = ingest.quickService()
             try await ingest.running([service]) {
                 try await ingest.publish((0..<500).map { ingest.push("u\($0 % 20)") })
-                try await eventually("it has begun") { try await ingest.applied() > 0 }
+                try await eventually("some events are applied") { try await ingest.applied() > 0 }
                 for round in 1...2 {
                     try embedded.stopBroker(1)
                     try await Task.sleep(for: .seconds(round == 1 ? 1 : 7))
@@ -68,13 +68,13 @@ struct ConsumerFaultTests {
                     try await ingest.publish((0..<500).map { ingest.push("u\($0 % 20)") })
                     try await ingest.waitUntilApplied(500 + round * 500)
                 }
-                try await eventually("nothing holds it up any more") { service.obstacles.isEmpty }
+                try await eventually("no obstacles remain") { service.obstacles.isEmpty }
             }
             #expect(try await ingest.counted() == 1500)
         }
     }
 
-    @Test("A topic that is not there is named; when it appears it is read")
+    @Test("A missing topic is reported, and read once it exists")
     func unknownTopic() async throws {
         try await IngestHarness.lend(partitions: 2) { ingest in
             guard let embedded = ingest.kafka.embedded else { return }
@@ -89,17 +89,17 @@ struct ConsumerFaultTests {
                     $0.noticeInterval = .milliseconds(300)
                 })
             try await ingest.running([service]) {
-                // The others are read meanwhile.
+                // The other topics are read meanwhile.
                 try await ingest.publish((0..<100).map { ingest.push("u\($0 % 20)") })
                 try await ingest.waitUntilApplied(100)
-                try await eventually("the topic is named") {
+                try await eventually("the missing topic is reported") {
                     service.obstacles.contains("the topic \(topic) is not there: create it")
                 }
-                try await eventually("it says so again and again") {
+                try await eventually("the report is repeated") {
                     log.lines.count { $0.text == "ingest is blocked" } >= 2
                 }
                 try embedded.setTopicError(topic, nil)
-                try await eventually("it is read") { service.obstacles.isEmpty }
+                try await eventually("the topic is read") { service.obstacles.isEmpty }
                 try await ingest.publish([.placed(.test("w-new", user: "u-new"))])
                 try await ingest.waitUntilApplied(101)
             }
@@ -107,7 +107,7 @@ struct ConsumerFaultTests {
         }
     }
 
-    @Test("Credentials that may not use the group cost only the offsets for lag tools")
+    @Test("Credentials that may not use the group lose only the offsets for lag tools")
     func groupAuthorization() async throws {
         try await IngestHarness.lend(partitions: 2) { ingest in
             guard let embedded = ingest.kafka.embedded else { return }
@@ -125,7 +125,7 @@ struct ConsumerFaultTests {
         }
     }
 
-    @Test("Credentials that may not see or read a topic are named, and ingest recovers once they may")
+    @Test("Ingest reports a topic that it may not describe or read, and recovers once it may")
     func topicAuthorization() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             guard let embedded = ingest.kafka.embedded else { return }
@@ -135,20 +135,20 @@ struct ConsumerFaultTests {
             try embedded.setTopicError(topic, .topicAuthorizationFailed)
             let service = ingest.quickService()
             try await ingest.running([service]) {
-                try await eventually("it may not see the topic") {
+                try await eventually("the topic is reported as hidden") {
                     service.obstacles.contains { $0.hasPrefix(reason) }
                 }
                 try embedded.setTopicError(topic, nil)
                 try await ingest.publish((0..<100).map { ingest.push("u\($0 % 20)") })
                 try await ingest.waitUntilApplied(100)
                 #expect(service.obstacles.isEmpty)
-                // Now it may not read what it sees; nothing comes in afterwards that would tell.
+                // Now the topic is visible but not readable; no new message would reveal the change.
                 try embedded.pushRequestErrors(.fetch, Array(repeating: .topicAuthorizationFailed, count: 10_000))
-                try await eventually("it may not read") {
+                try await eventually("the topic is reported as unreadable") {
                     service.obstacles.contains { $0.hasPrefix("the brokers do not let these credentials read") }
                 }
                 try embedded.clearRequestErrors(.fetch)
-                try await eventually("it finds out by itself that it may") { service.obstacles.isEmpty }
+                try await eventually("ingest recovers without a new message") { service.obstacles.isEmpty }
                 try await ingest.publish((0..<100).map { ingest.push("u\($0 % 20)") })
                 try await ingest.waitUntilApplied(200)
             }
@@ -156,7 +156,7 @@ struct ConsumerFaultTests {
         }
     }
 
-    @Test("Partitions are taken by another process in the middle of a transaction: each event counts once")
+    @Test("Events count once when another process takes partitions in the middle of a transaction")
     func takenInTransaction() async throws {
         try await IngestHarness.lend(partitions: 2, maximumBatch: 100) { ingest in
             guard ingest.kafka.embedded != nil else { return }
@@ -167,7 +167,7 @@ struct ConsumerFaultTests {
                 try await ingest.waitUntilApplied(200)
                 let joining = Task {
                     try await ingest.running([second]) {
-                        try await eventually("the second one has its share") {
+                        try await eventually("the second process has its share") {
                             if second.statistics.snapshot.events > 0 { return true }
                             try await ingest.publish((0..<20).map { ingest.push("u\($0)") })
                             return false
@@ -178,12 +178,12 @@ struct ConsumerFaultTests {
                     try await connection.simple("SELECT 1 FROM timeline ORDER BY id FOR UPDATE")
                     try await ingest.publish((0..<200).map { ingest.push("u\($0 % 20)") })
                     try await ingest.store.waitUntilBlocked()
-                    try await eventually("the second one is registered") {
+                    try await eventually("the second process is registered") {
                         try await ingest.store.integer("SELECT count(*) FROM ingest_member") == 2
                     }
                 }
                 try await joining.value
-                try await eventually("all is applied") {
+                try await eventually("all events are applied") {
                     let ends = try await ingest.bounds(ofAll: ingest.configuration.topics.pushes, partitions: 2)
                     return try await ingest.applied() == Int(ends)
                 }
@@ -196,7 +196,7 @@ struct ConsumerFaultTests {
 }
 
 extension IngestHarness {
-    /// How many messages a topic has had.
+    /// Number of messages published to a topic.
     fileprivate func bounds(ofAll topic: String, partitions: Int32) async throws -> Int64 {
         let admin = KafkaAdmin(configuration: kafka.configuration, logger: Self.quiet)
         var sum: Int64 = 0

@@ -8,7 +8,7 @@ import WidgetStore
 @testable import ReloadIngest
 
 extension DeadLetterLimits {
-    /// A few failures are too many.
+    /// Limits that a few failures exceed.
     static func few(_ letters: Int = 5, share: Int = 10, haltingApps: Int = 100) -> DeadLetterLimits {
         var limits = DeadLetterLimits()
         limits.letters = letters
@@ -24,15 +24,15 @@ extension IngestHarness {
 
     var replayer: DeadLetterReplayer { DeadLetterReplayer(configuration: configuration, pool: store.pool) }
 
-    /// A reload of everyone, which increments a generation.
+    /// A reload of everyone, which increments the generation.
     func everyone(_ app: String, kinds: KindScope = .all) -> FreshetEvent {
         .push(ReloadRequest(app: app, audience: .everyone, kinds: kinds, reason: .push))
     }
 
-    /// Names a kind that its app does not have.
+    /// A reload of a kind that the app does not have.
     func bad(_ app: String = TestKinds.app) -> FreshetEvent { everyone(app, kinds: .kinds(["Later"])) }
 
-    /// Number of reloads of everyone of all the app's kinds.
+    /// Number of reloads of everyone for all of the app's kinds.
     func generation(of app: String) async throws -> Int {
         try await store.integer(
             """
@@ -49,7 +49,7 @@ extension IngestHarness {
         try await store.pool.query(Statements.listDiversions(countLimit: 0)).contains { $0.app == app }
     }
 
-    /// Registers an app with one kind, or gives an app a kind `Later`.
+    /// Registers an app with one kind, or adds the kind `Later` to an app.
     func register(_ app: String, kind: String = "Purchases") async throws {
         var definition = TestKinds.apps()[1]
         definition.name = app
@@ -57,7 +57,7 @@ extension IngestHarness {
         try await store.apply([definition])
     }
 
-    /// Publishes bytes that are no event.
+    /// Publishes bytes that are not an event.
     func publishGarbage(_ count: Int, to topic: String? = nil) async throws {
         let messages = (0..<count).map { index in
             KafkaMessage(

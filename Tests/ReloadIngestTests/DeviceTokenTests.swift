@@ -32,7 +32,7 @@ struct DeviceTokenTests {
             topic: topic, partition: 0, key: Array("u1".utf8), value: Array(value.utf8), headers: headers)
     }
 
-    @Test("Neither the table nor the topic of dead letters holds the token of a rejected registration")
+    @Test("Neither the table nor the topic of dead letters contains the token of a rejected registration")
     func rejected() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             let topics = ingest.configuration.topics
@@ -70,7 +70,7 @@ struct DeviceTokenTests {
         }
     }
 
-    /// Everything that batches of the dead-letter topic hold, as text.
+    /// Content of the dead-letter topic's batches, as text.
     private func forwarded(_ count: Int, _ ingest: IngestHarness) async throws -> [String] {
         let consumer = try KafkaConsumer(
             configuration: KafkaConsumerConfiguration(kafka: ingest.kafka.configuration, group: "reader"),

@@ -9,13 +9,13 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("An app over its limit of dead letters is diverted, and nothing else is", .timeLimit(.patience))
+@Suite("An app over its dead-letter limit is diverted, and no other app is affected", .timeLimit(.patience))
 struct DiversionTests {
     private let good = TestKinds.app
     private let other = TestKinds.otherApp
 
     @Test(
-        "Its events wait, the others flow, also past a restart; resuming applies what waits, in order, and then new ones"
+        "A diverted app's events wait across a restart while others flow, and are applied first on resuming"
     )
     func divertAndResume() async throws {
         try await IngestHarness.lend(deadLetters: .few()) { ingest in
@@ -27,7 +27,7 @@ struct DiversionTests {
                 try await ingest.publish((0..<20).map { _ in ingest.everyone(other) })
                 try await ingest.waitUntilApplied(46)
             }
-            // Another process knows it from the start.
+            // Another process reads the diversion from the database at its start.
             let second = ingest.service()
             try await ingest.running([second]) {
                 try await ingest.publish([ingest.everyone(good), ingest.everyone(other)])
@@ -46,7 +46,7 @@ struct DiversionTests {
                 try await ingest.publish([ingest.everyone(good)])
                 try await ingest.waitUntilApplied(49)
                 #expect(try await ingest.generation(of: good) == 22)
-                // A second time there is nothing to do.
+                // Resuming again has nothing to do.
                 let again = try await ingest.replayer.resume(app: good)
                 #expect(again.outcome == DeadLetterReplayer.Outcome() && !again.wasDiverted)
                 #expect(try await ingest.generation(of: good) == 22)
@@ -54,7 +54,7 @@ struct DiversionTests {
         }
     }
 
-    @Test("Events during a resumption are applied once, and the diversion ends")
+    @Test("Events that arrive during a resumption are applied once, and the diversion ends")
     func resumeUnderLoad() async throws {
         try await IngestHarness.lend(maximumBatch: 20, deadLetters: .few()) { ingest in
             let first = ingest.service()
@@ -66,7 +66,9 @@ struct DiversionTests {
                 try await ingest.publish((0..<6).map { _ in ingest.bad() })
                 try await eventually("the app is diverted") { try await ingest.isDiverted() }
                 try await ingest.publish((0..<300).map { _ in ingest.everyone(good) })
-                try await eventually("some wait") { try await ingest.letters("cause = 'diverted'") > 100 }
+                try await eventually("more than 100 events wait") {
+                    try await ingest.letters("cause = 'diverted'") > 100
+                }
                 async let resumed = ingest.replayer.resume(app: good)
                 for _ in 0..<10 { try await ingest.publish((0..<30).map { _ in ingest.everyone(good) }) }
                 #expect(try await resumed.outcome.failed == 0)
@@ -78,7 +80,7 @@ struct DiversionTests {
         }
     }
 
-    @Test("A diversion does not end while a batch that diverts is under way")
+    @Test("A diversion does not end while a batch under way diverts events")
     func endWaitsForBatch() async throws {
         try await withStore { store in
             let app = try #require(try await store.directory().apps[good])
@@ -103,7 +105,7 @@ struct DiversionTests {
             #expect(try await ending.value == 0)
             try await store.sql("UPDATE dead_letter SET replayed_at = now()")
             #expect(try await end() == 1)
-            // A process with the old state is corrected.
+            // A process with a stale state is corrected.
             await #expect {
                 _ = try await store.pool.query(.requireFlow(topics: ["t"], apps: [app.id], diverted: [app.id]))
             } throws: { error in
@@ -112,7 +114,7 @@ struct DiversionTests {
         }
     }
 
-    @Test("Many failures that are few of an app's events do not divert it")
+    @Test("Many failures do not divert an app if they are a small part of its events")
     func share() async throws {
         try await IngestHarness.lend(deadLetters: .few(5, share: 10)) { ingest in
             try await ingest.running([ingest.service()]) {

@@ -24,8 +24,8 @@ struct ExactlyOnceTests {
             let service = ingest.service { consumer in consumers.withLock { $0.append(consumer) } }
             try await ingest.running([service]) {
                 try await ingest.publish((0..<2000).map { ingest.push("u\($0 % 50)") })
-                try await eventually("something is applied") { try await ingest.applied() > 0 }
-                // Gone without a word, as by SIGKILL: the service makes another consumer.
+                try await eventually("some events are applied") { try await ingest.applied() > 0 }
+                // The consumer disappears without leaving the group, as after SIGKILL; the service creates another one.
                 consumers.withLock { $0.last }?.raiseFatalError()
                 try await ingest.publish((0..<2000).map { ingest.push("u\($0 % 50)") })
                 try await ingest.waitUntilApplied(4000)
@@ -35,7 +35,7 @@ struct ExactlyOnceTests {
         }
     }
 
-    @Test("Connections that are cut again and again lose nothing and repeat nothing")
+    @Test("Connections that are cut repeatedly lose and duplicate nothing")
     func connectionLoss() async throws {
         try await IngestHarness.lend(maximumBatch: 200) { ingest in
             try await place(50, ingest)
@@ -58,7 +58,7 @@ struct ExactlyOnceTests {
         }
     }
 
-    @Test("A position that another process has moved fences this one, which goes on from there")
+    @Test("A consumer is fenced when another process moves its position, and continues there")
     func fenced() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await place(10, ingest)
@@ -72,7 +72,7 @@ struct ExactlyOnceTests {
                         "SELECT 1 FROM consumer_position WHERE topic = '\(topic)' FOR UPDATE")
                     try await ingest.publish((0..<100).map { ingest.push("u\($0 % 10)") })
                     try await ingest.store.waitUntilBlocked()
-                    // Back to offset 40: the 60 after it are applied again, and nothing else is lost.
+                    // The position goes back to offset 40: the last 60 events are applied again, and none is lost.
                     try await connection.simple(
                         "UPDATE consumer_position SET epoch = epoch + 1, next_offset = 40 WHERE topic = '\(topic)'")
                 }
@@ -84,7 +84,7 @@ struct ExactlyOnceTests {
     }
 
     @Test(
-        "What waits to be applied when a consumer has lost its partition, and another process moved the position, is dropped"
+        "Batches of a lost partition are dropped once another process has moved its position"
     )
     func lostWithBatchesAtHand() async throws {
         try await IngestHarness.lend(partitions: 1, maximumBatch: 100) { ingest in
@@ -101,22 +101,22 @@ struct ExactlyOnceTests {
                     let position = "consumer_position WHERE topic = '\(topic)'"
                     try await connection.simple("SELECT 1 FROM \(position) FOR UPDATE")
                     try await ingest.publish((0..<1_000).map { ingest.push("u\($0 % 10)") })
-                    // One batch waits for the lock, and another behind it in the buffer; how large they are is chance.
-                    try await eventually("batches wait") { consumer.counters.batches >= before + 2 }
+                    // One batch waits for the lock and another behind it in the buffer; their sizes vary.
+                    try await eventually("two batches wait") { consumer.counters.batches >= before + 2 }
                     consumer.raiseFatalError()
                     try await eventually("the consumer has ended") { await consumer.lag() == nil }
-                    // As another process does that has the partition now: it has applied 40 of them.
+                    // Stands for another process that took the partition and applied 40 of the events.
                     try await connection.simple(
                         "UPDATE consumer_position SET epoch = epoch + 1, next_offset = 140 WHERE topic = '\(topic)'")
                 }
                 try await ingest.waitUntilApplied(1_100)
             }
-            // All but those 40, which were not applied in this test.
+            // All events but those 40, which this test did not apply.
             #expect(try await ingest.counted() == 1_060)
         }
     }
 
-    @Test("A position that is set while nothing comes in is noticed all the same")
+    @Test("A position that is set on an idle partition is noticed")
     func setWhileIdle() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await place(10, ingest)
@@ -132,7 +132,7 @@ struct ExactlyOnceTests {
         }
     }
 
-    @Test("Where the log no longer has the offset, setting the position makes the partition go on")
+    @Test("After retention has removed an offset, the partition continues when its position is set")
     func outOfRange() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await place(10, ingest)
@@ -153,7 +153,7 @@ struct ExactlyOnceTests {
         }
     }
 
-    @Test("Two services share the partitions; one leaving hands over exactly")
+    @Test("Two services share the partitions, and a service that leaves hands its partitions over without loss")
     func rebalance() async throws {
         try await IngestHarness.lend(maximumBatch: 100) { ingest in
             try await place(50, ingest)
@@ -166,14 +166,14 @@ struct ExactlyOnceTests {
                         try await ingest.publish((0..<200).map { ingest.push("u\(($0 + round) % 50)") })
                         try await ingest.waitUntilApplied(2000 + round * 200)
                     }
-                    try await eventually("the second one has its share") {
+                    try await eventually("the second service has its share") {
                         if second.statistics.snapshot.events > 0 { return true }
                         try await ingest.publish((0..<50).map { ingest.push("u\($0)") })
                         return false
                     }
                 }
                 try await ingest.publish((0..<1000).map { ingest.push("u\($0 % 50)") })
-                try await eventually("all is applied") {
+                try await eventually("all events are applied") {
                     try await ingest.applied() == ingest.counted()
                         && first.statistics.snapshot.events + second.statistics.snapshot.events >= 9000
                 }
@@ -200,12 +200,12 @@ struct PartitionPositionsTests {
         return positions
     }
 
-    @Test("Messages before the position or of dropped partitions are not due")
+    @Test("Messages before the position and messages of released partitions are not due")
     func due() {
         var positions = taken(epoch: 1, next: 5)
         #expect(positions.firstDue(of: partition, receivedUnder: 1) == 5)
         #expect(taken(epoch: 1, next: nil).firstDue(of: partition, receivedUnder: 1) == 0)
-        // Received before the partition was taken anew: reading goes on from the stored position.
+        // The message was received before the partition was taken again; reading continues at the stored position.
         #expect(taken(epoch: 2, next: 5).firstDue(of: partition, receivedUnder: 1) == nil)
         positions.drop([partition])
         #expect(positions.firstDue(of: partition, receivedUnder: 1) == nil)

@@ -7,9 +7,9 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-/// Steps of tests with faults.
+/// Steps that tests of faults share.
 extension IngestHarness {
-    /// A service that comes back from faults quickly, changed as the test needs it.
+    /// Returns a service with short back-offs, adjusted by the test.
     func quickService(
         logger: Logger = quiet, _ adjust: (inout IngestConfiguration) -> Void = { _ in },
         consumer adjustConsumer: (inout KafkaConsumerConfiguration) -> Void = { _ in },
@@ -33,7 +33,7 @@ extension IngestHarness {
             })
     }
 
-    /// Number of events applied to timelines, beyond the one with which each starts.
+    /// Number of events applied to timelines, without the initial one of each.
     func counted() async throws -> Int {
         try await store.integer("SELECT coalesce(sum(requested) - count(*), 0) FROM timeline")
     }
@@ -43,14 +43,14 @@ extension IngestHarness {
         try await store.settle()
     }
 
-    /// Publishes pushes of 100 kB each, which make the embedded cluster forget the oldest.
+    /// Publishes pushes of 100 kB each, so that the embedded cluster drops its oldest messages.
     func publishLarge(_ count: Int, users: Int) async throws {
         var generator = SystemRandomNumberGenerator()
         for from in stride(from: 0, to: count, by: 10) {
             let messages = (from..<min(from + 10, count)).map { index in
                 let encoded = EventEncoder.encode(
                     push("u\(index % users)"), id: "large-\(index)", source: "/tests", time: nil, key: nil)
-                // Random, so that it does not shrink.
+                // Random bytes do not compress.
                 let padding = (0..<12_500).flatMap { _ in
                     withUnsafeBytes(of: UInt64.random(in: 0 ... .max, using: &generator)) { Array($0) }
                 }

@@ -9,16 +9,16 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-/// Workers that record the hand-overs.
+/// Workers that record hand-overs.
 private final class RecordingWorkers: HandOverReceiving {
     struct State {
-        /// Whether there is room.
+        /// Whether the workers accept a hand-over.
         var hasRoom = true
         var open = 0
         var kinds: [Set<Int32>] = []
         var claims: [Claim] = []
         var refusals = 0
-        /// Backlog notes before each transaction.
+        /// Arguments of ``ingestIsBehind(_:)``, which precedes each transaction.
         var isBehind: [Bool] = []
     }
 
@@ -49,23 +49,23 @@ private final class RecordingWorkers: HandOverReceiving {
     var now: State { state.withLock { $0 } }
 }
 
-@Suite("Marked timelines are handed over to workers of the same process", .timeLimit(.patience))
+@Suite("Marked timelines are handed over to workers in the same process", .timeLimit(.patience))
 struct HandOverTests {
     private let at = Timestamp(microseconds: 1_700_000_000_000_000)
 
-    @Test("from Kafka to the workers: leased lists, rows as the mark left them, a token above all that was read")
+    @Test("Workers receive leased lists, rows as marked, and a token above all revisions that were read")
     func handedOver() async throws {
         try await IngestHarness.lend { ingest in
             let ids = try await ingest.store.place([.test("w1", user: "u1"), .test("w2", user: "u2")])
             try await ingest.store.settle()
-            // Stored by somebody after this test's service has started, and before the mark.
+            // Another store after the start of this service, and before the mark.
             try await ingest.store.sql("UPDATE timeline SET revision = nextval('token') WHERE identity = '\(ids[0])'")
             let workers = RecordingWorkers()
             let signals = Mutex(0)
             let service = ingest.service(workers: workers, onWork: { _ in signals.withLock { $0 += 1 } })
             try await ingest.running([service]) {
                 try await ingest.publish([ingest.push("u1")])
-                try await eventually("it is handed over") { workers.now.claims.count == 1 }
+                try await eventually("the timelines are handed over") { workers.now.claims.count == 1 }
                 let claim = try #require(workers.now.claims.first)
                 let list = try #require(claim.lists.first)
                 let timeline = try #require(list.timelines.first)
@@ -75,15 +75,15 @@ struct HandOverTests {
                 #expect(claim.token > timeline.revision && claim.token > list.lease)
                 let leased = "SELECT count(*) FROM work WHERE lease = \(list.lease) AND leases = 1 AND ready_at > now()"
                 #expect(try await ingest.store.integer(leased) == 1)
-                #expect(signals.withLock { $0 } == 0, "there is nothing for anyone to claim")
-                // It is in flight: its list vouches for the next request.
+                #expect(signals.withLock { $0 } == 0, "nothing is left to claim")
+                // The timeline is in flight, so its list also covers the next request.
                 try await ingest.publish([ingest.push("u1")])
                 try await ingest.waitUntilApplied(2)
-                // Without room the list is for anyone, and they are woken.
+                // Without room, any worker may claim the list, and the workers are woken.
                 workers.state.withLock { $0.hasRoom = false }
                 try await ingest.publish([ingest.push("u2")])
                 try await ingest.waitUntilApplied(3)
-                try await eventually("workers are woken") { signals.withLock { $0 } == 1 }
+                try await eventually("the workers are woken") { signals.withLock { $0 } == 1 }
             }
             #expect(try await ingest.store.integer("SELECT count(*) FROM work WHERE lease IS NULL") == 1)
             let state = workers.now
@@ -103,7 +103,7 @@ struct HandOverTests {
             fold.add(.push(app: TestKinds.app, user: "u1", kinds: ["Purchases"], offset: 0))
             let kindIDs = Array(fold.urgentKinds)
             let before = try await store.integer("SELECT nextval('token')")
-            // A store that holds the row's lock, and takes its revision after the mark has begun to wait.
+            // This store holds the row's lock and takes its revision while the mark waits.
             let applied = try await withThrowingTaskGroup(of: BatchApplier.Outcome.self) { [fold] group in
                 try await store.pool.withTransaction { connection in
                     try await connection.simple("SELECT 1 FROM timeline WHERE identity = '\(id)' FOR UPDATE")
@@ -124,12 +124,12 @@ struct HandOverTests {
         }
     }
 
-    @Test("a COMMIT that fails hands nothing over and takes no token")
+    @Test("A failed COMMIT hands nothing over and takes no token")
     func failedCommit() async throws {
         try await withStore { store in
             try await store.place([.test("w1", user: "u1")])
             try await store.settle()
-            // A check that is made at the COMMIT.
+            // A constraint that is checked at COMMIT.
             try await store.sql(
                 """
                 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -148,13 +148,13 @@ struct HandOverTests {
                     deadLetter: Self.noLetter)
             }
             #expect(error?.sqlState == "53100")
-            // The lease's token; none after the COMMIT.
+            // The lease's token; the failed COMMIT is followed by none.
             #expect(try await store.integer("SELECT last_value FROM token") == before + 1)
             #expect(try await store.integer("SELECT count(*) FROM work") == 0)
         }
     }
 
-    @Test("a transaction that fails gives its room back, and the next one hands over")
+    @Test("A failed transaction releases its room, and the next one hands over")
     func failedTransaction() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await ingest.store.place([.test("w1", user: "u1")])
@@ -164,17 +164,17 @@ struct HandOverTests {
             try await ingest.store.fail(writesTo: "timeline", with: "53200")
             try await ingest.running([service]) {
                 try await ingest.publish([ingest.push("u1")])
-                try await eventually("it is tried again") { workers.now.refusals >= 2 }
+                try await eventually("the transaction is retried") { workers.now.refusals >= 2 }
                 #expect(workers.now.claims.isEmpty)
                 try await ingest.store.healFaults()
-                try await eventually("it is handed over") { workers.now.claims.count == 1 }
+                try await eventually("the timeline is handed over") { workers.now.claims.count == 1 }
             }
             #expect(workers.now.open == 0)
             #expect(try await ingest.store.integer("SELECT requested FROM timeline") == 2)
         }
     }
 
-    @Test("requests and views in one transaction; a request for all kinds is handed over by each of them")
+    @Test("A transaction may mix requests and views; each request for all kinds is handed over")
     func requestsAndViews() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await ingest.store.place([
@@ -182,7 +182,7 @@ struct HandOverTests {
             ])
             try await ingest.store.settle()
             try await ingest.store.sql("UPDATE timeline SET asleep = true")
-            // Before anything is consumed, so that it is one batch.
+            // Published before ingest starts, so that the events form one batch.
             try await ingest.publish(
                 [
                     .viewed(app: TestKinds.app, widget: "w1"), .viewed(app: TestKinds.app, widget: "w1"),
@@ -202,10 +202,10 @@ struct HandOverTests {
     }
 
     @Test(
-        "what arrives during a transaction is the next batch; a large one, and lifecycle events, are for anyone to claim"
+        "Events that arrive during a transaction form the next batch; any worker may claim large batches"
     )
     func notHandedOver() async throws {
-        // The second batch is full with all that is published during the first one's transaction.
+        // Everything that is published during the first transaction fills the second batch.
         try await IngestHarness.lend(partitions: 1, maximumBatch: 299) { ingest in
             try await ingest.store.place((0..<300).map { .test("w\($0)", user: "u\($0)") })
             try await ingest.store.settle()
@@ -217,7 +217,7 @@ struct HandOverTests {
                     try await ingest.publish([ingest.push("u0")], key: "k")
                     try await ingest.store.waitUntilBlocked()
                     try await ingest.publish((1..<300).map { ingest.push("u\($0)") }, key: "k")
-                    try await eventually("all are read") {
+                    try await eventually("all events are read") {
                         service.current.withLock { $0 }?.counters.messages == 300
                     }
                 }
@@ -234,7 +234,7 @@ struct HandOverTests {
         }
     }
 
-    @Test("While ingest is behind nothing is handed over, and the workers are notified")
+    @Test("While ingest has a backlog, it hands nothing over and notifies the workers")
     func backlog() async throws {
         try await IngestHarness.lend(partitions: 1, maximumBatch: 20) { ingest in
             try await ingest.store.place((0..<50).map { .test("w\($0)", user: "u\($0)") })
@@ -248,7 +248,7 @@ struct HandOverTests {
                 }, workers: workers)
             try await ingest.running([service]) {
                 try await ingest.waitUntilApplied(50)
-                // The ends of the logs are read every 20 ms at most, so the next batches may still count as a backlog.
+                // The log ends are read every 20 ms at most, so further batches may still count as a backlog.
                 var published = 50
                 try await eventually("ingest has caught up") {
                     try await ingest.publish([ingest.push("u0")], key: "k")
@@ -258,7 +258,7 @@ struct HandOverTests {
                 }
                 #expect(workers.now.isBehind.first == true)
                 let ready = try await ingest.store.integer("SELECT count(*) FROM work WHERE lease IS NULL")
-                #expect(ready > 0, "what was applied of the backlog is for anyone to claim")
+                #expect(ready > 0, "any worker may claim timelines of the backlog")
                 try await ingest.store.settle()
                 let before = workers.now.claims.count
                 try await ingest.publish([ingest.push("u0")], key: "k")

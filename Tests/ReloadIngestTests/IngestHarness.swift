@@ -10,7 +10,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-/// Ingest on a real database and a Kafka, for one test.
+/// Ingest with a real database and Kafka, for one test.
 struct IngestHarness: Sendable {
     let store: TestStore
     let kafka: TestKafka
@@ -19,7 +19,7 @@ struct IngestHarness: Sendable {
 
     static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
-    /// Lends a harness whose topics exist; nothing consumes them yet.
+    /// Creates a harness whose topics exist but are not consumed yet.
     static func lend(
         partitions: Int = 4, maximumBatch: Int? = nil, audienceLimit: Int? = nil,
         deadLetters: DeadLetterLimits? = nil,
@@ -58,7 +58,7 @@ struct IngestHarness: Sendable {
     }
 
     /// - Parameters:
-    ///   - pool: another way to the same database.
+    ///   - pool: Alternative connection pool for the same database.
     func service(
         on pool: PostgresPool? = nil, logger: Logger = quiet,
         onConsumer: @escaping @Sendable (KafkaConsumer) -> Void = { _ in },
@@ -87,7 +87,7 @@ struct IngestHarness: Sendable {
             })
     }
 
-    /// Runs services while `body` does; then shuts them down gracefully.
+    /// Runs services while `body` runs, then shuts them down gracefully.
     func running(_ services: [any Service], _ body: () async throws -> Void) async throws {
         let group = ServiceGroup(services: services, logger: Self.quiet)
         let running = Task { try await group.run() }
@@ -113,9 +113,9 @@ struct IngestHarness: Sendable {
         }
     }
 
-    /// Publishes in binary mode; each event must be acknowledged.
+    /// Publishes events in binary mode and waits for their acknowledgement.
     ///
-    /// - Parameter id: id of a single event; random if nil.
+    /// - Parameter id: ID of a single event; nil for a random one.
     func publish(
         _ events: [FreshetEvent], at time: Timestamp? = nil, key: String? = nil,
         handling: EventHandling = EventHandling(), id: String? = nil
@@ -137,7 +137,7 @@ struct IngestHarness: Sendable {
                 matching: matching, reason: .push))
     }
 
-    /// Sum of the positions: the number of applied messages.
+    /// Sum of the positions, which is the number of applied messages.
     func applied() async throws -> Int {
         try await whateverIsCut { try await appliedNow() }
     }

@@ -6,7 +6,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("Division of the partitions", .timeLimit(.patience))
+@Suite("Assignment of partitions to processes", .timeLimit(.patience))
 struct IngestMembershipTests {
     private let places = ["a", "b"].flatMap { topic in
         (0..<10).map { TopicPartition(topic: topic, partition: Int32($0)) }
@@ -18,7 +18,7 @@ struct IngestMembershipTests {
         IngestMembership.Share(partitions: Set(partitions), epochs: epochs)
     }
 
-    @Test("Each partition belongs to one process, and each process has its part of every topic", arguments: 1...12)
+    @Test("Each partition belongs to one process, and each process has its share of every topic", arguments: 1...12)
     func shares(count: Int) {
         let shares = (0..<count).map { IngestMembership.share(of: places, rank: $0, among: count) }
         #expect(shares.map(\.count).reduce(0, +) == places.count)
@@ -29,7 +29,7 @@ struct IngestMembershipTests {
         }
     }
 
-    @Test("A process that does not know some of the partitions agrees on the others")
+    @Test("A process that knows only some of the partitions agrees with the others on those")
     func partialKnowledge() {
         let known = places.prefix(7)
         for rank in 0..<3 {
@@ -38,7 +38,7 @@ struct IngestMembershipTests {
         }
     }
 
-    @Test("Partitions of others and halted topics are given up; unread partitions are taken")
+    @Test("A process releases partitions of others and of halted topics, and takes unread ones")
     func changes() {
         let change = IngestMembership.Change(
             from: [places[0]: 1, places[1]: 1, places[10]: 1], to: share([places[0], places[2], places[10]]),
@@ -48,7 +48,7 @@ struct IngestMembershipTests {
         #expect(IngestMembership.Change(from: [places[0]: 1], to: share([places[0]]), halted: []).isEmpty)
     }
 
-    @Test("A position that was moved from outside is taken again, unless it belongs to another process")
+    @Test("A position that was moved externally is taken again, unless it belongs to another process")
     func moved() {
         let epochs: [TopicPartition: Int64] = [places[0]: 2, places[1]: 2, places[2]: 5]
         let change = IngestMembership.Change(
@@ -58,7 +58,7 @@ struct IngestMembershipTests {
         #expect(change.taken == [places[0]])
     }
 
-    @Test("A silent process counts as dead after the timeout, one that has left at once")
+    @Test("A silent process counts as dead after the timeout, one that has left immediately")
     func registry() async throws {
         try await withStore { store in
             let ids = [2, 1, 3].map { PostgresUUID(high: 0, low: $0) }
@@ -79,28 +79,30 @@ struct IngestMembershipTests {
         }
     }
 
-    @Test("A process gets its share when it joins and gives it back when it stops; a dead one is replaced")
+    @Test("A process gets its share when it joins and returns it when it stops; a dead one is replaced")
     func handOver() async throws {
         try await IngestHarness.lend(partitions: 4) { ingest in
             let (first, second) = (ingest.service(), ingest.service())
             func partitions(_ service: IngestService) -> Int { service.statistics.snapshot.assignedPartitions }
             try await ingest.running([first]) {
-                try await eventually("it reads everything") { partitions(first) == 16 }
+                try await eventually("the first process reads everything") { partitions(first) == 16 }
                 try await ingest.running([second]) {
-                    try await eventually("they share") { partitions(first) == 8 && partitions(second) == 8 }
+                    try await eventually("both processes have half of the partitions") {
+                        partitions(first) == 8 && partitions(second) == 8
+                    }
                 }
-                try await eventually("it reads everything again") { partitions(first) == 16 }
-                // As a process that was killed leaves it.
+                try await eventually("the first process reads everything again") { partitions(first) == 16 }
+                // Leaves the same state as a killed process.
                 try await ingest.store.sql("INSERT INTO ingest_member (id) VALUES (gen_random_uuid())")
-                try await eventually("its share waits") { partitions(first) == 8 }
+                try await eventually("the dead process's share waits") { partitions(first) == 8 }
                 try await ingest.store.sql("UPDATE ingest_member SET seen_at = seen_at - interval '1 min'")
-                try await eventually("its share is taken") { partitions(first) == 16 }
+                try await eventually("the dead process's share is taken") { partitions(first) == 16 }
             }
             #expect(try await ingest.store.integer("SELECT count(*) FROM ingest_member") == 1)
         }
     }
 
-    @Test("A process without brokers is not registered, so that others read its partitions")
+    @Test("A process without brokers is unregistered, so that others read its partitions")
     func brokersAway() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             guard let embedded = ingest.kafka.embedded else { return }
@@ -111,11 +113,11 @@ struct IngestMembershipTests {
                 return row?.count == 2
             }
             try await ingest.running([service]) {
-                try await eventually("it is registered") { try await isRegistered() }
+                try await eventually("the process is registered") { try await isRegistered() }
                 try embedded.stopBroker(1)
-                try await eventually("it is not registered any more") { try await !isRegistered() }
+                try await eventually("the process is unregistered") { try await !isRegistered() }
                 try embedded.startBroker(1)
-                try await eventually("it is registered again") { try await isRegistered() }
+                try await eventually("the process is registered again") { try await isRegistered() }
             }
         }
     }

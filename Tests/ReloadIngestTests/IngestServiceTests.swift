@@ -13,7 +13,7 @@ import WidgetStore
 struct IngestServiceTests {
     private let at = Timestamp(microseconds: 1_700_000_000_000_000)
 
-    @Test("Widgets, pushes, app changes and views take their effect")
+    @Test("Widget events, pushes, app changes and views take effect")
     func everySort() async throws {
         try await IngestHarness.lend { ingest in
             let service = ingest.service()
@@ -47,7 +47,7 @@ struct IngestServiceTests {
             #expect(try await value("t.cause_topic", "w1") == 0)
             #expect(try await value("(t.user_id IS NULL)::int", "w3") == 1)
             #expect(try await value("extract(epoch FROM t.viewed_at)::int8", "w1") == 1_700_000_060)
-            // Within the hour after a counted view nothing is counted; the two came in one batch or in two.
+            // Further views within an hour of a counted view do not count; the two may be in one batch or in two.
             #expect(try await value("t.views", "w1") == 1)
             #expect(try await ingest.store.unappointed() == 0)
             let counts = service.statistics.snapshot
@@ -56,7 +56,7 @@ struct IngestServiceTests {
         }
     }
 
-    @Test("Structured mode is understood too")
+    @Test("Events in structured mode are accepted")
     func structured() async throws {
         try await IngestHarness.lend { ingest in
             _ = try await ingest.store.place([.test("w1", user: "u1")])
@@ -71,7 +71,7 @@ struct IngestServiceTests {
         }
     }
 
-    @Test("A placed, configured, moved and removed widget ends with a tombstone and no timeline shown")
+    @Test("A widget that is placed, configured, moved and removed leaves a tombstone and no visible timeline")
     func lifecycle() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             let globex = try WidgetConfiguration(json: Array(#"{"card":"globex"}"#.utf8))
@@ -99,7 +99,7 @@ struct IngestServiceTests {
                         """) == 1)
                 #expect(try await ingest.store.integer("SELECT count(*) FROM timeline WHERE orphaned") == 2)
                 #expect(try await ingest.store.integer("SELECT count(*) FROM timeline") == 3)
-                // An older event comes late: nothing changes.
+                // An older event that arrives late changes nothing.
                 try await ingest.publish([.placed(.test("w1", configuration: "{}"))], at: at)
                 try await ingest.publish([.removed(app: TestKinds.app, widget: "w1")], at: at + .seconds(3))
                 try await ingest.waitUntilApplied(5)
@@ -111,7 +111,7 @@ struct IngestServiceTests {
         }
     }
 
-    @Test("Everyone is one row update; with a match, or with too many widgets, it is one sweep row")
+    @Test("A reload of everyone updates one row; with a match or too many widgets it is one sweep row")
     func everyone() async throws {
         try await IngestHarness.lend(audienceLimit: 3) { ingest in
             let acme = try WidgetConfiguration(json: Array(#"{"card":"acme"}"#.utf8))
@@ -141,13 +141,13 @@ struct IngestServiceTests {
             #expect(
                 try await ingest.store.integer(
                     "SELECT count(*) FROM sweep WHERE audience = 1 AND audience_id = 'crowd'") == 1)
-            // No timeline was touched for any of them.
+            // None of them touched a timeline.
             #expect(try await ingest.store.integer("SELECT count(*) FROM timeline WHERE requested > 1") == 0)
             #expect(service.statistics.snapshot.marked == 0)
         }
     }
 
-    @Test("100,000 events for 1,000 timelines write at most 1,000 rows a batch")
+    @Test("100,000 events for 1,000 timelines write at most 1,000 rows per batch")
     func folding() async throws {
         try await IngestHarness.lend { ingest in
             _ = try await ingest.store.place((0..<1000).map { .test("w\($0)", user: "u\($0)") })
@@ -164,7 +164,7 @@ struct IngestServiceTests {
             #expect(counts.events == 100_000)
             #expect(counts.marked <= counts.batches * 1000)
             #expect(counts.marked < 100_000)
-            // Folded, yet every event is counted once.
+            // The events are folded, yet each is counted once.
             #expect(
                 try await ingest.store.integer("SELECT sum(requested) - count(*) FROM timeline") == 100_000)
         }

@@ -20,7 +20,7 @@ struct LifecycleFoldTests {
 
     private func at(_ second: Int64) -> Timestamp { Timestamp(microseconds: second * 1_000_000) }
 
-    @Test("A placement is an insert and a timeline with the identity of its kind")
+    @Test("A placement inserts a widget and a timeline with its kind's identity")
     func placed() throws {
         let placement = WidgetPlacement.sample("w1", user: "u1")
         let (writes, rejected) = try fold([], [.widget("w1", .placed(placement, at: at(1)))])
@@ -33,7 +33,7 @@ struct LifecycleFoldTests {
         #expect(writes.departures.isEmpty)
     }
 
-    @Test("A thousand widgets of a shared kind over ten configurations are ten timelines")
+    @Test("A thousand widgets of a shared kind with ten configurations share ten timelines")
     func shared() throws {
         let steps = try (0..<1000).map { index in
             let configuration = try WidgetConfiguration(json: Array(#"{"city":"\#(index % 10)"}"#.utf8))
@@ -46,7 +46,7 @@ struct LifecycleFoldTests {
         #expect(writes.placements.count == 10)
     }
 
-    @Test("Another configuration leaves the old timeline for a new one")
+    @Test("A new configuration moves the widget from the old timeline to a new one")
     func configured() throws {
         let stored = StoredWidget.sample("w1", changedAt: at(1))
         let configuration = try WidgetConfiguration(json: Array(#"{"card":"globex"}"#.utf8))
@@ -58,7 +58,7 @@ struct LifecycleFoldTests {
     }
 
     @Test(
-        "widget-rules D: a configuration that the intent does not allow is rejected with its place",
+        "widget-rules D: a configuration that the intent does not allow is rejected with a pointer to the value",
         arguments: Configurations.refused)
     func refusedConfiguration(text: String, pointer: String) throws {
         let stored = StoredWidget.sample("w1", kindID: SampleKind.configured, changedAt: at(1))
@@ -68,7 +68,7 @@ struct LifecycleFoldTests {
         #expect(writes.updates.isEmpty && writes.placements.isEmpty)
     }
 
-    @Test("widget-rules D: display strings, hidden values and omitted defaults are kept, and make no other timeline")
+    @Test("widget-rules D: display strings, hidden values and omitted defaults are kept, but create no other timeline")
     func ownConfiguration() throws {
         var writes: [LifecycleWrites] = []
         for text in [
@@ -87,7 +87,7 @@ struct LifecycleFoldTests {
         #expect(writes[1].inserts.first?.write.configuration == nil)
     }
 
-    @Test("An older event never overrides a newer one; nothing is written for it")
+    @Test("An older event neither overrides a newer one nor writes anything")
     func older() throws {
         let stored = StoredWidget.sample("w1", changedAt: at(10))
         let (writes, rejected) = try fold([stored], [.widget("w1", .removed("w1", at: at(9)))])
@@ -95,7 +95,7 @@ struct LifecycleFoldTests {
         #expect(rejected.isEmpty)
     }
 
-    @Test("A removal leaves a tombstone and the timeline; a placement that is older does not bring it back")
+    @Test("A removal leaves a tombstone and the timeline; an older placement does not restore the widget")
     func removed() throws {
         let stored = StoredWidget.sample("w1", changedAt: at(1))
         let (writes, _) = try fold(
@@ -112,7 +112,7 @@ struct LifecycleFoldTests {
     }
 
     @Test(
-        "Removed and placed in one batch is placed anew, as in two: its timeline wakes, and its views are learnt again")
+        "Removed and placed again, in one batch or two, a widget wakes its timeline, which learns its views anew")
     func replaced() throws {
         let stored = StoredWidget.sample("w1", changedAt: at(1))
         let (writes, _) = try fold(
@@ -121,12 +121,12 @@ struct LifecycleFoldTests {
         #expect(writes.updates.first?.write.timelineID == stored.timeline?.row)
         #expect(writes.placements.map(\.id) == [stored.timeline?.id] && writes.departures.isEmpty)
 
-        // Placed once more as it stands: nothing is learnt anew, but a timeline that sleeps wakes.
+        // Placing the widget again unchanged resets no views, but wakes a timeline that sleeps.
         let (again, _) = try fold([stored], [.widget("w1", .placed(.sample("w1"), at: at(6)))])
         #expect(again.updates.map(\.write.isBack) == [false] && again.placements.count == 1)
     }
 
-    @Test("Placed and removed in one batch is stored as a tombstone at once")
+    @Test("A widget placed and removed in one batch is stored as a tombstone")
     func placedAndRemoved() throws {
         let (writes, _) = try fold(
             [], [.widget("w1", .placed(.sample("w1"), at: at(1))), .widget("w1", .removed("w1", at: at(2)))])
@@ -135,7 +135,7 @@ struct LifecycleFoldTests {
         #expect(writes.placements.isEmpty && writes.departures.isEmpty)
     }
 
-    @Test("A device's new environment moves its widgets, also one placed earlier in the batch")
+    @Test("A device's new environment applies to its widgets, including one placed earlier in the batch")
     func environment() throws {
         let here = StoredWidget.sample("w1", device: "d1", changedAt: at(1))
         let leaving = StoredWidget.sample("w2", device: "d1", changedAt: at(1))
@@ -154,7 +154,7 @@ struct LifecycleFoldTests {
         #expect(environments["w2"] != environment)
     }
 
-    @Test("Configuring a widget that was never placed or that was removed has no effect, and is no dead letter")
+    @Test("Configuring a widget that is unknown or removed is ignored without a dead letter")
     func unknownWidget() throws {
         let (nothing, rejected) = try fold([], [.widget("w9", .configured(.empty, at: at(1)))])
         #expect(rejected.isEmpty && nothing.inserts.isEmpty)
@@ -164,7 +164,7 @@ struct LifecycleFoldTests {
         #expect(writes.updates.isEmpty)
     }
 
-    @Test("A widget of a kind that the directory does not know asks for a fresh directory")
+    @Test("A widget of a kind missing in the directory requires a fresh directory")
     func directoryBehind() {
         let stored = StoredWidget.sample("w1", kindID: 999, changedAt: at(1))
         #expect(throws: LifecycleFoldError.self) {
@@ -172,7 +172,7 @@ struct LifecycleFoldTests {
         }
     }
 
-    @Test("A widget of a retired kind cannot be configured, keeps its environment, and can still be removed")
+    @Test("A widget of a retired kind rejects configurations, keeps its environment and can be removed")
     func retiredKind() throws {
         let stored = StoredWidget.sample("w1", kindID: SampleKind.retired, changedAt: at(1))
         let environment = WidgetEnvironment(storedLocale: "en-AU", timeZone: "Australia/Sydney")
@@ -198,6 +198,6 @@ struct LifecycleFoldTests {
                 .widget("w1", .placed(.sample("w1", kind: "DueDate"), at: at(2))),
                 .widget("w1", .configured(.empty, at: at(3))),
             ])
-        #expect(other.updates.map(\.write.kindID) == [SampleKind.dueDate], "placed anew, it is of a kind that lives")
+        #expect(other.updates.map(\.write.kindID) == [SampleKind.dueDate], "the new placement has a live kind")
     }
 }

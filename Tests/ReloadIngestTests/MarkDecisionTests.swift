@@ -8,10 +8,10 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-/// Ingest's decisions on requests: merged, deferred, refused.
+/// Ingest's decisions on requests: merged, deferred or refused.
 @Suite(.serialized, .timeLimit(.patience))
 struct MarkDecisionTests {
-    /// A timeline's row before a request, and the decision.
+    /// A timeline's row before a request, and the expected decision.
     private struct Case {
         var row: String
         var decision: Decision?
@@ -32,7 +32,7 @@ struct MarkDecisionTests {
         "rendered_at = \(rendered), eligible_at = now() + interval '\(interval)'"
     }
 
-    @Test("the table of decisions")
+    @Test("Requests are merged, deferred or refused by the state of the row")
     func table() async throws {
         try await withStore { store in
             let ids = try await store.place(Self.cases.indices.map { .test("w\($0)", user: "u\($0)") })
@@ -73,7 +73,7 @@ struct MarkDecisionTests {
             let told = Mutex<[TimelineDecidedEvent]>([])
             let service = harness.service(onDecisions: { records in told.withLock { $0 += records } })
             try await harness.running([service]) {
-                // Due at once: a worker decides.
+                // The request is due at once, so a worker decides.
                 try await harness.publish([harness.push("u1")])
                 try await harness.waitUntilApplied(1)
                 #expect(told.withLock { $0 }.isEmpty)
@@ -82,7 +82,7 @@ struct MarkDecisionTests {
                 try await harness.publish([harness.push("u2")])
                 try await harness.waitUntilApplied(3)
                 try await harness.publish([harness.push("u1", kinds: ["NoSuchKind"])])
-                try await eventually("all four are applied and told") { told.withLock { $0.count } == 3 }
+                try await eventually("all four are applied and reported") { told.withLock { $0.count } == 3 }
             }
             let records = told.withLock { $0 }
             #expect(records.map(\.decision) == [.merged, .deferred, .refused])

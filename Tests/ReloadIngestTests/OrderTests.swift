@@ -23,7 +23,7 @@ struct OrderTests {
         try await ingest.store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL")
     }
 
-    @Test("A removal under another key that comes first is remembered: an older placement brings nothing back")
+    @Test("A removal under another key is remembered, so that an older placement does not restore the widget")
     func removedFirst() async throws {
         try await IngestHarness.lend { ingest in
             let service = ingest.service()
@@ -33,7 +33,7 @@ struct OrderTests {
                 try await ingest.publish([.placed(.test("w1"))], at: at, key: "u1")
                 try await ingest.waitUntilApplied(2)
                 #expect(try await shown(ingest) == 0)
-                // It is told as outdated, the removal as of no widget, and the tombstone is no widget for readers.
+                // The placement is reported as outdated and the removal as one without a widget; readers see no widget.
                 let ignored = try await ingest.store.pool.query(.ignoredEvents(app: TestKinds.app, widget: "w1"))
                 #expect(ignored.map(\.result) == [.outdated, .ignored])
                 let filter = WidgetFilter(app: TestKinds.app, widget: "w1")
@@ -47,7 +47,7 @@ struct OrderTests {
         }
     }
 
-    @Test("Tombstones of unknown widgets and outcomes are bounded by age, and by number for each app")
+    @Test("Tombstones of unknown widgets and outcomes are limited by age, and by number per app")
     func collected() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await ingest.running([ingest.service()]) {
@@ -78,12 +78,12 @@ struct OrderTests {
         }
     }
 
-    @Test("Events ordered by arrival win over earlier ones, whatever the clocks say")
+    @Test("An event ordered by arrival overrides earlier arrivals, regardless of clocks")
     func arrival() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             let service = ingest.service()
             try await ingest.running([service]) {
-                // From a clock four minutes ahead.
+                // The time comes from a clock four minutes ahead.
                 try await ingest.publish([.placed(.test("w1"))], at: WallClock.now() + .seconds(240))
                 try await ingest.waitUntilApplied(1)
                 try await ingest.publish([removal], at: WallClock.now())
@@ -93,7 +93,7 @@ struct OrderTests {
                 try await ingest.waitUntilApplied(3)
                 #expect(try await shown(ingest) == 0)
                 #expect(try await outcome("gone", ingest)?.result == .applied)
-                // One of the API's processes has a slow clock: placed and removed in one batch or in two.
+                // One of the API's processes has a slow clock: placement and removal arrive in one batch or two.
                 let early = WallClock.now() - .seconds(600)
                 try await ingest.publish([.placed(.test("w1"))], at: early, handling: api)
                 try await ingest.publish([removal], at: early - .seconds(60), handling: api)
@@ -109,7 +109,7 @@ struct OrderTests {
         }
     }
 
-    @Test("Unknown widgets are alike: configured, viewed and removed become no dead letters")
+    @Test("Configuring, viewing or removing an unknown widget causes no dead letters")
     func unknown() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             let service = ingest.service()
@@ -131,7 +131,7 @@ struct OrderTests {
                 #expect(try await outcome("e", ingest)?.result == .ignored)
                 #expect(
                     try await ingest.store.integer("SELECT count(*) FROM event_outcome WHERE widget IS NULL") == 1,
-                    "of an event without a widget nobody sees the outcome who has not asked for it")
+                    "only the requester sees the outcome of an event without a widget")
                 try await ingest.publish([configured], at: at + .seconds(1), handling: api, id: "late")
                 try await ingest.waitUntilApplied(9)
                 #expect(try await outcome("late", ingest)?.code == "unknownWidget")
@@ -140,7 +140,7 @@ struct OrderTests {
         }
     }
 
-    @Test("An event limited to a user changes no other user's widget, which counts as unknown")
+    @Test("An event limited to a user treats other users' widgets as unknown")
     func limited() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await ingest.running([ingest.service()]) {
@@ -175,7 +175,7 @@ struct OrderTests {
         }
     }
 
-    @Test("Outcomes of requests, dead letters and diverted events; a replay replaces the outcome")
+    @Test("Requests, dead letters and diverted events have outcomes; a replay replaces the outcome")
     func outcomes() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await ingest.store.place([.test("w1")])
@@ -188,7 +188,7 @@ struct OrderTests {
                 #expect(push.topic == ingest.configuration.topics.pushes && push.offset == 0)
                 let refused = try #require(try await outcome("refused", ingest))
                 #expect(refused.result == .deadLetter && refused.code == "unknownKind" && refused.pointer == "/kinds")
-                // Halving finds the refused event.
+                // Halving the batch isolates the refused event.
                 try await ingest.store.sql("ALTER TABLE widget ADD CONSTRAINT no_poison CHECK (id <> 'poison')")
                 try await ingest.publish([.placed(.test("poison"))], handling: api, id: "poison")
                 try await ingest.waitUntilApplied(3)
@@ -203,7 +203,7 @@ struct OrderTests {
     }
 
     @Test(
-        "An event with a user that is no id becomes a dead letter, and blocks nothing",
+        "An event with an invalid user ID becomes a dead letter and blocks nothing",
         arguments: [[0x61, 0], [0xFF], Array(repeating: 0x61, count: 257)])
     func badUser(_ user: [UInt8]) async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
@@ -221,7 +221,7 @@ struct OrderTests {
         }
     }
 
-    @Test("An event whose outcome the database refuses becomes a dead letter without an outcome, and blocks nothing")
+    @Test("An event whose outcome the database refuses becomes a dead letter without an outcome and blocks nothing")
     func refusedOutcome() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await ingest.store.sql("ALTER TABLE event_outcome ADD CHECK (event_id <> 'poison')")
@@ -234,7 +234,7 @@ struct OrderTests {
     }
 
     @Test(
-        "An event that its publisher repeats takes effect once, in one batch or two; a position that is set back counts"
+        "A repeated event takes effect once, in one batch or two; events after a position that was set back count again"
     )
     func repeated() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
@@ -243,7 +243,7 @@ struct OrderTests {
                 try await ingest.store.integer("SELECT sum(requested) FROM timeline")
             }
             let before = try await requested()
-            // Two in the first batch, then one in another.
+            // Two in the first batch, one in another.
             for _ in 0..<2 { try await ingest.publish([ingest.push("u1")], handling: api, id: "a") }
             try await ingest.running([ingest.service()]) {
                 try await ingest.waitUntilApplied(2)
@@ -251,7 +251,7 @@ struct OrderTests {
                 try await ingest.waitUntilApplied(3)
                 #expect(try await requested() == before + 1)
                 #expect(try await outcome("a", ingest)?.offset == 0)
-                // Of another user's token, of a producer on Kafka, and with another id.
+                // By another user's token, by a producer on Kafka, and with another ID.
                 var own = api
                 own.user = "u1"
                 try await ingest.publish([ingest.push("u1")], handling: own, id: "a")
@@ -269,7 +269,7 @@ struct OrderTests {
         }
     }
 
-    @Test("Events of one id by tokens of several users keep an outcome each, in one batch or two, and hide none")
+    @Test("Events with one ID by several users' tokens keep an outcome each, in one batch or two")
     func ofSeveralUsers() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await ingest.store.place([.test("w1")])
@@ -296,7 +296,7 @@ struct OrderTests {
         }
     }
 
-    @Test("Transactions with outcomes of the same events, in whichever order, wait for each other without a deadlock")
+    @Test("Transactions with outcomes of the same events in different orders wait for each other without a deadlock")
     func lockOrder() async throws {
         try await withStore { store in
             let app = try #require(try await store.directory().apps[TestKinds.app])
@@ -325,7 +325,7 @@ struct OrderTests {
     }
 
     @Test(
-        "A diverted event is not replayed by itself, which earlier ones could override; a resumed diversion is ordered")
+        "A diverted event that earlier ones would override is not replayed alone; a resumed diversion keeps the order")
     func replayedAlone() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             let app = try #require(try await ingest.store.directory().apps[TestKinds.app])
@@ -336,7 +336,7 @@ struct OrderTests {
                 try await ingest.publish([.placed(.test("w1"))], at: at + .seconds(2), handling: api)
                 try await ingest.publish([removal], at: at + .seconds(1), handling: api)
                 try await ingest.waitUntilApplied(3)
-                // The later one alone, and all of them.
+                // First only the later event, then all of them.
                 var filter = DeadLetterFilter()
                 for ids in [[Int64(try await ingest.store.integer("SELECT max(id) FROM dead_letter"))], []] {
                     filter.ids = ids
@@ -351,7 +351,7 @@ struct OrderTests {
         }
     }
 
-    @Test("A dead letter that is replayed is ordered by its time, since it has been overtaken")
+    @Test("A replayed dead letter is ordered by its time, because newer events may have overtaken it")
     func replayed() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await ingest.store.sql("ALTER TABLE widget ADD CONSTRAINT no_d9 CHECK (device_id <> 'd9')")

@@ -9,11 +9,11 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("A log that does not have the next offset", .timeLimit(.patience))
+@Suite("Stored offsets outside the log", .timeLimit(.patience))
 struct OutOfRangeTests {
     private let partition = TopicPartition(topic: "t", partition: 2)
 
-    @Test("The bounds of the log explain a gap")
+    @Test("The bounds of the log explain the gap")
     func causes() {
         func cause(_ offset: Int64, _ bounds: KafkaLogBounds?) -> LogGap.Cause {
             LogGap(partition: partition, offset: offset, bounds: bounds).cause
@@ -45,7 +45,7 @@ struct OutOfRangeTests {
             try await ingest.running([service]) {
                 try await ingest.waitUntilApplied(80)
                 #expect(service.obstacles == [])
-                // It goes on as ever.
+                // The partition then continues normally.
                 try await ingest.publish((0..<20).map { ingest.push("u\($0 % 10)") })
                 try await ingest.waitUntilApplied(100)
             }
@@ -60,7 +60,7 @@ struct OutOfRangeTests {
         }
     }
 
-    @Test("With stop the partition stands still, says so, and goes on when its position is set; others are not held up")
+    @Test("A stopped partition reports the reason and resumes when its position is set; other partitions continue")
     func stop() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             guard ingest.kafka.embedded != nil else { return }
@@ -72,25 +72,25 @@ struct OutOfRangeTests {
             let log = RecordedLog()
             let service = ingest.quickService(logger: log.logger)
             try await ingest.running([service]) {
-                try await eventually("it says what stands still") { !service.status.reasons.isEmpty }
+                try await eventually("the partition reports that it is stopped") { !service.status.reasons.isEmpty }
                 let reason = try #require(service.obstacles.first)
                 #expect(reason.contains("\(topic)[0] is stopped"))
                 #expect(service.status.standingPartitions == 1)
                 #expect(reason.contains("retention has removed \(bounds.earliest - 3) offsets"))
                 #expect(reason.contains("freshet positions set \(topic) 0 earliest"))
-                // Another partition is read all the same.
+                // Another partition is still read.
                 try await ingest.publish([.placed(.test("w-new", user: "u-new"))])
-                try await eventually("the other topic is applied") {
+                try await eventually("events of the other topic are applied") {
                     try await ingest.store.integer("SELECT count(*) FROM widget WHERE id = 'w-new'") == 1
                 }
                 #expect(try await ingest.counted() == 0)
                 #expect(service.statistics.snapshot.lostToRetention == 0)
                 _ = try await ingest.store.pool.execute(.setPosition(topic: topic, partition: 0, nextOffset: nil))
-                try await eventually("the partition goes on") {
+                try await eventually("the partition resumes") {
                     try await ingest.store.pool.query(Statements.listPositions())
                         .contains { $0.topic == topic && $0.nextOffset == 80 }
                 }
-                try await eventually("nothing holds it up any more") { service.obstacles.isEmpty }
+                try await eventually("no obstacles remain") { service.obstacles.isEmpty }
             }
             #expect(try await ingest.counted() == 80 - Int(bounds.earliest))
             let line = try #require(log.lines.first { $0.level == .critical })
@@ -98,7 +98,7 @@ struct OutOfRangeTests {
         }
     }
 
-    @Test("While the bounds of the log are unknown, the position is retried")
+    @Test("Ingest retries a position while the bounds of the log are unknown")
     func unknownBounds() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             guard let embedded = ingest.kafka.embedded else { return }
@@ -108,17 +108,17 @@ struct OutOfRangeTests {
             try await ingest.running([service]) {
                 try await ingest.publish((0..<20).map { ingest.push("u\($0 % 10)") })
                 try await ingest.waitUntilApplied(20)
-                // As in a change of leaders: out of range for a moment, and no broker answers.
+                // As during a change of leaders: the offset is briefly out of range and no broker answers.
                 try embedded.pushRequestErrors(
                     .listOffsets, Array(repeating: .topicAuthorizationFailed, count: 1_000))
                 try embedded.pushRequestErrors(.fetch, [.offsetOutOfRange])
-                try await eventually("the bounds cannot be had") {
+                try await eventually("the query for the bounds fails") {
                     log.lines.contains { $0.text == "cannot ask for the bounds of a log" }
                 }
                 try embedded.clearRequestErrors(.listOffsets)
                 try await ingest.publish((0..<20).map { ingest.push("u\($0 % 10)") })
                 try await ingest.waitUntilApplied(40)
-                try await eventually("nothing holds it up any more") { service.obstacles.isEmpty }
+                try await eventually("no obstacles remain") { service.obstacles.isEmpty }
             }
             #expect(try await ingest.counted() == 40)
             #expect(!log.lines.contains { $0.level == .critical })

@@ -21,7 +21,7 @@ struct PersonFoldTests {
             app: app, user: "u1", DonatedInteraction(kind: kind, configuration: configuration, timeZone: "UTC"))
     }
 
-    @Test("Unknown apps and kinds are rejected with their place; an event without a time too")
+    @Test("Events with an unknown app or kind, or without a time, are rejected with a pointer")
     func rejected() {
         var fold = BatchFold(directory: .sample)
         let shortcuts = ["Purchases", "Nothing"].map {
@@ -37,7 +37,7 @@ struct PersonFoldTests {
         #expect(!fold.isPlain)
     }
 
-    @Test("Repeated donations and stacks, also after a crash behind the commit, count once")
+    @Test("Donations and stacks that are repeated, also after a crash behind the COMMIT, count once")
     func exactlyOnce() async throws {
         try await IngestHarness.lend { ingest in
             let stack = StackArrangement(device: "d1", name: "home", widgets: ["w1", "w2"])
@@ -70,7 +70,7 @@ struct PersonFoldTests {
         }
     }
 
-    @Test("Events of a person whose row is damaged become dead letters; the row stays, and others are applied")
+    @Test("Events of a person with a damaged row become dead letters; the row stays, and other events are applied")
     func damaged() async throws {
         try await IngestHarness.lend { ingest in
             let appID = try #require(try await ingest.store.directory().apps[TestKinds.app]).id
@@ -91,7 +91,7 @@ struct PersonFoldTests {
         }
     }
 
-    @Test("A placed, changed or removed widget has the schedules of its person planned again, and no other's")
+    @Test("Placing, changing or removing a widget replans only the schedules of its person")
     func replanned() async throws {
         try await IngestHarness.lend { ingest in
             for user in ["u1", "u2"] {
@@ -113,7 +113,7 @@ struct PersonFoldTests {
         }
     }
 
-    @Test("A donation without a time zone has that of the person's widgets")
+    @Test("A donation without a time zone uses that of the person's widgets")
     func timeZone() async throws {
         try await IngestHarness.lend { ingest in
             let tokyo = WidgetEnvironment(storedLocale: "en", timeZone: "Asia/Tokyo")

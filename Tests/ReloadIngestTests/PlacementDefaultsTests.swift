@@ -71,7 +71,7 @@ struct PlacementDefaultsTests {
         try await ingest.store.widget(widget)?.configuration
     }
 
-    /// Configurations of timelines that a widget shows and that are to be looked at now.
+    /// Configurations of a widget's timelines that are due now.
     private func due(_ configuration: String, _ ingest: IngestHarness) async throws -> Int {
         try await ingest.store.integer(
             """
@@ -80,7 +80,7 @@ struct PlacementDefaultsTests {
             """)
     }
 
-    @Test("D: the provider is asked once at placement; the timeline waits, and is for its values")
+    @Test("D: the provider is asked once at placement; the timeline waits, and uses the provider's values")
     func chosen() async throws {
         let gate = Gate()
         let provider = Provider { _ in
@@ -99,7 +99,7 @@ struct PlacementDefaultsTests {
             #expect(try await due(#"{"card":"acme","category":"all"}"#, ingest) == 1)
             #expect(try await ingest.store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 1)
 
-            // A configuration or placement without the card keeps it, without a request.
+            // A later configuration or placement without the card keeps it, without a request.
             try await ingest.publish(
                 [configured("w1", #"{"category":"food"}"#)],
                 at: at + .seconds(1))
@@ -113,7 +113,7 @@ struct PlacementDefaultsTests {
         }
     }
 
-    @Test("D: a widget that is placed with the value is not asked about")
+    @Test("D: a placement that has the value causes no request")
     func given() async throws {
         try await withIngest(Provider { _ in .success(Self.acme) }) { ingest, provider in
             try await ingest.publish([.placed(.test("w1", configuration: #"{"card":"soup"}"#))], at: at)
@@ -123,7 +123,7 @@ struct PlacementDefaultsTests {
         }
     }
 
-    @Test("a failing provider leaves the definition's defaults, whose timeline waits no longer")
+    @Test("When the provider fails, the definition's defaults apply and the timeline stops waiting")
     func failing() async throws {
         try await withIngest(Provider { _ in .failure(ConfigurationFailure(.failed, "down")) }) { ingest, provider in
             try await ingest.publish([.placed(.test("w1"))], at: at)
@@ -135,7 +135,7 @@ struct PlacementDefaultsTests {
         }
     }
 
-    @Test("D: an answer that comes too late is not waited for")
+    @Test("D: a late answer is not waited for")
     func late() async throws {
         let provider = Provider { _ in
             try? await Gate().pass()
@@ -150,7 +150,7 @@ struct PlacementDefaultsTests {
         }
     }
 
-    @Test("A value set by the person during the request is not overridden")
+    @Test("A value that the person sets during the request is not overridden")
     func meanwhile() async throws {
         let gate = Gate()
         let provider = Provider { _ in
@@ -173,7 +173,7 @@ struct PlacementDefaultsTests {
         }
     }
 
-    @Test("a provider that does not answer keeps neither ingest nor the widgets of other apps waiting")
+    @Test("A provider that does not answer blocks neither ingest nor other apps' widgets")
     func slow() async throws {
         let provider = Provider { context in
             if context.user == "slow" { try? await Gate().pass() }

@@ -7,7 +7,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("Processes that place and remove widgets of one timeline at the same time", .timeLimit(.patience))
+@Suite("Processes that place and remove widgets of one timeline concurrently", .timeLimit(.patience))
 struct PlacementRaceTests {
     private let at = Timestamp(microseconds: 1_700_000_000_000_000)
 
@@ -23,10 +23,10 @@ struct PlacementRaceTests {
 
     private func removal(_ widget: String) -> FreshetEvent { .removed(app: TestKinds.app, widget: widget) }
 
-    @Test("the last two widgets of a timeline leave in two transactions at once: it is orphaned once")
+    @Test("Removing a timeline's last two widgets in concurrent transactions orphans it once")
     func departures() async throws {
         try await withStore { store in
-            // Of a shared kind: two people's widgets show one timeline.
+            // The kind is shared: widgets of two people show one timeline.
             try await store.place([
                 .test("w1", user: "u1", device: "d1", kind: "Weather"),
                 .test("w2", user: "u2", device: "d2", kind: "Weather"),
@@ -35,7 +35,7 @@ struct PlacementRaceTests {
             #expect(try await store.integer("SELECT count(*) FROM timeline") == 1)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 try await store.pool.withTransaction { connection in
-                    // Both wait for the row, each with its own widget removed.
+                    // Both transactions have removed their own widget and wait for the timeline's row.
                     try await connection.simple("SELECT 1 FROM timeline FOR UPDATE")
                     for widget in ["w1", "w2"] {
                         group.addTask { try await apply([removal(widget)], at: at, in: store) }
@@ -50,7 +50,7 @@ struct PlacementRaceTests {
         }
     }
 
-    @Test("one of two widgets leaves: the timeline stays")
+    @Test("Removing one of two widgets keeps the timeline")
     func oneOfTwo() async throws {
         try await withStore { store in
             try await store.place([
@@ -63,7 +63,7 @@ struct PlacementRaceTests {
         }
     }
 
-    @Test("a widget comes back to an orphaned timeline: it is revived, with a request")
+    @Test("A widget that returns to an orphaned timeline revives it with a request")
     func revived() async throws {
         try await withStore { store in
             let placement = WidgetPlacement.test("w1")
@@ -81,7 +81,7 @@ struct PlacementRaceTests {
     }
 
     /// Events for a timeline that is being collected.
-    @Test("a timeline that is being collected: its widget's placement waits and makes it anew; a request finds nothing")
+    @Test("During a timeline's collection a placement waits and creates it anew, and a request has no effect")
     func collected() async throws {
         try await withStore { store in
             let placement = WidgetPlacement.test("w1")
@@ -107,7 +107,8 @@ struct PlacementRaceTests {
                 }
                 try await group.waitForAll()
             }
-            #expect(await ingest.failures == ["40001"], "it was collected, and placed at the second try")
+            #expect(
+                await ingest.failures == ["40001"], "the collection fails the first try, and the second one succeeds")
             #expect(try await store.integer("SELECT count(*) FROM timeline WHERE identity = '\(id)'") == 1)
             #expect(try await store.integer("SELECT count(*) FROM timeline WHERE id = \(row)") == 0)
             #expect(
@@ -117,7 +118,7 @@ struct PlacementRaceTests {
         }
     }
 
-    @Test("an unknown widget is removed and placed in two transactions at once: the later removal is not lost")
+    @Test("An unknown widget is removed and placed in concurrent transactions without losing the later removal")
     func unknown() async throws {
         try await withStore { store in
             let ingest = IngestRetry(store: store)
@@ -136,7 +137,7 @@ struct PlacementRaceTests {
         }
     }
 
-    @Test("a placement that comes first keeps the timeline from being collected")
+    @Test("A placement that comes first prevents the timeline's collection")
     func protected() async throws {
         try await withStore { store in
             let placement = WidgetPlacement.test("w1")
@@ -148,7 +149,7 @@ struct PlacementRaceTests {
             try await store.pool.withTransaction { connection in
                 _ = try await connection.query(.lockPlacedTimelines([id]))
                 let skipped = try await store.pool.query(.lockOrphans(orphans))
-                #expect(skipped.isEmpty, "its list goes back")
+                #expect(skipped.isEmpty, "its list is returned")
             }
         }
     }

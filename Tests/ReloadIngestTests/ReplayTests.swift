@@ -16,7 +16,7 @@ struct ReplayTests {
 
     private var ofLate: DeadLetterFilter { DeadLetterFilter(owner: .app(late)) }
 
-    @Test("Events of an app that is not registered are kept, not counted as failures, and replayed once it is")
+    @Test("Events of an unregistered app are kept without counting as failures, and replayed after its registration")
     func unregistered() async throws {
         try await IngestHarness.lend(deadLetters: .few(2)) { ingest in
             try await ingest.running([ingest.service()]) {
@@ -25,7 +25,7 @@ struct ReplayTests {
                 try await ingest.waitUntilApplied(31)
             }
             #expect(try await ingest.letters("cause = 'unknownApp' AND pointer = '/app'") == 31)
-            // Not yet: they fail again, and wait on.
+            // Replayed too early, the events fail again and keep waiting.
             var outcome = try await ingest.replayer.replay(ofLate)
             #expect(outcome.replayed == 0 && outcome.failures == ["unknownApp": 31])
 
@@ -37,7 +37,7 @@ struct ReplayTests {
             #expect(try await ingest.generation(of: late) == 0)
             #expect(try await ingest.letters("replayed_at IS NULL AND replays = 1") == 31)
 
-            // Two people at a time.
+            // Two operators replay at the same time.
             async let one = ingest.replayer.replay(ofLate)
             async let two = ingest.replayer.replay(ofLate)
             let counts = try await (one.replayed, two.replayed)
@@ -49,7 +49,7 @@ struct ReplayTests {
         }
     }
 
-    @Test("Events that fail again wait with their new errors; refused ones are found; the others are applied")
+    @Test("A replay applies good events, isolates refused ones, and keeps failing ones with their new errors")
     func failsAgain() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await ingest.running([ingest.service()]) {
@@ -74,7 +74,7 @@ struct ReplayTests {
         }
     }
 
-    @Test("An old event about a widget does not override a newer one")
+    @Test("A replayed event about a widget does not override a newer one")
     func oldLifecycle() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await ingest.running([ingest.service()]) {
@@ -90,7 +90,7 @@ struct ReplayTests {
         }
     }
 
-    @Test("Setting a partition back keeps a message once, and applies its effect anew as it says")
+    @Test("Setting a partition back stores a message once and, as documented, applies its effect again")
     func setBack() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             let topic = ingest.configuration.topics.pushes
@@ -119,7 +119,7 @@ struct ReplayTests {
                 pool: ingest.store.pool, producer: ingest.producer, topic: ingest.configuration.deadLetterTopic,
                 signal: signal, interval: .milliseconds(50), logger: IngestHarness.quiet)
             try await ingest.running([forwarder]) {
-                try await eventually("the good one is forwarded, the others given up") {
+                try await eventually("the good letter is forwarded and the others are given up") {
                     let forwarded = try await ingest.letters("forwarded_at IS NOT NULL AND \"offset\" = 3")
                     let given = try await ingest.letters("unforwardable_at IS NOT NULL AND forward_error IS NOT NULL")
                     return forwarded == 1 && given == 3
@@ -146,7 +146,7 @@ struct ReplayTests {
     }
 }
 
-@Suite("Whatever is replayed when, and whatever stops, good events are applied once", .timeLimit(.patience))
+@Suite("Good events are applied once, whatever the order of replays and restarts", .timeLimit(.patience))
 struct ReplayPropertyTests {
     @Test(
         "Good, bad and foreign events, diversions, restarts and replays in any order", arguments: [1, 2, 3] as [UInt64])
@@ -209,7 +209,7 @@ struct ReplayPropertyTests {
                         try await disturb()
                     }
                     // librdkafka 2.0.2 aborts when a consumer is closed before its first assignment (librdkafka#4312).
-                    try await eventually("it has had partitions") {
+                    try await eventually("the consumer has partitions") {
                         service.statistics.snapshot.assignedPartitions > 0
                     }
                 }

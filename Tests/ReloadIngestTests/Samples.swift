@@ -100,7 +100,7 @@ extension BatchEvent {
 }
 
 enum Configurations {
-    /// Configurations that the sample's intent does not allow, with the pointer to the value.
+    /// Configurations that the sample's intent does not allow, with pointers to the values.
     static let refused = [
         (#"{"crad": "acme"}"#, "/configuration/crad"), (#"{"card": 7}"#, "/configuration/card"),
         (#"{"category": "drinks"}"#, "/configuration/category"), (#"{"count": 6}"#, "/configuration/count"),

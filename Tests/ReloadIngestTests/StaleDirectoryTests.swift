@@ -6,9 +6,9 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("A kind that was registered before its event was sent is known", .timeLimit(.patience))
+@Suite("A kind registered before its event was sent is known", .timeLimit(.patience))
 struct StaleDirectoryTests {
-    @Test("Also if only a later transaction of a batch has an event of the app")
+    @Test("A fresh directory is read even if only a later transaction of the batch has an event of the app")
     func laterTransaction() async throws {
         try await IngestHarness.lend(partitions: 1, maximumBatch: 1_000) { ingest in
             let people = 500
@@ -20,7 +20,7 @@ struct StaleDirectoryTests {
             try await ingest.running([service]) {
                 try await ingest.publish([ingest.push("u0")])
                 try await ingest.waitUntilApplied(1)
-                // From here on the service knows the kinds as they were.
+                // From here on the service has cached the old kinds.
                 var apps = TestKinds.apps()
                 var added = apps[0].kinds[0]
                 added.name = "Added"

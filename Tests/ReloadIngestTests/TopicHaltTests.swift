@@ -7,17 +7,17 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("Failures that are charged to an app or a topic hold up no other", .timeLimit(.patience))
+@Suite("Failures of an app or a topic delay no other", .timeLimit(.patience))
 struct TopicHaltTests {
     private let good = TestKinds.app
     private let other = TestKinds.otherApp
 
-    /// A change in an app, which goes to another topic than pushes.
+    /// A change in an app, which goes to a different topic than pushes.
     private func change(_ app: String, kinds: KindScope = .all) -> FreshetEvent {
         .appChange(ReloadRequest(app: app, audience: .everyone, kinds: kinds, reason: .background))
     }
 
-    @Test("Several apps over their limit halt the topic; none of its offsets moves until an operator says so")
+    @Test("Several apps over their limit halt the topic, whose offsets stay until an operator resumes it")
     func haltForApps() async throws {
         try await IngestHarness.lend(deadLetters: .few(haltingApps: 2)) { ingest in
             let service = ingest.service()
@@ -39,14 +39,14 @@ struct TopicHaltTests {
 
                 #expect(try await ingest.store.pool.query(.resumeTopics(topic: halt.topic)) == [halt.topic])
                 try await ingest.waitUntilApplied(23)
-                try await eventually("it says so") { service.halts.isEmpty }
+                try await eventually("the halt is over") { service.halts.isEmpty }
             }
             #expect(try await ingest.letters("cause = 'unknownKind'") == 12)
             #expect(try await ingest.letters("cause = 'diverted'") == 11)
         }
     }
 
-    @Test("Messages that name no app halt their topic when they are too many, and it alone; resuming lets it go on")
+    @Test("Too many messages without an app halt only their own topic until it is resumed")
     func haltForNameless() async throws {
         try await IngestHarness.lend(deadLetters: .few()) { ingest in
             let service = ingest.service()
@@ -58,7 +58,7 @@ struct TopicHaltTests {
                 try await ingest.waitUntilApplied(7)
                 #expect(try await ingest.generation(of: good) == 1)
 
-                // Another process knows it from the start.
+                // Another process reads the halt from the database at its start.
                 let second = ingest.service()
                 try await ingest.running([second]) {
                     try await ingest.publish((0..<8).map { _ in change(good) })
@@ -75,7 +75,7 @@ struct TopicHaltTests {
         }
     }
 
-    @Test("To resume one topic forgets the failures of that topic alone")
+    @Test("Resuming a topic forgets only that topic's failures")
     func forgetsOne() async throws {
         try await withStore { store in
             let counts = ["a", "b"].map { FailureCount(appID: 0, topic: $0, letters: 3, events: 3) }
@@ -87,7 +87,7 @@ struct TopicHaltTests {
     }
 
     @Test(
-        "Garbage on a topic that one app may use diverts that app, then halts that topic; the other app flows",
+        "Garbage on a topic of a single app diverts that app, then halts the topic; the other app's events flow",
         arguments: [false, true])
     func ownTopic(namesAnother: Bool) async throws {
         try await IngestHarness.lend(deadLetters: .few(haltingApps: 1)) { ingest in
@@ -103,12 +103,12 @@ struct TopicHaltTests {
             try await ingest.running([service]) {
                 try await garbage()
                 try await ingest.waitUntilApplied(6)
-                try await eventually("the app is diverted, and its topic halted as one of one app") {
+                try await eventually("the app is diverted, and its own topic is halted") {
                     service.divertedApps == [good] && service.halts.map(\.topic) == [own]
                 }
                 #expect(try await !ingest.isDiverted(other))
                 _ = try await ingest.store.pool.query(.resumeTopics())
-                try await eventually("the topic goes on") { service.halts.isEmpty }
+                try await eventually("the topic is resumed") { service.halts.isEmpty }
                 try await garbage()
                 try await eventually("the topic is halted") { service.halts.map(\.topic) == [own] }
                 #expect(service.halts.first?.cause == .nameless)
@@ -120,7 +120,7 @@ struct TopicHaltTests {
     }
 
     @Test(
-        "An app with more failed events than its quota is diverted, by their number or their bytes",
+        "An app whose failed events exceed its quota, by number or bytes, is diverted",
         arguments: [false, true])
     func quota(ofBytes: Bool) async throws {
         var limits = DeadLetterLimits()
@@ -140,7 +140,7 @@ struct TopicHaltTests {
     }
 
     @Test(
-        "When more events of a diverted app wait than may, it alone suffers: its own topic is halted, or its events dropped",
+        "A diverted app over its quota of waiting events has its own topic halted or its events dropped; others flow",
         arguments: [false, true])
     func tooManyWait(isShared: Bool) async throws {
         var limits = DeadLetterLimits.few()
@@ -154,12 +154,14 @@ struct TopicHaltTests {
                 try await ingest.publish((0..<20).map { _ in ingest.everyone(good) })
                 try await ingest.waitUntilApplied(26)
             }
-            // Counts at its start.
+            // The waiting events are counted at the start.
             let service = ingest.service(configure: {
                 $0.topics.allowedApps = [topic: isShared ? [good, other] : [good]]
             })
             try await ingest.running([service]) {
-                try await eventually("it is enforced") { !service.flow.fullApps.isEmpty || !service.halts.isEmpty }
+                try await eventually("the quota is enforced") {
+                    !service.flow.fullApps.isEmpty || !service.halts.isEmpty
+                }
                 let halt = service.halts.first
                 #expect(isShared ? halt == nil : halt?.topic == topic && halt?.apps == [good] && halt?.cause == .full)
                 let others = isShared ? ingest.everyone(other) : change(other)
@@ -177,7 +179,7 @@ struct TopicHaltTests {
 
                 #expect(try await ingest.replayer.resume(app: good).outcome.replayed == 20)
                 _ = try await ingest.store.pool.query(.resumeTopics())
-                // The repetition of a dropped event takes effect.
+                // A dropped event takes effect when it is published again.
                 try await ingest.publish([ingest.everyone(good)], handling: kept, id: "lost")
                 try await ingest.waitUntilApplied(32)
                 #expect(try await ingest.generation(of: good) == (isShared ? 21 : 22))
@@ -186,7 +188,7 @@ struct TopicHaltTests {
         }
     }
 
-    @Test("More events of apps that are not registered than may wait halt the topics that they come on")
+    @Test("Too many waiting events of unregistered apps halt their topics")
     func full() async throws {
         var limits = DeadLetterLimits.few()
         limits.waiting.letters = 10
@@ -208,7 +210,7 @@ struct TopicHaltTests {
         }
     }
 
-    @Test("Counts of waiting events take a twentieth of the time at most, however many wait")
+    @Test("Counting waiting events takes at most a twentieth of the time, regardless of their number")
     func pace() {
         #expect(IngestFlow.interval(true, .milliseconds(10)) == .seconds(10))
         #expect(IngestFlow.interval(true, .seconds(2)) == .seconds(40))
@@ -218,7 +220,7 @@ struct TopicHaltTests {
 
     private static let nobody = "com.example.nobody"
 
-    /// For a service whose quotas the test enforces itself.
+    /// For a service whose quotas are enforced by the test.
     private static func unlimited(_ configuration: inout IngestConfiguration) {
         let defaults = DeadLetterLimits()
         (configuration.deadLetters.quota, configuration.deadLetters.waiting) = (defaults.quota, defaults.waiting)

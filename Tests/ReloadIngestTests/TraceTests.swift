@@ -20,7 +20,7 @@ struct TraceTests {
             event: .push(ReloadRequest(app: app, audience: .user("u"), kinds: .all, reason: .push)), trace: trace)
     }
 
-    @Test("those of accepted events are kept, where they are sampled")
+    @Test("Sampled trace contexts of accepted events are kept")
     func fold() {
         var fold = BatchFold(directory: .sample)
         fold.add(Self.push(0, app: SampleKind.appName, trace: Self.trace(0)))
@@ -31,7 +31,7 @@ struct TraceTests {
         #expect(fold.accepted == 3)
     }
 
-    @Test("of one transaction the newest are kept, a thousand of them; old ones are deleted")
+    @Test("A transaction keeps its newest thousand trace contexts; old ones are deleted")
     func bounded() async throws {
         try await withStore { store in
             var fold = BatchFold(directory: try await store.directory())

@@ -11,11 +11,11 @@ import WidgetStore
 /// A type of event with a countable effect.
 struct CountedSort: Sendable, CustomTestStringConvertible {
     let testDescription: String
-    /// The events of a round, counted from 0.
+    /// Returns the events of a round, counted from 0.
     let events: @Sendable (_ round: Int) -> [FreshetEvent]
-    /// Asks for one integer.
+    /// Query of a single integer, the effect so far.
     let effect: String
-    /// Effect of a round.
+    /// Effect of one round.
     let perRound: Int
     var audienceLimit: Int?
 
@@ -74,7 +74,7 @@ struct CountedSort: Sendable, CustomTestStringConvertible {
             effect: "SELECT coalesce(sum(events), 0) FROM sweep", perRound: 1, audienceLimit: 1),
     ]
 
-    /// The widgets that the events name.
+    /// Places the widgets that the events name.
     static func place(in store: TestStore) async throws {
         try await store.place([
             .test("w0", user: "u0", device: "d0"), .test("m1", user: "many", configuration: #"{"n":1}"#),
@@ -83,26 +83,26 @@ struct CountedSort: Sendable, CustomTestStringConvertible {
         try await store.settle()
     }
 
-    /// An hour of views after the other, long ago.
+    /// Returns the time of a round. Rounds are an hour apart, so that every view counts.
     static func time(of round: Int) -> Timestamp {
         Timestamp(microseconds: 1_700_000_000_000_000) + .seconds(3_600 * round)
     }
 }
 
-@Suite("A connection that is lost, at whatever message, costs no event and repeats none", .timeLimit(.patience))
+@Suite("A connection lost at any message loses and duplicates no event", .timeLimit(.patience))
 struct ConnectionLossTests {
     private static let cuts: [@Sendable (Int) -> TestProxy.MessageCut] = [
         { TestProxy.MessageCut(.toServer, $0) }, { TestProxy.MessageCut(.toServer, $0, isPassedOn: true) },
         { TestProxy.MessageCut(.toClient, $0) },
     ]
 
-    @Test("A batch with its connection cut at each message in turn", arguments: CountedSort.all)
+    @Test("Every event counts once when the connection is cut at each message in turn", arguments: CountedSort.all)
     func everyMessage(of sort: CountedSort) async throws {
         try await IngestHarness.lend(partitions: 1, audienceLimit: sort.audienceLimit) { ingest in
             try await CountedSort.place(in: ingest.store)
             let before = try await ingest.store.integer(sort.effect)
             try await ingest.store.throughProxy { proxied in
-                // Nothing else asks the database meanwhile.
+                // Long intervals keep other queries of the service off the connection.
                 let service = ingest.service(
                     on: proxied.pool,
                     configure: { configuration in
@@ -122,8 +122,8 @@ struct ConnectionLossTests {
                         try await eventually("round \(rounds) is applied", every: .milliseconds(3)) {
                             try await ingest.applied() >= events
                         }
-                        // What is committed may still be on its way to the service, or be cut off on it: a cut that is
-                        // to come after this will not be met by this round.
+                        // The COMMIT's answer may still be under way. Waiting for it keeps a later cut from affecting
+                        // the next round.
                         try await eventually("round \(rounds) is answered", every: .milliseconds(3)) {
                             proxied.proxy.isQuiet
                         }
@@ -141,11 +141,12 @@ struct ConnectionLossTests {
                             number += 1
                         }
                         proxied.proxy.cut(nil)
-                        // BEGIN, the position, the events, COMMIT, and the answers.
+                        // BEGIN, the position, the events, COMMIT and their answers.
                         #expect(number > 8, "\(makeCut(number)) was never reached")
                     }
                     #expect(try await ingest.applied() == events)
-                    #expect(service.statistics.snapshot.fencedPartitions == 0, "nobody else has taken its partition")
+                    #expect(
+                        service.statistics.snapshot.fencedPartitions == 0, "no other process has taken the partition")
                 }
             }
         }

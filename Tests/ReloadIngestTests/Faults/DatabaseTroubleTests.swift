@@ -10,8 +10,8 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-/// Transient errors of the database: nothing is lost or applied twice, and no event is blamed.
-@Suite("Trouble of the database is waited out", .timeLimit(.patience))
+/// Transient errors of the database: nothing is lost or applied twice, and no event becomes a dead letter.
+@Suite("Ingest waits until the database has recovered", .timeLimit(.patience))
 struct DatabaseTroubleTests {
     private func place(_ users: Int, _ ingest: IngestHarness) async throws {
         _ = try await ingest.store.place((0..<users).map { .test("w\($0)", user: "u\($0)") })
@@ -41,7 +41,7 @@ struct DatabaseTroubleTests {
         }
     }
 
-    /// Waits for a connection beyond the limit of the pool.
+    /// Retries `body` for as long as the pool has no connection to lend.
     private func patiently<Value: Sendable>(_ body: () async throws -> Value) async throws -> Value {
         while true {
             do { return try await body() } catch let error as PostgresError where error.kind == .poolTimeout {}
@@ -56,7 +56,7 @@ struct DatabaseTroubleTests {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await place(16, ingest)
             try await ingest.store.throughProxy(configure: limits.apply) { proxied in
-                // From now on a connection is lent at once, whatever the limits.
+                // The pool has now opened a connection, which it lends at once whatever the limits are.
                 _ = try await patiently { try await proxied.pool.query(.listPositions()) }
                 let service = ingest.service(
                     on: proxied.pool, logger: log.logger,
@@ -77,7 +77,7 @@ struct DatabaseTroubleTests {
     private func pushes(_ ingest: IngestHarness) -> [FreshetEvent] { (0..<16).map { ingest.push("u\($0)") } }
 
     @Test(
-        "Answers that say nothing against the events",
+        "Errors that are not an event's fault are retried until they stop",
         arguments: [
             "25006", "40001", "40P01", "53100", "53200", "53300", "53400", "55P03", "57014", "58030", "42501", "XX000",
             "P0001",
@@ -87,20 +87,20 @@ struct DatabaseTroubleTests {
         try await withTrouble(log: log) { ingest, _, service in
             try await ingest.store.fail(writesTo: "timeline", with: state)
             try await ingest.publish(pushes(ingest), key: "k")
-            try await eventually("it is tried again and again") { service.statistics.snapshot.retries >= 8 }
-            #expect(service.statistics.snapshot.blockedBy?.contains(state) == true, "not ready while it lasts")
+            try await eventually("the batch is retried repeatedly") { service.statistics.snapshot.retries >= 8 }
+            #expect(service.statistics.snapshot.blockedBy?.contains(state) == true, "not ready during the trouble")
             #expect(try await ingest.applied() == 1)
             try await ingest.store.healFaults()
             try await expectApplied(17, ingest, state)
-            // The position is stored before the service knows.
-            try await eventually("ready again") { service.statistics.snapshot.blockedBy == nil }
+            // The position is stored before the service learns of it.
+            try await eventually("the service is ready again") { service.statistics.snapshot.blockedBy == nil }
             let lines = log.count(of: "the database did not take a batch")
-            #expect(lines == service.statistics.snapshot.retries, "a line for each wait, not for each event")
+            #expect(lines == service.statistics.snapshot.retries, "one line for each wait, not for each event")
         }
     }
 
     @Test(
-        "An event's own fault costs that event only",
+        "An event's own error costs only that event",
         arguments: ["22P02", "22021", "23514", "54000"])
     func poison(state: String) async throws {
         try await withTrouble { ingest, _, service in
@@ -113,13 +113,13 @@ struct DatabaseTroubleTests {
         }
     }
 
-    @Test("An operator's transaction that locks rows in the opposite order: one of the two gives way, and tries again")
+    @Test("After a deadlock with an operator's transaction, one of the two gives way and is retried")
     func deadlock() async throws {
         try await withTrouble { ingest, _, service in
             let first = "(SELECT min(id) FROM timeline)"
             let last = "(SELECT max(id) FROM timeline)"
             try await ingest.store.pool.withTransaction { connection in
-                // The other side finds the deadlock.
+                // The other session detects the deadlock.
                 try await connection.simple("SET LOCAL deadlock_timeout = '60s'")
                 try await connection.simple("SELECT 1 FROM timeline WHERE id = \(last) FOR UPDATE")
                 try await ingest.publish(pushes(ingest), key: "k")
@@ -127,16 +127,17 @@ struct DatabaseTroubleTests {
                 try await connection.simple("SELECT 1 FROM timeline WHERE id = \(first) FOR UPDATE")
             }
             try await expectApplied(17, ingest)
-            #expect(service.statistics.snapshot.retries >= 1, "it was ingest that gave way")
+            #expect(service.statistics.snapshot.retries >= 1, "ingest gave way")
         }
     }
 
-    @Test("Two processes whose batches want the same timelines meet a few times, not at every batch")
+    @Test("Two processes whose batches touch the same timelines collide a few times, not at every batch")
     func lockOrder() async throws {
         try await IngestHarness.lend(maximumBatch: 200) { ingest in
             _ = try await ingest.store.place((0..<200).map { .test("w\($0)", user: "u\($0)", device: "d\($0)") })
             try await ingest.store.settle()
-            // By user and by device: two statements in each transaction, each of which begins with the first rows again.
+            // One request by user and one by device are two statements in each transaction; both start with the first
+            // rows.
             for _ in 0..<8 {
                 try await ingest.publish(
                     (0..<1_500).map { number in
@@ -156,13 +157,15 @@ struct DatabaseTroubleTests {
         }
     }
 
-    @Test("A lock that is held for longer than ingest waits for it")
+    @Test("A lock that is held for longer than ingest waits is survived")
     func lockTimeout() async throws {
         try await withTrouble(Limits(options: "-c lock_timeout=30ms")) {
             ingest, _, service in
             try await ingest.store.locking("timeline") {
                 try await ingest.publish(pushes(ingest), key: "k")
-                try await eventually("it has given up waiting, often") { service.statistics.snapshot.retries >= 5 }
+                try await eventually("ingest has given up waiting repeatedly") {
+                    service.statistics.snapshot.retries >= 5
+                }
             }
             try await expectApplied(17, ingest)
         }
@@ -176,7 +179,7 @@ struct DatabaseTroubleTests {
                 try await connection.simple("SET LOCAL idle_in_transaction_session_timeout = 0")
                 try await connection.simple("SELECT 1 FROM \(mine) FOR UPDATE OF s")
                 try await ingest.publish(pushes(ingest), key: "k")
-                // Up to the event that cannot be applied.
+                // Only the events before the one that cannot be applied.
                 try await eventually("the events before it are applied") { try await ingest.applied() == 10 }
                 #expect(try await ingest.counted() == 10)
             }
@@ -185,7 +188,7 @@ struct DatabaseTroubleTests {
         }
     }
 
-    @Test("More than the server does in one statement is done in several")
+    @Test("A batch too large for one statement is applied in several")
     func tooMuchMemory() async throws {
         try await withTrouble { ingest, _, _ in
             try await ingest.store.fail(writesTo: "timeline", with: "53200", above: 2)
@@ -194,23 +197,23 @@ struct DatabaseTroubleTests {
         }
     }
 
-    @Test("A session that is ended because its transaction stood still")
+    @Test("A session that is terminated because its transaction was idle is replaced")
     func idleInTransaction() async throws {
         try await withTrouble(Limits(idleInTransactionTimeout: .milliseconds(500))) {
             ingest, proxied, service in
             proxied.proxy.delay(.seconds(1))
             let moved = (0..<16).map { FreshetEvent.placed(.test("n\($0)", user: "n\($0)")) }
             try await ingest.publish(moved, at: Timestamp(microseconds: 1_700_000_000_000_000), key: "k")
-            try await eventually("it has been ended twice") { service.statistics.snapshot.retries >= 2 }
+            try await eventually("two sessions have been terminated") { service.statistics.snapshot.retries >= 2 }
             proxied.proxy.delay(.zero)
-            try await eventually("all are placed") {
+            try await eventually("all widgets are placed") {
                 try await ingest.store.integer("SELECT count(*) FROM widget WHERE id LIKE 'n%'") == 16
             }
             #expect(try await ingest.store.integer("SELECT count(*) FROM dead_letter") == 0)
         }
     }
 
-    @Test("Statements that an administrator cancels, and sessions that he ends")
+    @Test("Cancelled statements and terminated sessions are survived")
     func administrator() async throws {
         try await withTrouble { ingest, _, _ in
             for (round, function) in ["pg_cancel_backend", "pg_terminate_backend"].enumerated() {
@@ -230,7 +233,7 @@ struct DatabaseTroubleTests {
         }
     }
 
-    @Test("All connections are in use for longer than ingest waits for one")
+    @Test("Ingest survives a pool without free connections")
     func poolExhausted() async throws {
         try await withTrouble(Limits(maximumConnections: 1, acquireTimeout: .milliseconds(500))) {
             ingest, proxied, service in
@@ -238,16 +241,18 @@ struct DatabaseTroubleTests {
                 try await proxied.pool.withConnection { _ in
                     let before = service.statistics.snapshot.retries
                     try await ingest.publish(pushes(ingest), key: "k")
-                    try await eventually("it has waited in vain") { service.statistics.snapshot.retries >= before + 2 }
+                    try await eventually("ingest has waited in vain twice") {
+                        service.statistics.snapshot.retries >= before + 2
+                    }
                 }
             }
             try await expectApplied(17, ingest)
         }
     }
 
-    /// Back-pressure: at most the batch at hand, those that wait for it, and the one that is being made are in memory; the
-    /// partitions are paused, and the group is served all the while.
-    @Test("A slow database pauses Kafka, keeps memory bounded, and loses its place in no group")
+    /// Back-pressure: memory holds only the current batch, those that wait behind it and the one being built.
+    /// Partitions are paused while the consumer stays in the group.
+    @Test("A slow database pauses Kafka and keeps memory bounded, and the consumer stays in its group")
     func slow() async throws {
         let consumers = RecordedConsumers()
         try await IngestHarness.lend(partitions: 2, maximumBatch: 50) { ingest in
@@ -265,7 +270,7 @@ struct DatabaseTroubleTests {
                     try await eventually("fetching is paused") { consumer.counters.pauses >= 1 }
                     let taken = Int(consumer.counters.messages)
                     let applied = try await ingest.applied()
-                    // The batch at hand and two that wait; what was taken before the pause is applied, or one of these.
+                    // The current batch and two that wait; messages taken before the pause are applied or among these.
                     #expect(taken - applied <= 4 * 50, "\(taken) taken, \(applied) applied")
                     #expect(consumer.counters.pauses >= 1 && service.statistics.snapshot.assignedPartitions == 8)
                     proxied.proxy.delay(.zero)
@@ -278,7 +283,7 @@ struct DatabaseTroubleTests {
     }
 }
 
-/// The consumers that a service has made.
+/// Consumers that a service has created.
 final class RecordedConsumers: Sendable {
     private let made = Mutex<[KafkaConsumer]>([])
 
