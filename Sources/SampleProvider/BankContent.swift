@@ -103,23 +103,30 @@ enum DueDate: SampleContent {
     static var defaults: [String: SampleSection.Option] { RecentPurchases.defaults }
 
     static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter) {
-        let due = dueDate(moment)
-        writer.policy(after: due + .seconds(86_400))
+        let days = SampleDays(of: moment)
+        let due = dueDate(moment, days)
+        // Not at midnight, when the timelines of everyone would be requested.
+        writer.policy(after: days.midnight(after: due) + .seconds(1 + Int(moment.request.identity % 3_599)))
         writer.key("entries")
         writer.beginArray()
         let payment = payment(moment, due: due)
         var date = moment.now.wholeSecond
         repeat {
-            writeEntry(of: payment, revision: moment.revision, at: date, due: due, to: &writer)
-            date = date.startOfDay + .seconds(86_400)
+            writeEntry(
+                of: payment, revision: moment.revision, at: date, daysLeft: days.count(from: date, to: due), to: &writer
+            )
+            date = days.midnight(after: date)
         } while date <= due
         writer.endArray()
     }
 
     static func writeSnapshot(_ moment: SampleMoment, to writer: inout SampleWriter) {
-        let due = dueDate(moment)
+        let days = SampleDays(of: moment)
+        let due = dueDate(moment, days)
+        let now = moment.now.wholeSecond
         writeEntry(
-            of: payment(moment, due: due), revision: moment.revision, at: moment.now.wholeSecond, due: due, to: &writer)
+            of: payment(moment, due: due), revision: moment.revision, at: now,
+            daysLeft: days.count(from: now, to: due), to: &writer)
     }
 
     static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter) {
@@ -132,11 +139,11 @@ enum DueDate: SampleContent {
     }
 
     /// The next day on which a payment is due, which comes every fourteen days; the same for every revision.
-    private static func dueDate(_ moment: SampleMoment) -> Timestamp {
+    private static func dueDate(_ moment: SampleMoment, _ days: SampleDays) -> Timestamp {
         var random = moment.random(withRevision: false)
-        let today = Int(moment.now.startOfDay.microseconds / 86_400_000_000)
+        let today = days.number(of: moment.now)
         let sinceLast = (today + random.integer(in: 0...13)) % 14
-        return moment.now.startOfDay + .seconds(86_400 * ((14 - sinceLast) % 14))
+        return days.midnight(ofDay: today + (14 - sinceLast) % 14)
     }
 
     /// A payment as all entries of a timeline show it.
@@ -161,9 +168,8 @@ enum DueDate: SampleContent {
     }
 
     private static func writeEntry(
-        of payment: Payment, revision: Int, at date: Timestamp, due: Timestamp, to writer: inout SampleWriter
+        of payment: Payment, revision: Int, at date: Timestamp, daysLeft: Int, to writer: inout SampleWriter
     ) {
-        let daysLeft = Int((due.microseconds - date.startOfDay.microseconds) / 86_400_000_000)
         writer.beginObject()
         writer.key("date")
         writer.date(date)

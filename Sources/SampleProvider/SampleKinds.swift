@@ -29,7 +29,7 @@ package enum SampleKinds {
                 kinds: [
                     kind(
                         "Weather", of: "weather", "Weather", port: port, sharing: .shared, variesBy: [],
-                        placeholder: ["city": "City"])
+                        placeholder: ["city": "City"], widgetURL: "weather:///today")
                 ]),
             AppDefinition(
                 name: SampleWorld.stocks, developerMode: true,
@@ -97,12 +97,13 @@ package enum SampleKinds {
 
     private static func kind(
         _ name: String, of app: String, _ displayName: String, port: Int, sharing: KindSharing = .perUser,
-        variesBy: KindVariation = .all, placeholder: JSONValue, intent: IntentDefinition? = nil
+        variesBy: KindVariation = .all, placeholder: JSONValue, widgetURL: String? = nil,
+        intent: IntentDefinition? = nil
     ) -> KindDefinition {
         KindDefinition(
             name: name, displayName: displayName, description: "\(displayName), from the sample provider",
             families: [.systemSmall, .systemMedium, .systemLarge], sharing: sharing, variesBy: variesBy,
             providerURL: "http://127.0.0.1:\(port)/\(app)", maxBatch: 100, timeout: .seconds(10),
-            placeholder: placeholder, intent: intent)
+            placeholder: placeholder, widgetURL: widgetURL, intent: intent)
     }
 }

@@ -7,10 +7,10 @@ extension SampleProvider {
     func timelines(
         _ batch: SampleBatch, contents: [any SampleContent.Type], at time: Timestamp
     ) -> (bytes: [UInt8], answers: [SampleStatistics.Answer])? {
-        let revisions = revisions.next(of: batch.requests.lazy.map(\.identity))
+        let states = states(of: batch.requests, at: time)
         // The same requests fail in every run, whatever order they come in.
-        let batchIdentity = zip(batch.requests, revisions).reduce(UInt64(0)) { sum, fetch in
-            sum &+ SampleRandom.mix(fetch.0.identity &+ UInt64(fetch.1))
+        let batchIdentity = zip(batch.requests, states).reduce(UInt64(0)) { sum, fetch in
+            sum &+ SampleRandom.mix(fetch.0.identity &+ UInt64(fetch.1.revision))
         }
         guard !fails(batchIdentity, share: faults.requestFailures) else { return nil }
 
@@ -20,8 +20,8 @@ extension SampleProvider {
         writer.beginObject()
         writer.key("timelines")
         writer.beginArray()
-        for ((request, content), revision) in zip(zip(batch.requests, contents), revisions) {
-            let isFailed = fails(request.identity &+ UInt64(revision), share: faults.timelineFailures)
+        for ((request, content), state) in zip(zip(batch.requests, contents), states) {
+            let isFailed = fails(request.identity &+ UInt64(state.revision), share: faults.timelineFailures)
             writer.beginObject()
             writer.key("id")
             writer.string(request.id)
@@ -35,16 +35,34 @@ extension SampleProvider {
                 writer.endObject()
             } else {
                 content.writeTimeline(
-                    SampleMoment(request: request, revision: revision, seed: seed, now: time), to: &writer)
+                    SampleMoment(request: request, revision: state.revision, seed: seed, now: state.time), to: &writer)
             }
             writer.endObject()
             answers.append(
                 SampleStatistics.Answer(
-                    id: request.id, kind: request.kind, revision: revision, isFailed: isFailed))
+                    id: request.id, kind: request.kind, revision: state.revision, isFailed: isFailed))
         }
         writer.endArray()
         writer.endObject()
         return (writer.bytes, answers)
+    }
+
+    /// Number of each content's last change, and the time that its dates begin at.
+    private func states(of requests: [SampleRequest], at time: Timestamp) -> [(revision: Int, time: Timestamp)] {
+        guard let changeInterval else {
+            return revisions.next(of: requests.lazy.map(\.identity)).map { ($0, time) }
+        }
+        return requests.map { lastChange(of: $0, every: changeInterval, at: time) }
+    }
+
+    /// The last change of a content that changes with time. Contents change at different seconds.
+    private func lastChange(
+        of request: SampleRequest, every interval: Duration, at time: Timestamp
+    ) -> (revision: Int, time: Timestamp) {
+        let seconds = max(2, interval.wholeMicroseconds / 1_000_000)
+        let offset = 1 + Int64(SampleRandom.mix(request.identity) % UInt64(seconds - 1))
+        let number = (time.microseconds / 1_000_000 - offset) / seconds
+        return (Int(number), Timestamp(microseconds: (number * seconds + offset) * 1_000_000))
     }
 
     /// The quick answer to a load test's request, where nothing is to go wrong; nil for what only the slow way can answer.
@@ -62,8 +80,10 @@ extension SampleProvider {
     /// `{"snapshots": [{"id", "entry"}]}`; the revision stays as it is, as nothing is regenerated.
     func snapshots(_ batch: SampleBatch, contents: [any SampleContent.Type], at time: Timestamp) -> [UInt8] {
         list("snapshots", of: batch, contents) { request, content, writer in
+            let state = changeInterval.map { lastChange(of: request, every: $0, at: time) } ?? (revision: 0, time: time)
             writer.key("entry")
-            content.writeSnapshot(SampleMoment(request: request, revision: 0, seed: seed, now: time), to: &writer)
+            content.writeSnapshot(
+                SampleMoment(request: request, revision: state.revision, seed: seed, now: state.time), to: &writer)
         }
     }
 

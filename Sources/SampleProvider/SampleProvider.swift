@@ -28,6 +28,8 @@ package final class SampleProvider: Service, Sendable {
 
     let seed: UInt64
     let faults: Faults
+    /// Interval at which each content changes; nil: with every request.
+    let changeInterval: Duration?
     let now: @Sendable () -> Timestamp
     let counters: SampleStatistics
     let revisions: RevisionCounters
@@ -47,17 +49,19 @@ package final class SampleProvider: Service, Sendable {
     ///   - seed: what the content follows from.
     ///   - port: 0 lets the system choose.
     ///   - keys: apps whose requests must be signed, with the bytes of their secrets.
+    ///   - changeInterval: interval at which each content changes; nil: every request for a timeline shows a change.
     ///   - maximumTracked: how many timelines are counted one by one.
     ///   - now: the clock that content is dated by.
     ///   - onListening: told of the port once the provider listens on it.
     package init(
         seed: UInt64, host: String = "127.0.0.1", port: Int = 0, keys: [SampleApp: [UInt8]] = [:],
-        faults: Faults = Faults(), maximumTracked: Int = 100_000,
+        faults: Faults = Faults(), changeInterval: Duration? = nil, maximumTracked: Int = 100_000,
         now: @escaping @Sendable () -> Timestamp = WallClock.now,
         logger: Logger = Logger(label: "freshet.provider"), onListening: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
         self.seed = seed
         self.faults = faults
+        self.changeInterval = changeInterval
         self.now = now
         self.logger = logger
         self.onListening = onListening

@@ -14,6 +14,8 @@ struct SampleRequest: Sendable {
     var parameters: [String: String] = [:]
     /// Those that are arrays of strings.
     var lists: [String: [String]] = [:]
+    /// IANA name; nil for a kind that does not vary by it.
+    var timeZone: String?
     /// The same for requests that ask for the same content: kind, family, configuration, environment, user.
     var identity: UInt64 = 0
 }
@@ -103,7 +105,9 @@ extension SampleRequest {
                 guard try !reader.takeNull() else { continue }
                 try readConfiguration(&reader, bytes: bytes)
             } else if reader.matches(key, "environment") {
-                mixIn("environment", bytes[try reader.skip()])
+                let range = try reader.skip()
+                mixIn("environment", bytes[range])
+                timeZone = (try? JSONValue.parse(bytes, in: range))?["timeZone"]?.stringValue
             } else if reader.matches(key, "user") {
                 mixIn("user", try reader.optionalString()?.utf8 ?? "".utf8)
             } else {

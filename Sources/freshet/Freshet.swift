@@ -35,7 +35,8 @@ struct Freshet: AsyncParsableCommand {
             KafkaCommand.self, TopicsCommand.self, DoctorCommand.self, ProviderCommand.self, TokensCommand.self,
             DemoCommand.self, AppsCommand.self,
             CapacityCommand.self,
-            OptionsCommand.self, ReloadCommand.self, PauseCommand.self, ResumeCommand.self, CancelCommand.self,
+            LintCommand.self, OptionsCommand.self, ReloadCommand.self, PauseCommand.self, ResumeCommand.self,
+            CancelCommand.self,
         ])
 
     static func main() async {

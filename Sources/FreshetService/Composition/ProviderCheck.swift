@@ -66,13 +66,16 @@ package struct ProviderProbe: Sendable {
 
     /// Lends a client.
     ///
+    /// - Parameter now: time of day, for signatures.
     /// - Throws: ``CommandFailure`` for settings that cannot be used; errors of `body`.
-    package func withClient<Value>(_ body: (ProviderClient) async throws -> Value) async throws -> Value {
+    package func withClient<Value>(
+        now: @escaping @Sendable () -> Timestamp = WallClock.now, _ body: (ProviderClient) async throws -> Value
+    ) async throws -> Value {
         let limits = try settings.connectionLimits()
         let egress = EgressGuard(try settings.egressPolicy())
         let configuration = ProviderClient.configuration(egress: egress, limits: limits)
         return try await HTTPClient.withHTTPClient(configuration: configuration) { http in
-            try await body(ProviderClient(http: http, egress: egress))
+            try await body(ProviderClient(http: http, egress: egress, now: now))
         }
     }
 

@@ -64,5 +64,5 @@ extension ProviderFailure {
     var rule: ReloadRule { isPoison ? .providerPoison : reason.rule }
 
     /// Whether the provider has no such endpoint.
-    var saysAbsent: Bool { status == 404 || status == 405 || status == 501 }
+    package var saysAbsent: Bool { status == 404 || status == 405 || status == 501 }
 }

@@ -1,4 +1,4 @@
-import WidgetModel
+package import WidgetModel
 import WidgetStore
 
 /// Lengths of leases.
@@ -12,7 +12,7 @@ struct LeasePlan {
     /// The lease for a kind: covers a request up to the kind's timeout, the snapshot before it in the interactive lane,
     /// and the publishing after it.
     func lease(for kind: RegisteredKind, lane: ReloadLane) -> Duration {
-        let snapshot = lane == .interactive ? kind.snapshotLimit : .zero
+        let snapshot = lane == .interactive ? kind.definition.snapshotLimit : .zero
         return max(configuration.lease, snapshot + kind.definition.timeout + longestPublish + Self.databaseTime)
     }
 
@@ -31,7 +31,7 @@ struct LeasePlan {
     }
 }
 
-extension RegisteredKind {
+extension KindDefinition {
     /// Longest wait of a timeline for its snapshot; zero for kinds without snapshots.
-    var snapshotLimit: Duration { definition.hasSnapshots ? min(definition.timeout, .seconds(2)) : .zero }
+    package var snapshotLimit: Duration { hasSnapshots ? min(timeout, .seconds(2)) : .zero }
 }

@@ -1,5 +1,5 @@
 import Logging
-import WidgetModel
+package import WidgetModel
 import WidgetStore
 
 extension WorkerContext {
@@ -39,7 +39,7 @@ extension ProviderAnswer {
 
 extension ProviderFailure {
     /// Failure of one element of an answer; nil without one.
-    init?<Value>(_ outcome: ElementOutcome<Value>) {
+    package init?<Value>(_ outcome: ElementOutcome<Value>) {
         switch outcome {
         case .value: return nil
         case .failed(let code, let message, let retryAfter):

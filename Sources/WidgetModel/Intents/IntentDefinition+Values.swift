@@ -180,7 +180,7 @@ extension IntentParameter {
     }
 
     /// Whether a text starts with a URL's scheme and its colon.
-    static func hasScheme(_ text: String) -> Bool {
+    package static func hasScheme(_ text: String) -> Bool {
         guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) else { return false }
         let scheme = text.utf8[..<colon]
         return scheme.first.map { (97...122).contains($0 | 0x20) } == true

@@ -82,13 +82,7 @@ struct AppsCommand: AsyncParsableCommand {
         }
 
         private func newSecret() throws -> SigningSecret {
-            guard let secretFile else { return .random() }
-            do {
-                return try SigningSecretReference.file(secretFile)
-                    .resolve(environment: [:], folder: FileManager.default.currentDirectoryPath)
-            } catch {
-                throw CommandFailure(.failure, error.message + (error.expectation.map { "; expected \($0)" } ?? ""))
-            }
+            try secretFile.map { try SigningSecret(file: $0) } ?? .random()
         }
 
         private func report(_ rotation: WidgetStore.SecretRotation, _ secret: SigningSecret) {

@@ -4,6 +4,7 @@ import FreshetService
 import SampleProvider
 import ServiceLifecycle
 import WidgetModel
+import WidgetRepresentation
 
 struct ProviderCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -15,6 +16,7 @@ struct ProviderCommand: AsyncParsableCommand {
 
             Examples:
               freshet provider --port 8090
+              freshet provider --change-every 5m --secret-file bank.secret
               freshet provider --latency 200ms --failing-requests 0.05
             """)
 
@@ -33,14 +35,29 @@ struct ProviderCommand: AsyncParsableCommand {
     @Option(help: "Share of requests that are answered with 503, from 0 to 1.", transform: OptionText.number(0.0...1))
     var failingRequests = 0.0
 
+    @Option(
+        help: "Interval at which each content changes, such as 5m; with every request by default.",
+        transform: OptionText.duration)
+    var changeEvery: Duration?
+
+    @Option(
+        help: ArgumentHelp("File with the secret that signs requests; unsigned ones are refused.", valueName: "file"),
+        completion: .file())
+    var secretFile: String?
+
     @OptionGroup var settings: SettingsOptions
 
     func run() async throws {
         let logger = try settings.load().settings.log.logger(label: "freshet.provider")
         let faults = SampleProvider.Faults(latency: latency, requestFailures: failingRequests)
         let listening = ListeningPort()
+        let secret = try secretFile.map { try SigningSecret(file: $0) }
         let provider = SampleProvider(
-            seed: seed, host: host, port: port, faults: faults, logger: logger,
+            seed: seed, host: host, port: port,
+            keys: secret.map { secret in
+                Dictionary(uniqueKeysWithValues: SampleApp.allCases.map { ($0, secret.bytes) })
+            } ?? [:],
+            faults: faults, changeInterval: changeEvery, logger: logger,
             onListening: listening.listens(on:))
         let announcer = BackgroundService("announcer") {
             let port = try await listening.wait()

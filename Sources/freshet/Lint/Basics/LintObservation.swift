@@ -1,0 +1,94 @@
+import ReloadWorkers
+import WidgetModel
+
+/// Answers of a provider for one kind: everything that the rules look at.
+struct LintObservation: Sendable {
+    let kind: DeskKind
+    /// Time of the first request.
+    let began: Timestamp
+    /// Answers to the same requests, one after another, at least a second apart.
+    var rounds: [[DeskAnswer<ParsedTimeline>]] = []
+    var snapshots: [DeskAnswer<[UInt8]>] = []
+    var placeholders: [DeskAnswer<[UInt8]>] = []
+    /// Requests for options and defaults.
+    var choices: [LintChoice] = []
+    var trials: [LintTrial] = []
+
+    init(kind: DeskKind, began: Timestamp) {
+        (self.kind, self.began) = (kind, began)
+    }
+
+    /// Readable timelines of the first round.
+    var timelines: [LintTimeline] { Self.timelines(of: rounds.first ?? []) }
+
+    static func timelines(of answers: [DeskAnswer<ParsedTimeline>]) -> [LintTimeline] {
+        answers.flatMap(\.elements).compactMap { element in
+            element.value.map { LintTimeline(subject: element.subject, parsed: $0) }
+        }
+    }
+
+    var timings: [DeskTiming] {
+        rounds.flatMap { $0.map(\.timing) } + (snapshots + placeholders).map(\.timing) + choices.map(\.timing)
+    }
+}
+
+/// A timeline with its entries.
+struct LintTimeline: Sendable {
+    struct Entry: Equatable, Sendable {
+        let date: Timestamp
+        /// The entry without its date.
+        let rest: JSONValue
+
+        var content: JSONValue { rest["content"] ?? .null }
+        var url: String? { rest["url"]?.stringValue }
+        var links: [String] { rest["links"]?.objectValue?.members.compactMap { $0.value.stringValue } ?? [] }
+        var score: Double? { rest["relevance"]?["score"]?.numberValue?.double }
+    }
+
+    let subject: DeskSubject
+    let parsed: ParsedTimeline
+    let entries: [Entry]
+
+    init(subject: DeskSubject, parsed: ParsedTimeline) {
+        (self.subject, self.parsed) = (subject, parsed)
+        let values = (try? JSONValue.parse(parsed.content))?["entries"]?.arrayValue ?? []
+        entries = values.map { value in
+            var rest = value.objectValue ?? JSONObject()
+            rest["date"] = nil
+            return Entry(
+                date: value["date"]?.stringValue.flatMap { Timestamp(rfc3339: $0) } ?? .distantPast, rest: .object(rest)
+            )
+        }
+    }
+
+    /// Earliest reload by policy.
+    var reload: Timestamp? { parsed.policy.earliestReload(lastEntry: parsed.lastEntryDate) }
+}
+
+/// A question about a configuration, and its answer.
+struct LintChoice: Sendable {
+    enum Answer: Sendable {
+        case options(IntentOptions)
+        case defaults(WidgetConfiguration)
+    }
+
+    /// `card`, or `defaults`.
+    let name: String
+    let search: String?
+    var timing: DeskTiming
+    var answer: Answer?
+}
+
+/// A request that is not as it should be, and the provider's reaction.
+struct LintTrial: Sendable {
+    enum Manner: String, CaseIterable, Sendable {
+        case wrongSecret, noSignature, oldTimestamp, changedBody
+        /// The valid signature is the second of two.
+        case twoSignatures
+        case unknownMembers
+    }
+
+    let manner: Manner
+    /// Nil for an answer with status 200.
+    let failure: ProviderFailure?
+}

@@ -1,0 +1,52 @@
+import WidgetModel
+
+/// A property that a provider should have.
+struct LintRule: Hashable, Sendable {
+    /// Severity of a finding, by the names of SARIF.
+    enum Severity: String, CaseIterable, Comparable, Sendable {
+        /// Legal, and possibly intended.
+        case note
+        /// Legal but unwise.
+        case warning
+        /// Breaks the contract.
+        case error
+
+        static func < (left: Severity, right: Severity) -> Bool {
+            allCases.firstIndex(of: left) ?? 0 < allCases.firstIndex(of: right) ?? 0
+        }
+    }
+
+    let id: String
+    let severity: Severity
+    /// Statement that holds for a good provider.
+    let title: String
+    let advice: String
+
+    init(_ id: String, _ severity: Severity, _ title: String, advice: String) {
+        (self.id, self.severity, self.title, self.advice) = (id, severity, title, advice)
+    }
+}
+
+/// Rules about one subject, as pure functions of what a provider answered.
+protocol LintRuleGroup: SendableMetatype {
+    static var rules: [LintRule] { get }
+    static func findings(in observation: LintObservation) -> [LintFinding]
+}
+
+/// A rule that a kind breaks.
+struct LintFinding: Hashable, Sendable {
+    let rule: LintRule
+    /// App and kind.
+    let kind: String
+    /// Observed facts, without secrets.
+    let evidence: String
+}
+
+extension LintObservation {
+    /// A finding, with the first of several places as its evidence.
+    func finding(_ rule: LintRule, _ places: [String]) -> LintFinding? {
+        guard let first = places.first else { return nil }
+        let others = places.count > 1 ? " (and \(places.count - 1) more)" : ""
+        return LintFinding(rule: rule, kind: kind.name, evidence: first + others)
+    }
+}

@@ -1,0 +1,75 @@
+import ArgumentParser
+import Foundation
+import FreshetService
+import WidgetModel
+
+struct LintCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "lint",
+        abstract: "Checks a timeline provider as its developer sees it: contract, signatures, schedule and content.",
+        discussion: """
+            Asks the provider for timelines, snapshots, placeholders, options and defaults, for several families, \
+            environments and people, with valid and with wrong signatures, and reports what breaks the contract or is \
+            unwise. The answers are read as the service reads them. Neither a database nor Kafka is needed, and a \
+            provider on this machine may always be called. deploy/providers.md lists the rules.
+
+            Examples:
+              freshet lint --sample
+              freshet lint --manifest kinds.yaml --kind RecentPurchases --user u42
+              freshet lint --provider http://127.0.0.1:8090/bank --kind DueDate --secret-file bank.secret
+              freshet lint --manifest kinds.yaml --format sarif > lint.sarif
+
+            Exit status: 0 no findings of the severity of --fail-on or above; 1 findings; 64 the command line is wrong; \
+            78 the settings are wrong.
+            """)
+
+    @OptionGroup var options: DeskOptions
+
+    @Option(help: "Form of the report: text, json, sarif (2.1.0) or junit (XML).")
+    var format = LintReport.Format.text
+
+    @Option(help: "Lowest severity that fails: note, warning or error.")
+    var failOn = LintRule.Severity.warning
+
+    @Option(help: ArgumentHelp("A rule that is not checked; can be given several times.", valueName: "rule"))
+    var ignore: [String] = []
+
+    func validate() throws {
+        for id in ignore where !LintRule.all.contains(where: { $0.id == id }) {
+            let meant = Suggestion.closest(to: id, among: LintRule.all.map(\.id)).map { "; did you mean \($0)?" } ?? ""
+            throw ValidationError("--ignore: there is no rule \(Text.quoted(id))\(meant)")
+        }
+    }
+
+    func run() async throws {
+        let settings = try Desk.settings(options)
+        let report = try await report(settings)
+        Terminal.print(report.text(format))
+        if report.findings.contains(where: { $0.rule.severity >= failOn }) {
+            throw ExitCode(CommandStatus.failure.rawValue)
+        }
+    }
+
+    private func report(_ settings: Settings) async throws -> LintReport {
+        let (probe, limit) = (ProviderProbe(settings), settings.providers.maximumResponseBytes)
+        let users = options.users
+        let kinds = try await Desk.withKinds(of: options, logger: LogSettings.ofCommands) { kinds in
+            try await probe.withClient { client in
+                try await probe.withClient(now: { WallClock.now() - .seconds(600) }) { late in
+                    let lint = LintProbe(
+                        desk: Desk(client: client, maximumResponseBytes: limit),
+                        late: Desk(client: late, maximumResponseBytes: limit), users: users)
+                    var observed: [(DeskKind, [LintFinding])] = []
+                    for kind in kinds { observed.append((kind, try await lint.observe(kind).findings)) }
+                    return observed
+                }
+            }
+        }
+        return LintReport(
+            kinds: kinds.map(\.0.name), findings: kinds.flatMap(\.1).filter { !ignore.contains($0.rule.id) },
+            rules: LintRule.all.filter { !ignore.contains($0.id) }, manifest: options.manifest)
+    }
+}
+
+extension LintReport.Format: ExpressibleByArgument {}
+extension LintRule.Severity: ExpressibleByArgument {}

@@ -1,0 +1,168 @@
+import ReloadWorkers
+import WidgetModel
+import WidgetRepresentation
+
+/// Asks a provider everything that the rules look at.
+struct LintProbe: Sendable {
+    let desk: Desk
+    /// Client whose clock is ten minutes slow.
+    let late: Desk
+    let users: [String]
+
+    /// Environments that differ in language, direction of writing, and offset from UTC.
+    private static let environments = [
+        WidgetEnvironment(storedLocale: "en-US", timeZone: "America/New_York"),
+        WidgetEnvironment(storedLocale: "de-DE", timeZone: "America/New_York"),
+        WidgetEnvironment(storedLocale: "en-US", timeZone: "Asia/Kolkata"),
+        WidgetEnvironment(storedLocale: "ar-EG", timeZone: "Africa/Cairo"),
+    ]
+    /// Distance of the rounds: dates have whole seconds.
+    private static let roundDistance = Duration.milliseconds(1_100)
+
+    func observe(_ kind: DeskKind) async throws -> LintObservation {
+        var observation = LintObservation(kind: kind, began: WallClock.now())
+        observation.choices = try await choices(kind)
+        let subjects = subjects(kind, configuration: observation.configuration)
+        try await addRound(subjects, kind, to: &observation)
+        observation.trials = try await trials(subjects, kind)
+        if kind.definition.hasSnapshots {
+            observation.snapshots = try await desk.snapshots(of: subjects, kind)
+        }
+        observation.placeholders = [try await desk.placeholders(of: subjects, kind)]
+        try await addRound(subjects, kind, to: &observation)
+        // A difference may be a change of the data; two in a row are none.
+        if !ResendRules.findings(in: observation).isEmpty { try await addRound(subjects, kind, to: &observation) }
+        return observation
+    }
+
+    private func addRound(
+        _ subjects: [DeskSubject], _ kind: DeskKind, to observation: inout LintObservation
+    ) async throws {
+        if !observation.rounds.isEmpty { try await Task.sleep(for: Self.roundDistance) }
+        observation.rounds.append(try await desk.timelines(of: subjects, kind))
+    }
+
+    /// Every family, every environment and every person, each with the others' first.
+    private func subjects(_ kind: DeskKind, configuration: WidgetConfiguration) -> [DeskSubject] {
+        func subject(_ user: String, _ family: WidgetFamily, _ environment: WidgetEnvironment) -> DeskSubject {
+            DeskSubject(kind, user: user, family: family, environment: environment, configuration: configuration)
+        }
+        let (user, family, environment) = (users[0], kind.definition.anyFamily, Self.environments[0])
+        let all =
+            kind.definition.families.map { subject(user, $0, environment) }
+            + Self.environments.map { subject(user, family, $0) }
+            + users.map { subject($0, family, environment) }
+        var known: Set<TimelineID> = []
+        return all.filter { known.insert($0.id).inserted }
+    }
+
+    // MARK: Configuration
+
+    private func choices(_ kind: DeskKind) async throws -> [LintChoice] {
+        guard let intent = kind.definition.intent else { return [] }
+        let context = ConfigurationContext(
+            user: users[0], family: kind.definition.anyFamily, environment: Self.environments[0], values: .empty)
+        var choices: [LintChoice] = []
+        if intent.parameters.contains(where: \.hasDynamicDefault) {
+            choices.append(
+                try await choice("defaults", nil, .defaults, context.encode(kind: kind.definition.name), kind) {
+                    bytes in
+                    .defaults(try intent.dynamicDefaults(bytes, family: context.family))
+                })
+        }
+        for parameter in intent.parameters where parameter.hasDynamicOptions {
+            for search in parameter.searchPrompt == nil ? [nil] : [nil, "a"] {
+                let question = OptionsQuestion(parameter: parameter.name, search: search, context: context)
+                let body = question.normalized(for: intent).encode(kind: kind.definition.name)
+                choices.append(
+                    try await choice(parameter.name, search, .options, body, kind) { bytes in
+                        .options(try IntentOptions(bytes, of: parameter))
+                    })
+            }
+        }
+        return choices
+    }
+
+    private func choice(
+        _ name: String, _ search: String?, _ endpoint: ProviderEndpoint, _ body: [UInt8], _ kind: DeskKind,
+        read: ([UInt8]) throws -> LintChoice.Answer
+    ) async throws -> LintChoice {
+        let timeout =
+            endpoint == .defaults
+            ? min(kind.definition.timeout, ConfigurationClient.defaultsTimeout) : kind.definition.timeout
+        var choice = LintChoice(name: name, search: search, timing: DeskTiming(endpoint, limit: timeout))
+        do {
+            let bytes = try await desk.timed(desk.call(endpoint, body, of: kind, timeout: timeout), &choice.timing)
+            do {
+                choice.answer = try read(bytes)
+            } catch {
+                choice.timing.failure = ProviderFailure(
+                    .invalid, "\(name): the answer is not what the contract says: \(error)")
+            }
+        } catch let failure as ProviderFailure {
+            choice.timing.failure = failure
+        }
+        return choice
+    }
+
+    // MARK: Trials
+
+    private func trials(_ subjects: [DeskSubject], _ kind: DeskKind) async throws -> [LintTrial] {
+        let items = subjects.prefix(1).map { ProviderRequest.Item(id: $0.id, identity: $0.identity) }
+        let body = ProviderRequest(items: items).encode()
+        let other = [SigningSecret.random().bytes]
+        var trials: [LintTrial] = []
+        for manner in LintTrial.Manner.allCases {
+            var call = desk.call(.timelines, body, of: kind, timeout: kind.definition.timeout)
+            switch manner {
+            case .wrongSecret: call.secrets = other
+            case .noSignature: call.secrets = []
+            case .oldTimestamp: break
+            case .changedBody:
+                let id = WebhookSignature.makeID()
+                let timestamp = WallClock.now().microseconds / 1_000_000
+                call.headers = [
+                    "webhook-id": id, "webhook-timestamp": String(timestamp),
+                    "webhook-signature": WebhookSignature(secrets: kind.secrets)
+                        .sign(id: id, timestamp: timestamp, body: body + Array(" ".utf8)),
+                ]
+            case .twoSignatures: call.secrets = other + kind.secrets
+            case .unknownMembers: call.body = Self.withUnknownMembers(body)
+            }
+            trials.append(try await trial(manner, call, manner == .oldTimestamp ? late : desk))
+        }
+        return trials
+    }
+
+    private func trial(_ manner: LintTrial.Manner, _ call: ProviderCall, _ desk: Desk) async throws -> LintTrial {
+        do {
+            _ = try await desk.client.fetch(call)
+            return LintTrial(manner: manner, failure: nil)
+        } catch let failure as ProviderFailure {
+            return LintTrial(manner: manner, failure: failure)
+        }
+    }
+
+    private static func withUnknownMembers(_ body: [UInt8]) -> [UInt8] {
+        guard case .object(var request)? = try? JSONValue.parse(body) else { return body }
+        let unknown: JSONValue = ["of": ["a": "later version"]]
+        request["x-lint"] = unknown
+        request["requests"] = .array(
+            (request["requests"]?.arrayValue ?? []).map { item in
+                var item = item.objectValue ?? JSONObject()
+                item["x-lint"] = unknown
+                return .object(item)
+            })
+        return JSONValue.object(request).encoded
+    }
+}
+
+extension LintObservation {
+    /// Dynamic defaults, as a new widget gets them.
+    fileprivate var configuration: WidgetConfiguration {
+        for choice in choices {
+            if case .defaults(let values)? = choice.answer { return values }
+        }
+        return .empty
+    }
+}

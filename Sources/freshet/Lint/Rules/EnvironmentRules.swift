@@ -1,0 +1,65 @@
+import Foundation
+import WidgetModel
+
+/// Content follows the device's language, time zone and family, if the kind says so.
+enum EnvironmentRules: LintRuleGroup {
+    static let locale = LintRule(
+        "environment/locale", .note, "Content differs by locale, if the kind varies by it",
+        advice: "Translate the content, or leave locale out of variesBy: people then share more timelines.")
+    static let timeZone = LintRule(
+        "environment/time-zone", .note, "Content differs by time zone, if the kind varies by it",
+        advice: "Use the time zone for dates and days, or leave timeZone out of variesBy.")
+    static let family = LintRule(
+        "environment/family", .note, "Content differs by family, if the kind varies by it",
+        advice: "Send larger widgets more content, or leave family out of variesBy.")
+    static let midnight = LintRule(
+        "environment/midnight", .warning, "Days begin at midnight of the person's time zone",
+        advice: "Compute days in the request's timeZone: widgets change to the next day at the wrong hour.")
+
+    static let rules = [locale, timeZone, family, midnight]
+
+    static func findings(in observation: LintObservation) -> [LintFinding] {
+        let timelines = observation.timelines
+        func same(_ property: (TimelineIdentity) -> String?, _ other: [(TimelineIdentity) -> String?]) -> [String] {
+            // Groups of timelines that differ only by the property.
+            let groups = Dictionary(grouping: timelines.filter { property($0.subject.identity) != nil }) { timeline in
+                other.map { $0(timeline.subject.identity) } + [timeline.subject.identity.user]
+            }
+            let comparable = groups.values.filter { Set($0.map { property($0.subject.identity) }).count > 1 }
+            guard !comparable.isEmpty,
+                comparable.allSatisfy({ group in
+                    group.allSatisfy { $0.entries.map(\.rest) == group[0].entries.map(\.rest) }
+                })
+            else { return [] }
+            let values = Set(comparable.flatMap { $0.compactMap { property($0.subject.identity) } }).sorted()
+            return ["the content is the same for \(values.joined(separator: ", "))"]
+        }
+        let (byLocale, byZone): ((TimelineIdentity) -> String?, (TimelineIdentity) -> String?) = (
+            { $0.locale }, { $0.timeZone }
+        )
+        let byFamily: (TimelineIdentity) -> String? = { $0.family?.name }
+        return [
+            observation.finding(midnight, timelines.compactMap(foreignMidnight)),
+            observation.finding(locale, same(byLocale, [byZone, byFamily])),
+            observation.finding(timeZone, same(byZone, [byLocale, byFamily])),
+            observation.finding(family, same(byFamily, [byLocale, byZone])),
+        ].compactMap(\.self)
+    }
+
+    /// An entry that begins at midnight in UTC, which is another time of the day for the person.
+    private static func foreignMidnight(_ timeline: LintTimeline) -> String? {
+        guard let name = timeline.subject.identity.timeZone, let zone = TimeZone(identifier: name) else { return nil }
+        func isMidnight(_ time: Timestamp, offset: Int) -> Bool {
+            (time + .seconds(offset)).microseconds % 86_400_000_000 == 0
+        }
+        func offset(_ time: Timestamp) -> Int {
+            zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(time.microseconds) / 1_000_000))
+        }
+        let date = timeline.entries.dropFirst().map(\.date).first {
+            isMidnight($0, offset: 0) && !isMidnight($0, offset: offset($0))
+        }
+        guard let date else { return nil }
+        let clock = (date + .seconds(offset(date))).rfc3339.dropFirst(11).prefix(5)
+        return "\(timeline.subject.name): the entry of \(date.rfc3339) begins at \(clock)"
+    }
+}

@@ -1,0 +1,69 @@
+import WidgetModel
+
+/// Entries and policies are spread over time.
+enum ScheduleRules: LintRuleGroup {
+    static let shortGap = LintRule(
+        "schedule/short-gap", .note, "Entries are at least five minutes apart",
+        advice: "Devices may skip entries that are closer; show running time with the widget's own timer.")
+    static let singleAtEnd = LintRule(
+        "schedule/single-at-end", .warning, "A timeline with atEnd has several entries",
+        advice: "A single entry is at its end at once: use after, or never.")
+    static let roundHour = LintRule(
+        "schedule/round-hour", .warning, "Reloads are not due at full hours",
+        advice: "Add some minutes that differ between people: at a full hour everyone's timelines are due.")
+    static let sameTime = LintRule(
+        "schedule/same-time", .warning, "Reloads of different people are due at different times",
+        advice: "Add a number of seconds that follows from the person's id.")
+    static let past = LintRule(
+        "schedule/past", .warning, "Reloads are due in the future",
+        advice: "A policy in the past requests a reload at once, as often as the budget allows.")
+    static let noneYet = LintRule(
+        "schedule/none-yet", .warning, "The first entry is shown at once",
+        advice: "Begin with an entry for now: until the first entry widgets show their placeholder.")
+
+    static let rules = [shortGap, singleAtEnd, roundHour, sameTime, past, noneYet]
+
+    static func findings(in observation: LintObservation) -> [LintFinding] {
+        let timelines = observation.timelines
+        func places(_ lint: TimelineLints, _ text: (LintTimeline) -> String) -> [String] {
+            timelines.filter { $0.parsed.lints.contains(lint) }.map { "\($0.subject.name): \(text($0))" }
+        }
+        let past = timelines.filter { timeline in
+            // A single entry with atEnd has a rule of its own.
+            guard case .after(let date) = timeline.parsed.policy else { return false }
+            return date <= observation.began
+        }
+        let noneYet = timelines.filter { $0.parsed.firstEntryDate > observation.began + .seconds(60) }
+        return [
+            observation.finding(shortGap, places(.shortGap, shortest)),
+            observation.finding(singleAtEnd, places(.singleEntryAtEnd) { "one entry at \($0.parsed.firstEntryDate)" }),
+            observation.finding(roundHour, places(.roundHour) { "after \($0.reload?.rfc3339 ?? "")" }),
+            observation.finding(sameTime, sharedReloads(in: observation)),
+            observation.finding(Self.past, past.map { "\($0.subject.name): after \($0.reload?.rfc3339 ?? "")" }),
+            observation.finding(
+                Self.noneYet, noneYet.map { "\($0.subject.name): the first entry is at \($0.parsed.firstEntryDate)" }),
+        ].compactMap(\.self)
+    }
+
+    private static func shortest(_ timeline: LintTimeline) -> String {
+        let gaps = zip(timeline.entries, timeline.entries.dropFirst()).map { $1.date - $0.date }
+        let shortest = gaps.filter { $0 > .zero }.min() ?? .zero
+        return "entries \(shortest.words) apart"
+    }
+
+    /// Times at which the timelines of at least three people are due, in every round.
+    private static func sharedReloads(in observation: LintObservation) -> [String] {
+        let rounds = observation.rounds.map { round in
+            Set(
+                Dictionary(grouping: LintObservation.timelines(of: round).filter(\.isAfter)) { $0.reload }
+                    .filter { Set($0.value.map(\.subject.user)).count >= 3 }.compactMap(\.key))
+        }
+        guard rounds.count >= 2, observation.kind.definition.sharing == .perUser else { return [] }
+        return rounds.dropFirst().reduce(rounds[0]) { $0.intersection($1) }.sorted()
+            .map { "everyone's timeline is due after \($0.rfc3339)" }
+    }
+}
+
+extension LintTimeline {
+    fileprivate var isAfter: Bool { if case .after = parsed.policy { true } else { false } }
+}

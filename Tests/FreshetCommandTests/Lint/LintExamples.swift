@@ -1,0 +1,205 @@
+import ReloadWorkers
+import WidgetModel
+
+@testable import freshet
+
+extension LintExample {
+    static let all = protocolExamples + scheduleExamples + contentExamples + environmentExamples + configurationExamples
+
+    private static let plain = content("1")
+
+    private static func timing(_ endpoint: ProviderEndpoint, _ failure: ProviderFailure?) -> DeskAnswer<[UInt8]> {
+        var answer = DeskAnswer<[UInt8]>(body: [], timing: DeskTiming(endpoint, limit: .seconds(2)))
+        answer.timing.failure = failure
+        return answer
+    }
+
+    private static func trial(_ manner: LintTrial.Manner, status: Int?) -> LintObservation {
+        of(plain) {
+            $0.trials = [
+                LintTrial(
+                    manner: manner,
+                    failure: status.map { ProviderFailure(.status, "answered with status \($0)", status: $0) })
+            ]
+        }
+    }
+
+    private static func took(_ seconds: Double, failure: ProviderFailure? = nil) -> LintObservation {
+        of(plain) {
+            $0.rounds[0][0].timing.duration = .seconds(seconds)
+            $0.rounds[0][0].timing.failure = failure
+        }
+    }
+
+    private static var protocolExamples: [LintExample] {
+        let missing = of([(subject(), plain), (subject(user: "u2"), "{\"policy\":\"never\",\"entries\":[]}")])
+        let foreign = of(plain) { $0.rounds[0][0].foreign = ["0b0e4f9a-52a1-43c6-9c6e-0e2b6f7f1a11"] }
+        let absent = of(plain) {
+            $0.placeholders = [timing(.placeholder, ProviderFailure(.status, "status 404", status: 404))]
+        }
+        let broken = of(plain) {
+            $0.placeholders = [timing(.placeholder, ProviderFailure(.status, "status 500", status: 500))]
+        }
+        let error = of("{\"error\":{\"code\":\"unknown\",\"message\":\"no such user\"}}")
+        return [
+            LintExample(ContractRules.answer, bad: broken, good: absent),
+            LintExample(ContractRules.element, bad: missing, good: error),
+            LintExample(ContractRules.error, bad: error, good: of(plain)),
+            LintExample(ContractRules.foreign, bad: foreign, good: of(plain)),
+            LintExample(
+                ContractRules.unknownMembers, bad: trial(.unknownMembers, status: 400),
+                good: trial(.unknownMembers, status: nil)),
+            LintExample(
+                SignatureRules.wrong, bad: trial(.wrongSecret, status: nil), good: trial(.wrongSecret, status: 401)),
+            LintExample(
+                SignatureRules.missing, bad: trial(.noSignature, status: nil), good: trial(.noSignature, status: 401)),
+            LintExample(
+                SignatureRules.old, bad: trial(.oldTimestamp, status: nil), good: trial(.oldTimestamp, status: 401)),
+            LintExample(
+                SignatureRules.body, bad: trial(.changedBody, status: nil), good: trial(.changedBody, status: 403)),
+            LintExample(
+                SignatureRules.rotation, bad: trial(.twoSignatures, status: 401),
+                good: trial(.twoSignatures, status: nil)),
+            LintExample(
+                SignatureRules.status, bad: trial(.wrongSecret, status: 500), good: trial(.wrongSecret, status: 401)),
+            LintExample(LatencyRules.slow, bad: took(5.1), good: took(4.9)),
+            LintExample(LatencyRules.late, bad: took(10, failure: ProviderFailure(.timeout, "late")), good: took(9)),
+        ]
+    }
+
+    private static var scheduleExamples: [LintExample] {
+        let entries = ["\"content\":1", "\"content\":2"]
+        func rounds(_ dates: [String], _ later: [String]) -> LintObservation {
+            func round(_ dates: [String]) -> [DeskAnswer<ParsedTimeline>] {
+                [answer(dates.enumerated().map { (subject(user: "u\($0)"), after($1)) })]
+            }
+            return of(plain) { $0.rounds = [round(dates), round(later)] }
+        }
+        let tomorrow = "2026-06-23T06:30:00Z"
+        return [
+            LintExample(
+                ScheduleRules.shortGap, bad: of(timeline(entries, minutes: 4)), good: of(timeline(entries, minutes: 5))),
+            LintExample(
+                ScheduleRules.singleAtEnd, bad: of(timeline(["\"content\":1"], policy: "\"atEnd\"")),
+                good: of(timeline(entries, policy: "\"atEnd\""))),
+            LintExample(
+                ScheduleRules.roundHour, bad: of(after("2026-06-23T00:00:00Z")), good: of(after("2026-06-23T00:07:13Z"))
+            ),
+            LintExample(
+                ScheduleRules.sameTime,
+                bad: rounds(["2026-06-23T06:30:00Z", tomorrow, tomorrow], [tomorrow, tomorrow, tomorrow]),
+                // An interval from the request moves with it.
+                good: rounds([tomorrow, tomorrow, tomorrow], Array(repeating: "2026-06-23T06:30:01Z", count: 3))),
+            LintExample(
+                ScheduleRules.past, bad: of(after("2026-06-22T10:07:30Z")), good: of(after("2026-06-22T10:37:30Z"))),
+            LintExample(
+                ScheduleRules.noneYet,
+                bad: of("{\"policy\":\"never\",\"entries\":[{\"date\":\"2026-06-22T11:00:00Z\",\"content\":1}]}"),
+                good: of(plain)),
+        ]
+    }
+
+    private static var contentExamples: [LintExample] {
+        func scores(_ values: Double...) -> LintObservation {
+            of(timeline(values.map { "\"content\":\($0),\"relevance\":{\"score\":\($0)}" }))
+        }
+        func text(_ count: Int) -> String { content("\"\(String(repeating: "x", count: count))\"") }
+        let small = kind { $0.families = [.systemSmall] }
+        let links = "\"content\":1,\"links\":{\"a\":\"app://a\",\"b\":\"app://b\"}"
+        func link(_ url: String) -> LintObservation { of(timeline(["\"content\":1,\"url\":\"\(url)\""])) }
+        return [
+            LintExample(ContentRules.large, bad: of(text(140_000)), good: of(text(130_000))),
+            LintExample(
+                ContentRules.repeated, bad: of(timeline(Array(repeating: "\"content\":1", count: 3))),
+                good: of(timeline(["\"content\":1", "\"content\":2", "\"content\":2", "\"content\":3"]))),
+            LintExample(RelevanceRules.constant, bad: scores(1, 1, 1, 1, 1), good: scores(1, 1, 1, 1, 2)),
+            LintExample(RelevanceRules.never, bad: scores(0, 0, -1, 0, 0), good: scores(0, 0, 0, 0, 1)),
+            LintExample(LinkRules.none, bad: of(plain), good: of(plain, kind: kind { $0.widgetURL = "app:///" })),
+            LintExample(
+                LinkRules.several,
+                bad: of(timeline([links]), subject: subject(small, family: .systemSmall), kind: small),
+                good: of(timeline([links]))),
+            LintExample(LinkRules.relative, bad: link("cards/acme"), good: link("bank:///cards/acme")),
+            LintExample(LinkRules.unsafe, bad: link(" JavaScript:alert(1)"), good: link("https://example.com")),
+            LintExample(
+                AppearanceRules.missing, bad: of(content("{\"light\":1}")),
+                good: of(content("{\"light\":1,\"dark\":2}"))),
+            LintExample(
+                AppearanceRules.mixed, bad: of(timeline(["\"content\":{\"light\":1,\"dark\":2}", "\"content\":1"])),
+                good: of(timeline(["\"content\":3", "\"content\":1"]))),
+            LintExample(
+                AppearanceRules.members, bad: of(content("{\"light\":{\"a\":1},\"dark\":{\"b\":1}}")),
+                good: of(content("{\"light\":{\"a\":1},\"dark\":{\"a\":2}}"))),
+        ]
+    }
+
+    private static var environmentExamples: [LintExample] {
+        func pair(_ one: DeskSubject, _ other: DeskSubject, _ kind: DeskKind, isSame: Bool) -> LintObservation {
+            of([(one, content("1")), (other, content(isSame ? "1" : "2"))], kind: kind)
+        }
+        func example(_ rule: LintRule, _ other: DeskSubject) -> LintExample {
+            LintExample(
+                rule, bad: pair(subject(), other, kind(), isSame: true),
+                good: pair(subject(), other, kind(), isSame: false))
+        }
+        func day(_ start: String) -> LintObservation {
+            of(
+                """
+                {"policy":"never","entries":[{"date":"2026-06-22T10:00:00Z","content":1},{"date":"\(start)","content":2}]}
+                """)
+        }
+        func rounds(_ timelines: String..., kind: DeskKind = kind()) -> LintObservation {
+            of(plain, kind: kind) { $0.rounds = timelines.map { [answer([(subject(kind), $0)], kind)] } }
+        }
+        let volatile = kind { $0.volatileFields = ["/at"] }
+        func moved(_ second: Int, _ content: String = "1") -> String {
+            let date = (now + .seconds(second)).rfc3339
+            return "{\"policy\":\"never\",\"entries\":[{\"date\":\"\(date)\",\"content\":\(content)}]}"
+        }
+        return [
+            example(EnvironmentRules.locale, subject(locale: "de-DE")),
+            example(EnvironmentRules.timeZone, subject(timeZone: "Asia/Kolkata")),
+            example(EnvironmentRules.family, subject(family: .systemLarge)),
+            LintExample(
+                EnvironmentRules.midnight, bad: day("2026-06-23T00:00:00Z"), good: day("2026-06-23T04:00:00Z")),
+            LintExample(
+                ResendRules.changing, bad: rounds(content("{\"at\":1}"), content("{\"at\":2}")),
+                good: rounds(content("{\"at\":1}"), content("{\"at\":2}"), kind: volatile)),
+            LintExample(
+                ResendRules.dates, bad: rounds(moved(0), moved(1), moved(2)),
+                // A single change may be a change of the data.
+                good: rounds(moved(0), moved(1), moved(1))),
+        ]
+    }
+
+    private static var configurationExamples: [LintExample] {
+        let parameter = IntentParameter(
+            name: "card", displayName: "Card", type: .custom(typeName: "Card"), hasDynamicOptions: true,
+            hasDynamicDefault: true)
+        let kind = kind { $0.intent = IntentDefinition(title: "Card", parameters: [parameter]) }
+        func choice(_ answer: LintChoice.Answer) -> LintObservation {
+            of(plain, kind: kind) {
+                $0.choices = [
+                    LintChoice(
+                        name: "card", search: nil, timing: DeskTiming(.options, limit: .seconds(10)), answer: answer)
+                ]
+            }
+        }
+        let listed = Array(#"{"options":[{"identifier":"acme","display":"Acme"}]}"#.utf8)
+        let options = (try? IntentOptions(listed, of: parameter)) ?? IntentOptions()
+        let values = (try? WidgetConfiguration(["card": "acme"])) ?? .empty
+        func snapshot(_ status: Int?) -> LintObservation {
+            of(plain) {
+                $0.snapshots = [timing(.snapshot, status.map { ProviderFailure(.status, "status \($0)", status: $0) })]
+            }
+        }
+        return [
+            LintExample(
+                ConfigurationRules.noOptions, bad: choice(.options(IntentOptions())),
+                good: choice(.options(options))),
+            LintExample(
+                ConfigurationRules.noDefault, bad: choice(.defaults(.empty)), good: choice(.defaults(values))),
+            LintExample(ConfigurationRules.noSnapshot, bad: snapshot(404), good: snapshot(nil)),
+        ]
+    }
+}
