@@ -71,6 +71,10 @@ package struct ListeningService: Service, CustomStringConvertible {
     /// Name and address of the listener, for messages.
     let place: String
 
+    package init(description: String, service: any Service, port: ListeningPort, place: String) {
+        (self.description, self.service, self.port, self.place) = (description, service, port, place)
+    }
+
     package func run() async throws {
         defer { port.closes() }
         do {

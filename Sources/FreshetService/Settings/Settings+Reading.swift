@@ -265,6 +265,10 @@ package struct SettingProblem: Error, Hashable, Sendable, CustomStringConvertibl
 package struct SettingsError: Error, Sendable, CustomStringConvertible {
     package let problems: [SettingProblem]
 
+    package init(problems: [SettingProblem]) {
+        self.problems = problems
+    }
+
     package var description: String {
         problems.map(\.description).joined(separator: "\n")
     }
