@@ -16,8 +16,6 @@ package struct DeliveryService: Service {
     /// Attempts that are settled in one statement.
     private static let settledAtOnce = 250
     private static let databaseAttempts = 5
-    /// Age at which statistics and ended registrations are deleted.
-    private static let retention = Duration.seconds(90 * 86_400)
     private static let cleaningInterval = Duration.seconds(3_600)
 
     private let configuration: DeliveryConfiguration
@@ -57,7 +55,7 @@ package struct DeliveryService: Service {
                 group.addTask { try await repeatedly("mark devices of shared timelines") { try await markShared() } }
                 group.addTask {
                     try await repeatedly("delete old rows", every: Self.cleaningInterval) {
-                        _ = try await store.query(.deleteOldDelivery(olderThan: Self.retention))
+                        _ = try await store.query(.deleteOldDelivery())
                         return false
                     }
                 }

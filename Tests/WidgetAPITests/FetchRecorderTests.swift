@@ -20,8 +20,9 @@ struct FetchRecorderTests {
                 """
                 UPDATE timeline SET content = '{"entries":[]}', content_revision = 5, revision = 5, stored_at = now(),
                     rendered_at = now();
-                INSERT INTO registration (app_id, user_id, device_id, registered_at, channel, stale_timelines, stale_since)
-                SELECT 1, 'u1', 'd1', now(), 2, array_agg(id), array_agg(now()) FROM timeline;
+                INSERT INTO registration (app_id, user_id, device_id, registered_at, channel, stale_timelines,
+                    stale_revisions, stale_since)
+                SELECT 1, 'u1', 'd1', now(), 2, array_agg(id), array_agg(5), array_agg(now()) FROM timeline;
                 UPDATE app SET delivers = true WHERE id = 1
                 """)
             let recorder = FetchRecorder(
@@ -53,6 +54,46 @@ struct FetchRecorderTests {
             try await store.sql("UPDATE registration SET recorded_at = now() - interval '61 seconds'")
             _ = try await recorder.flush(at: start + .seconds(33))
             #expect(try await Self.fetched(store) == 2)
+        }
+    }
+
+    @Test("The first read of each content within the minute is kept, so that its delay is the change's")
+    func firstReads() async throws {
+        try await withRecorder { store, _, recorder in
+            let start = ContinuousClock.now
+            try await store.sql(
+                """
+                UPDATE registration SET stale_since = ARRAY(SELECT now() - interval '10 seconds' FROM unnest(stale_since));
+                UPDATE timeline SET content_revision = 1000, stored_at = now()
+                """)
+            recorder.served(app: TestKinds.app, widget: "w1", revision: 4)
+            for revision in [5, 5, 6, 7] {
+                recorder.served(app: TestKinds.app, widget: "w1", revision: Int64(revision))
+            }
+            for revision in 8..<1_001 { recorder.served(app: TestKinds.app, widget: "w1", revision: Int64(revision)) }
+            _ = try await recorder.flush(at: start + .seconds(1))
+            // The change of revision 5, and the newest one.
+            #expect(try await store.integer("SELECT sum(fetched) FROM delivery_statistics") == 2)
+            #expect(try await store.integer("SELECT sum(changes) FROM delivery_statistics") == 1)
+            #expect(try await store.integer("SELECT max(fetched_revisions[1]) FROM registration") == 1_000)
+        }
+    }
+
+    @Test("Reads that are kept for the next write come before those made meanwhile")
+    func keptReads() async throws {
+        try await withRecorder { store, _, recorder in
+            let start = ContinuousClock.now
+            try await store.sql("UPDATE registration SET recorded_at = now()")
+            recorder.served(app: TestKinds.app, widget: "w1", revision: 5)
+            _ = try await recorder.flush(at: start + .seconds(1))
+            recorder.served(app: TestKinds.app, widget: "w1", revision: 6)
+            try await store.sql(
+                """
+                UPDATE registration SET recorded_at = now() - interval '61 seconds';
+                UPDATE timeline SET content_revision = 6, stored_at = now() + interval '1 hour'
+                """)
+            _ = try await recorder.flush(at: start + .seconds(33))
+            #expect(try await store.integer("SELECT sum(fetched) FROM delivery_statistics") == 2)
         }
     }
 

@@ -148,8 +148,9 @@ extension FreshetNode {
 
         func metrics(in registry: PrometheusRegistry, ingest: IngestService?) -> NodeMetrics {
             NodeMetrics(
-                registry: registry, settings: settings.metrics, roles: roles, pool: pool, directory: directory,
-                ingest: ingest, workers: workerStatistics, delivery: deliveryStatistics, logger: logger)
+                registry: registry, settings: settings.metrics, objective: settings.delivery.objective, roles: roles,
+                pool: pool, directory: directory, ingest: ingest, workers: workerStatistics,
+                delivery: deliveryStatistics, logger: logger)
         }
 
         func readiness(phase: NodePhase, ingest: IngestService?) -> Readiness {

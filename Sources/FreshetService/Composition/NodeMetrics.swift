@@ -41,14 +41,15 @@ final class NodeMetrics: Sendable {
     private let providers = Mutex<Set<OpenBreaker>>([])
 
     init(
-        registry: PrometheusRegistry, settings: MetricsSettings, roles: ProcessRole, pool: PostgresPool,
+        registry: PrometheusRegistry, settings: MetricsSettings, objective: Duration, roles: ProcessRole,
+        pool: PostgresPool,
         directory: DirectoryCache, ingest: IngestService?, workers: WorkerStatistics?, delivery: DeliveryStatistics?,
         logger: Logger
     ) {
         kinds = KindLabels(directory: directory, limit: settings.kinds)
         sampler = StoreSampler(
-            settings: settings, pool: pool, ingest: ingest, kinds: kinds, directory: directory, bridge: bridge,
-            logger: logger)
+            settings: settings, pool: pool, ingest: ingest, kinds: kinds, directory: directory,
+            objective: objective, bridge: bridge, logger: logger)
         self.registry = registry
         self.pool = pool
         self.ingest = ingest

@@ -27,6 +27,7 @@ final class StoreSampler: Service, CustomStringConvertible {
     private let ingest: IngestService?
     private let kinds: KindLabels
     private let directory: DirectoryCache
+    private let objective: Duration
     private let logger: Logger
     private let bridge: MetricBridge
     private let failing = Mutex<Set<Sample>>([])
@@ -36,15 +37,17 @@ final class StoreSampler: Service, CustomStringConvertible {
         case queues, ages, waiting, tables, snapshots, delivery, lag
     }
 
+    /// - Parameter objective: of the freshness of kinds without one of their own.
     init(
         settings: MetricsSettings, pool: PostgresPool, ingest: IngestService?, kinds: KindLabels,
-        directory: DirectoryCache, bridge: MetricBridge, logger: Logger
+        directory: DirectoryCache, objective: Duration, bridge: MetricBridge, logger: Logger
     ) {
         self.settings = settings
         self.pool = pool
         self.ingest = ingest
         self.kinds = kinds
         self.directory = directory
+        self.objective = objective
         self.bridge = bridge
         self.logger = logger
         for sample in Sample.allCases {
@@ -177,12 +180,16 @@ final class StoreSampler: Service, CustomStringConvertible {
                 ([("state", "failing")], Double(failing.count { $0.disabledAt == nil })),
                 ([("state", "disabled")], Double(failing.count { $0.disabledAt != nil })),
             ])
+        let known = try await directory.directory(maximumAge: .seconds(60))
+        let objectives = FreshnessObjectives(general: objective, kinds: known.kinds.values)
         var rows: [(window: String, totals: DeliveryTotals)] = []
         for hours in [1, 6] {
-            rows += try await pool.query(.deliveryTotals(hours: hours)).map { ("\(hours)h", $0) }
+            rows += try await pool.query(.deliveryTotals(hours: hours, objectives: objectives)).map {
+                ("\(hours)h", $0)
+            }
         }
         for (definition, value) in [
-            (MetricCatalogue.deliveryChanges, \DeliveryTotals.changes), (MetricCatalogue.deliveryFetched, \.fetched),
+            (MetricCatalogue.deliveryChanges, \DeliveryTotals.due), (MetricCatalogue.deliveryFetched, \.fetched),
             (MetricCatalogue.deliveryMissed, \.missed),
         ] as [(MetricDefinition, KeyPath<DeliveryTotals, Int64>)] {
             bridge.replace(

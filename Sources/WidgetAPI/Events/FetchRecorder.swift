@@ -7,11 +7,17 @@ package import WidgetStore
 /// Records which content the API has served to registered devices: gathered, and written at most once a minute for each
 /// device.
 package final class FetchRecorder: Sendable {
-    private struct Served {
-        var revision: Int64
-        let at: ContinuousClock.Instant
+    fileprivate struct Served {
+        /// Contents in the order of their revisions, each with the time at which it was first served. A change is fetched when
+        /// its content or a later one is first served.
+        var contents: [Content]
         /// Not written before then.
         var due: ContinuousClock.Instant
+    }
+
+    fileprivate struct Content {
+        let revision: Int64
+        let at: ContinuousClock.Instant
     }
 
     private struct Key: Hashable {
@@ -21,7 +27,9 @@ package final class FetchRecorder: Sendable {
 
     /// Most widgets that are remembered; those beyond are recorded with a later fetch.
     private static let limit = 200_000
-    /// Few enough for the nested loops of the statement's plan, whose inputs PostgreSQL cannot estimate.
+    /// Most contents of a widget that are remembered. The latest takes the place of the one before it.
+    static let contentLimit = 8
+    /// Contents in a statement: few enough for the nested loops of its plan, whose inputs PostgreSQL cannot estimate.
     private static let batch = 200
     private static let interval = Duration.milliseconds(500)
     private static let again = Duration.seconds(30)
@@ -46,8 +54,7 @@ package final class FetchRecorder: Sendable {
         let (key, now) = (Key(app: app, widget: widget), ContinuousClock.now)
         pending.withLock { pending in
             guard pending[key] != nil || pending.count < Self.limit else { return }
-            guard pending[key].map({ $0.revision < revision }) ?? true else { return }
-            pending[key] = Served(revision: revision, at: now, due: pending[key]?.due ?? now)
+            pending[key, default: Served(contents: [], due: now)].add(Content(revision: revision, at: now))
         }
     }
 
@@ -71,36 +78,60 @@ package final class FetchRecorder: Sendable {
     /// Writes some of what is due. Returns whether there may be more.
     func flush(at now: ContinuousClock.Instant = .now) async throws -> Bool {
         let directory = try await directory.directory(maximumAge: .seconds(5))
-        let taken = pending.withLock { pending -> [(key: Key, value: Served)] in
-            let due = Array(pending.lazy.filter { $0.value.due <= now }.prefix(Self.batch))
-            for (key, _) in due { pending.removeValue(forKey: key) }
-            return due
+        let (taken, isMore) = take(at: now)
+        let served = taken.filter { directory.apps[$0.key.app]?.delivers == true }.flatMap { key, value in
+            value.contents.map { (key: key, content: $0) }
         }
-        let served = taken.filter { directory.apps[$0.key.app]?.delivers == true }
-        guard !served.isEmpty else { return taken.count == Self.batch }
-        let writes = served.map { key, value in
+        guard !served.isEmpty else { return isMore }
+        let writes = served.map { key, content in
             ServedContent(
-                app: key.app, widget: key.widget, revision: value.revision, age: value.at.duration(to: now))
+                app: key.app, widget: key.widget, revision: content.revision, age: content.at.duration(to: now))
         }
-        let objectives = FreshnessObjectives(
-            general: objective, byKind: directory.kinds.compactMapValues(\.definition.freshnessObjective))
+        let objectives = FreshnessObjectives(general: objective, kinds: directory.kinds.values)
         do {
             let late = try await store.recordFetches(writes, objectives: objectives)
-            keep(late.map { served[$0] }, until: now + Self.again)
+            keep(late.sorted().map { served[$0] }, until: now + Self.again)
         } catch {
             keep(served, until: now)
             throw error
         }
-        return taken.count == Self.batch
+        return isMore
     }
 
-    /// Takes back what was not recorded, unless the device was served again meanwhile.
-    private func keep(_ served: [(key: Key, value: Served)], until due: ContinuousClock.Instant) {
+    /// Takes some of what is due, and answers whether there may be more.
+    private func take(at now: ContinuousClock.Instant) -> (taken: [(key: Key, value: Served)], isMore: Bool) {
         pending.withLock { pending in
-            for (key, var value) in served where pending[key] == nil && pending.count < Self.limit {
-                value.due = due
-                pending[key] = value
+            var taken: [(key: Key, value: Served)] = []
+            var count = 0
+            for (key, value) in pending where value.due <= now {
+                count += value.contents.count
+                guard count <= Self.batch else { break }
+                taken.append((key, value))
             }
+            for (key, _) in taken { pending.removeValue(forKey: key) }
+            return (taken, count > Self.batch)
         }
+    }
+
+    /// Takes back what was not recorded, before what the device was served meanwhile.
+    private func keep(_ served: [(key: Key, content: Content)], until due: ContinuousClock.Instant) {
+        pending.withLock { pending in
+            var later: [Key: [Content]] = [:]
+            for (key, content) in served {
+                guard pending[key] != nil || pending.count < Self.limit else { continue }
+                if later[key] == nil { later[key] = pending.removeValue(forKey: key)?.contents ?? [] }
+                pending[key, default: Served(contents: [], due: due)].add(content)
+            }
+            for (key, contents) in later { for content in contents { pending[key]?.add(content) } }
+        }
+    }
+}
+
+extension FetchRecorder.Served {
+    /// Adds content that is later than the last one.
+    fileprivate mutating func add(_ content: FetchRecorder.Content) {
+        guard contents.last.map({ $0.revision < content.revision }) ?? true else { return }
+        if contents.count >= FetchRecorder.contentLimit { contents.removeLast() }
+        contents.append(content)
     }
 }

@@ -147,13 +147,13 @@ package struct MetricDefinitions: Sendable {
         "freshet_delivery_webhooks", by: ["state"], "Webhooks that fail, and those that are disabled.")
     package let deliveryChanges = gauge(
         "freshet_delivery_changes", by: ["app", "kind", "window"],
-        "Timelines that became stale on a registered device within the window.")
+        "Timelines that became stale on a registered device within the window, longer ago than the objective.")
     package let deliveryFetched = gauge(
         "freshet_delivery_fetched", by: ["app", "kind", "window"],
-        "Stale timelines that devices fetched within the window.")
+        "Timelines that became stale on a registered device within the window and were fetched.")
     package let deliveryMissed = gauge(
         "freshet_delivery_missed", by: ["app", "kind", "window"],
-        "Stale timelines that were fetched later than the objective, or not at all, within the window.")
+        "Those of freshet_delivery_changes that were fetched later than the objective, or not at all.")
     package let deliveryLag = gauge(
         "freshet_delivery_lag_seconds", by: ["stage"],
         "Age of the oldest change whose devices are not marked (mark), and of the longest due list (send).")

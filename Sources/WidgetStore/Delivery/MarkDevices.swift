@@ -76,6 +76,8 @@ private func markSQL(change: String, widgets: String, advance: String = "") -> S
             urgent = CASE WHEN c.urgent THEN r.changed + 1 ELSE r.urgent END,
             changed_at = CASE WHEN r.changed > r.sent THEN r.changed_at ELSE c.changed_at END,
             stale_timelines = r.stale_timelines || d.fresh,
+            stale_revisions = r.stale_revisions || ARRAY(
+                SELECT x.content_revision FROM unnest(d.fresh) f (id) JOIN content x ON x.id = f.id ORDER BY f.id),
             stale_since = r.stale_since || array_fill(c.changed_at, ARRAY[cardinality(d.fresh)])
         FROM due d, change c WHERE r.id = d.id
     ), numbered AS (
@@ -86,11 +88,11 @@ private func markSQL(change: String, widgets: String, advance: String = "") -> S
         INSERT INTO delivery (app_id, due_at, ready_at, registrations)
         SELECT app_id, due_at, due_at, array_agg(id ORDER BY id) FROM numbered GROUP BY app_id, due_at, part
     ), counted AS (
-        INSERT INTO delivery_statistics AS s (kind_id, hour, changes)
-        SELECT c.kind_id, date_trunc('hour', now()), count(*)
-        FROM (SELECT unnest(fresh) AS id FROM due) f JOIN content c ON c.id = f.id
-        GROUP BY c.kind_id ORDER BY c.kind_id
-        ON CONFLICT (kind_id, hour) DO UPDATE SET changes = s.changes + excluded.changes
+        INSERT INTO delivery_statistics AS s (kind_id, bucket, changes)
+        SELECT t.kind_id, \(deliveryBucket(of: "c.changed_at")), count(*)
+        FROM (SELECT unnest(fresh) AS id FROM due) f JOIN content t ON t.id = f.id, change c
+        GROUP BY t.kind_id, c.changed_at ORDER BY t.kind_id
+        ON CONFLICT (kind_id, bucket) DO UPDATE SET changes = s.changes + excluded.changes
     ), ended AS (
         DELETE FROM delivery_change c USING change n WHERE c.id = n.id AND (SELECT count(*) FROM shown) < $1::int8
     ), advanced AS (

@@ -24,29 +24,54 @@ package struct Registration: Sendable {
     /// Number of pushes that the channel has taken, and of those that a fetch followed before the next push.
     package let pushes: Int64
     package let answeredPushes: Int64
-    /// Times from a push to the fetch, of the last ones, the latest first.
-    package let pushLatencies: [Duration]
+    /// Times from a push to the fetch of a changed timeline, of the last ones, the latest first.
+    package let pushLatencies: [PushLatency]
+
+    package struct PushLatency: Hashable, Sendable {
+        package let kind: String
+        package let time: Duration
+    }
 
     /// Most times in ``pushLatencies``.
-    static let latencyLimit = 20
+    static let latencyLimit = 40
 
     /// A quantile of the times from a push to the fetch; nil: there are none.
-    package func pushLatency(_ quantile: Double) -> Duration? {
-        let sorted = pushLatencies.sorted()
+    ///
+    /// - Parameter kind: nil: of all kinds.
+    package func pushLatency(_ quantile: Double, kind: String? = nil) -> Duration? {
+        let sorted = pushLatencies.filter { kind == nil || $0.kind == kind }.map(\.time).sorted()
         return sorted.isEmpty ? nil : sorted[min(sorted.count - 1, Int(quantile * Double(sorted.count)))]
     }
 
+    private func quantiles(_ kind: String? = nil) -> [JSONObject.Member] {
+        [("p50Milliseconds", 0.5), ("p99Milliseconds", 0.99)].map { name, quantile in
+            JSONObject.Member(
+                key: name, value: pushLatency(quantile, kind: kind).map { .count($0.wholeMilliseconds) } ?? .null)
+        }
+    }
+
+    private var kindsJSON: JSONValue {
+        .array(
+            Set(pushLatencies.map(\.kind)).sorted().map { kind in
+                .object(
+                    JSONObject(
+                        [
+                            .init(key: "kind", value: .string(kind)),
+                            .init(key: "fetches", value: .count(pushLatencies.count { $0.kind == kind })),
+                        ] + quantiles(kind)))
+            })
+    }
+
     package var json: JSONValue {
-        [
+        let object: JSONObject = [
             "device": .string(device), "channel": .string(channel), "environment": .text(environment),
             "topic": .text(topic), "registeredAt": .time(registeredAt), "waiting": .count(waiting),
             "nextAt": nextAt.map(JSONValue.time) ?? .null, "triedAt": triedAt.map(JSONValue.time) ?? .null,
             "sentAt": sentAt.map(JSONValue.time) ?? .null, "answer": answer.map { .count($0) } ?? .null,
             "reason": .text(reason), "fetchedAt": fetchedAt.map(JSONValue.time) ?? .null,
-            "pushes": .count(pushes), "answeredPushes": .count(answeredPushes),
-            "p50Milliseconds": pushLatency(0.5).map { .count($0.wholeMilliseconds) } ?? .null,
-            "p99Milliseconds": pushLatency(0.99).map { .count($0.wholeMilliseconds) } ?? .null,
+            "pushes": .count(pushes), "answeredPushes": .count(answeredPushes), "kinds": kindsJSON,
         ]
+        return .object(JSONObject(object.members + quantiles()))
     }
 }
 
@@ -63,7 +88,9 @@ extension PostgresStatement where Self == Statements {
                    CASE r.environment WHEN 1 THEN 'production' WHEN 2 THEN 'sandbox' END AS environment, r.topic,
                    r.registered_at, r.changed - r.sent AS waiting, nullif(r.listed_at, 'infinity') AS next_at,
                    r.changed_at, r.tried_at, r.sent_at, r.answer, r.reason, r.fetched_at, r.pushes, r.answered_pushes,
-                   array_to_string(r.push_latencies, ',') AS push_latencies
+                   (SELECT string_agg(concat(p.milliseconds, ' ', k.name), E'\\n' ORDER BY p.place)
+                    FROM unnest(r.push_latencies, r.push_kinds) WITH ORDINALITY p (milliseconds, kind_id, place)
+                    JOIN kind k ON k.id = p.kind_id) AS push_latencies
             FROM app a JOIN registration r ON r.app_id = a.id
             WHERE a.name = $1::text AND r.user_id = $2::text AND r.channel <> 0
                 AND ($3::text IS NULL OR r.device_id = $3::text)
@@ -79,9 +106,12 @@ extension PostgresStatement where Self == Statements {
                 answer: try row.optional("answer", as: Int16.self).map(Int.init), reason: try row.optional("reason"),
                 fetchedAt: try row.optional("fetched_at"), pushes: Int64(try row.value("pushes", as: Int32.self)),
                 answeredPushes: Int64(try row.value("answered_pushes", as: Int32.self)),
-                pushLatencies: try row.value("push_latencies", as: String.self).split(separator: ",").compactMap {
-                    Int64($0).map { .milliseconds($0) }
-                })
+                pushLatencies: try (row.optional("push_latencies", as: String.self) ?? "").split(separator: "\n")
+                    .compactMap { line in
+                        let parts = line.split(separator: " ", maxSplits: 1)
+                        guard parts.count == 2, let milliseconds = Int64(parts[0]) else { return nil }
+                        return Registration.PushLatency(kind: String(parts[1]), time: .milliseconds(milliseconds))
+                    })
         }
     }
 

@@ -1,7 +1,7 @@
 package import PostgresClient
 import WidgetModel
 
-/// Content that the API has served to a widget's device.
+/// Content that the API has served to a widget's device for the first time since fetches were last recorded.
 package struct ServedContent: Hashable, Sendable {
     package let app: String
     package let widget: String
@@ -28,11 +28,14 @@ private let spacing = "interval '1 minute'"
 /// Numbers of fetches by power of two of milliseconds: classes up to an hour, and a last one for all later ones.
 private let latencyClasses = 23
 
-/// SQL of the numbers of fetches by class of the milliseconds in a column of `ended`, of the kind of the row `n`.
+/// SQL that rounds a time down to the five minutes that statistics are kept for.
+func deliveryBucket(of time: String) -> String { "date_bin('5 minutes', \(time), 'epoch')" }
+
+/// SQL of the numbers of fetches by class of the milliseconds in a column of `counts`, of the group of the row `n`.
 private func classes(of column: String) -> String {
     """
-    ARRAY(SELECT (SELECT count(*) FROM ended o
-                  WHERE o.kind_id = n.kind_id AND o.\(column) IS NOT NULL AND c.class =
+    ARRAY(SELECT (SELECT count(*) FROM counts o
+                  WHERE o.kind_id = n.kind_id AND o.bucket = n.bucket AND o.\(column) IS NOT NULL AND c.class =
                       least(floor(log(2, greatest(o.\(column), 1)::numeric))::int, \(latencyClasses - 1)))
           FROM generate_series(0, \(latencyClasses - 1)) c (class) ORDER BY c.class)
     """
@@ -60,11 +63,13 @@ private let lockSQL = """
     ORDER BY r.id FOR NO KEY UPDATE
     """
 
-/// A timeline stops being stale on a device when its latest content is served; content that has changed again meanwhile
-/// leaves it stale. The push is the one that the fetch follows, if it was sent after the change.
+/// The first change of a stale timeline is fetched when its content or a later one is first served (`answered`). Where the
+/// content has changed again since that one, the newest change counts as a further one (`newest`): it is fetched already, or
+/// leaves the timeline stale. So does a change that the device has fetched before it was marked. The push is the last known
+/// one between the change and the fetch.
 private let recordSQL = """
     WITH found AS MATERIALIZED (
-        SELECT i.n, r.id, w.timeline_id, w.kind_id, i.revision, i.revision >= t.content_revision AS is_latest,
+        SELECT i.n, r.id, w.timeline_id, w.kind_id, i.revision, t.content_revision, t.stored_at,
                now() - i.age * interval '1 millisecond' AS served_at
         FROM \(ServedContent.input.rows("i")) JOIN app a ON a.name = i.app
         JOIN widget w ON w.app_id = a.id AND w.id = i.widget
@@ -72,24 +77,45 @@ private let recordSQL = """
         JOIN timeline t ON t.id = w.timeline_id
         WHERE r.channel <> 0
     ), due AS MATERIALIZED (
-        SELECT r.id, r.sent_at, r.fetched_at, r.fetched_timelines, r.fetched_revisions, r.stale_timelines, r.stale_since
+        SELECT r.id, r.first_sent_at, r.sent_at, r.fetched_at, r.fetched_timelines, r.fetched_revisions,
+               r.stale_timelines, r.stale_revisions, r.stale_since
         FROM registration r WHERE r.id = ANY ($\(ServedContent.input.count + 4)::int8[])
     ), served AS MATERIALIZED (
-        SELECT f.id, f.timeline_id, f.kind_id, max(f.revision) AS revision, bool_or(f.is_latest) AS is_latest,
-               min(f.served_at) FILTER (WHERE f.is_latest) AS served_at
-        FROM found f JOIN due d ON d.id = f.id GROUP BY f.id, f.timeline_id, f.kind_id
+        SELECT f.id, f.timeline_id, f.kind_id, f.content_revision, f.stored_at, max(f.revision) AS revision,
+               min(f.served_at) FILTER (WHERE f.revision >= f.content_revision) AS latest_at,
+               d.fetched_revisions[array_position(d.fetched_timelines, f.timeline_id)] AS known
+        FROM found f JOIN due d ON d.id = f.id
+        GROUP BY f.id, f.timeline_id, f.kind_id, f.content_revision, f.stored_at, known
     ), latest AS MATERIALIZED (
-        SELECT d.id, s.served_at, CASE WHEN s.served_at >= d.sent_at AND (d.fetched_at IS NULL OR d.fetched_at < d.sent_at)
-            THEN extract(epoch FROM s.served_at - d.sent_at) * 1000 END AS push_latency
+        SELECT d.id, s.served_at,
+               s.served_at >= d.sent_at AND (d.fetched_at IS NULL OR d.fetched_at < d.sent_at) AS answers_push
         FROM due d JOIN (SELECT id, max(served_at) AS served_at FROM found GROUP BY id) s ON s.id = d.id
+    ), pending AS MATERIALIZED (
+        SELECT d.id, p.timeline_id, p.revision, p.since FROM due d
+        CROSS JOIN unnest(d.stale_timelines, d.stale_revisions, d.stale_since) p (timeline_id, revision, since)
+    ), answered AS MATERIALIZED (
+        SELECT p.id, p.timeline_id, f.kind_id, p.since, min(f.revision) AS revision, min(f.served_at) AS served_at
+        FROM pending p JOIN found f
+            ON f.id = p.id AND f.timeline_id = p.timeline_id AND f.revision >= p.revision
+        GROUP BY p.id, p.timeline_id, f.kind_id, p.since
+    ), newest AS MATERIALIZED (
+        SELECT s.id, s.timeline_id, s.kind_id, s.stored_at AS since, s.content_revision AS revision,
+               s.latest_at AS served_at
+        FROM served s LEFT JOIN answered a ON a.id = s.id AND a.timeline_id = s.timeline_id
+        LEFT JOIN pending p ON p.id = s.id AND p.timeline_id = s.timeline_id
+        WHERE s.stored_at IS NOT NULL AND (a.id IS NOT NULL AND s.content_revision > a.revision
+            OR p.id IS NULL AND s.content_revision > s.known AND s.latest_at IS NOT NULL)
     ), ended AS MATERIALIZED (
-        SELECT s.id, s.timeline_id, s.kind_id,
-               greatest(extract(epoch FROM s.served_at - p.since) * 1000, 0)::int8 AS latency,
-               CASE WHEN d.sent_at >= p.since AND s.served_at >= d.sent_at
-                   THEN (extract(epoch FROM s.served_at - d.sent_at) * 1000)::int8 END AS push_latency
-        FROM served s JOIN due d ON d.id = s.id
-        CROSS JOIN unnest(d.stale_timelines, d.stale_since) p (timeline_id, since)
-        WHERE p.timeline_id = s.timeline_id AND s.is_latest
+        SELECT e.id, e.kind_id, e.since, greatest(extract(epoch FROM e.served_at - e.since) * 1000, 0)::int8 AS latency,
+               (extract(epoch FROM e.served_at - p.sent_at) * 1000)::int8 AS push_latency
+        FROM (
+            SELECT id, kind_id, since, served_at FROM answered
+            UNION ALL
+            SELECT id, kind_id, since, served_at FROM newest WHERE served_at IS NOT NULL
+        ) e JOIN due d ON d.id = e.id CROSS JOIN LATERAL (
+            SELECT max(t.sent_at) AS sent_at FROM unnest(ARRAY[d.first_sent_at, d.sent_at]) t (sent_at)
+            WHERE t.sent_at BETWEEN e.since AND e.served_at
+        ) p
     ), shown AS MATERIALIZED (
         SELECT DISTINCT d.id, w.timeline_id FROM due d JOIN registration r ON r.id = d.id
         JOIN widget w ON w.app_id = r.app_id AND w.device_id = r.device_id AND w.user_id = r.user_id
@@ -107,150 +133,49 @@ private let recordSQL = """
             ) u JOIN shown s ON s.id = u.id AND s.timeline_id = u.timeline_id GROUP BY u.id, u.timeline_id
         ) m GROUP BY m.id
     ), stale AS MATERIALIZED (
-        SELECT d.id, array_agg(p.timeline_id ORDER BY p.timeline_id) AS timelines,
+        SELECT p.id, array_agg(p.timeline_id ORDER BY p.timeline_id) AS timelines,
+               array_agg(p.revision ORDER BY p.timeline_id) AS revisions,
                array_agg(p.since ORDER BY p.timeline_id) AS since
-        FROM due d CROSS JOIN unnest(d.stale_timelines, d.stale_since) p (timeline_id, since)
-        JOIN shown s ON s.id = d.id AND s.timeline_id = p.timeline_id
-        WHERE NOT EXISTS (SELECT FROM ended e WHERE e.id = d.id AND e.timeline_id = p.timeline_id)
-        GROUP BY d.id
+        FROM (
+            SELECT o.id, o.timeline_id, o.revision, o.since FROM pending o
+            WHERE NOT EXISTS (SELECT FROM answered a WHERE a.id = o.id AND a.timeline_id = o.timeline_id)
+            UNION ALL
+            SELECT id, timeline_id, revision, since FROM newest WHERE served_at IS NULL
+        ) p JOIN shown s ON s.id = p.id AND s.timeline_id = p.timeline_id
+        GROUP BY p.id
+    ), samples AS MATERIALIZED (
+        SELECT id, array_agg(least(push_latency, 2e9)::int ORDER BY since DESC, kind_id) AS latencies,
+               array_agg(kind_id ORDER BY since DESC, kind_id) AS kinds
+        FROM ended WHERE push_latency IS NOT NULL GROUP BY id
     ), written AS (
         UPDATE registration r
         SET recorded_at = now(), fetched_at = greatest(r.fetched_at, f.served_at),
+            first_sent_at = CASE WHEN r.sent_at > f.served_at THEN r.sent_at END,
             fetched_timelines = coalesce(k.timelines, '{}'), fetched_revisions = coalesce(k.revisions, '{}'),
-            stale_timelines = coalesce(s.timelines, '{}'), stale_since = coalesce(s.since, '{}'),
-            answered_pushes = r.answered_pushes + (f.push_latency IS NOT NULL)::int,
-            push_latencies = CASE WHEN f.push_latency IS NULL THEN r.push_latencies
-                ELSE (least(f.push_latency, 2e9)::int || r.push_latencies)[1:\(Registration.latencyLimit)] END
-        FROM latest f LEFT JOIN kept k ON k.id = f.id LEFT JOIN stale s ON s.id = f.id
+            stale_timelines = coalesce(s.timelines, '{}'), stale_revisions = coalesce(s.revisions, '{}'),
+            stale_since = coalesce(s.since, '{}'),
+            answered_pushes = r.answered_pushes + coalesce(f.answers_push, false)::int,
+            push_latencies = (p.latencies || r.push_latencies)[1:\(Registration.latencyLimit)],
+            push_kinds = (p.kinds || r.push_kinds)[1:\(Registration.latencyLimit)]
+        FROM latest f LEFT JOIN kept k ON k.id = f.id LEFT JOIN stale s ON s.id = f.id LEFT JOIN samples p ON p.id = f.id
         WHERE r.id = f.id
+    ), counts AS MATERIALIZED (
+        SELECT kind_id, \(deliveryBucket(of: "since")) AS bucket, latency, push_latency, false AS is_new FROM ended
+        UNION ALL
+        SELECT kind_id, \(deliveryBucket(of: "since")), NULL, NULL, true FROM newest
     ), counted AS (
-        INSERT INTO delivery_statistics AS s (kind_id, hour, fetched, late, latencies, push_latencies)
-        SELECT n.kind_id, date_trunc('hour', now()), count(*), count(*) FILTER (WHERE n.latency > coalesce(
-                   (SELECT o.objective FROM unnest($\(ServedContent.input.count + 2)::int4[],
-                        $\(ServedContent.input.count + 3)::int8[]) o (kind_id, objective)
-                    WHERE o.kind_id = n.kind_id), $\(ServedContent.input.count + 1)::int8)),
+        INSERT INTO delivery_statistics AS s (kind_id, bucket, changes, fetched, late, latencies, push_latencies)
+        SELECT n.kind_id, n.bucket, count(*) FILTER (WHERE n.is_new), count(n.latency),
+               count(*) FILTER (WHERE n.latency > \(objective(of: "n.kind_id", after: ServedContent.input.count))),
                \(classes(of: "latency")), \(classes(of: "push_latency"))
-        FROM ended n GROUP BY n.kind_id ORDER BY n.kind_id
-        ON CONFLICT (kind_id, hour) DO UPDATE
-        SET fetched = s.fetched + excluded.fetched, late = s.late + excluded.late,
+        FROM counts n GROUP BY n.kind_id, n.bucket ORDER BY n.kind_id, n.bucket
+        ON CONFLICT (kind_id, bucket) DO UPDATE
+        SET changes = s.changes + excluded.changes, fetched = s.fetched + excluded.fetched, late = s.late + excluded.late,
             latencies = \(sum("s.latencies", "excluded.latencies")),
             push_latencies = \(sum("s.push_latencies", "excluded.push_latencies"))
     )
     SELECT f.n FROM found f WHERE NOT EXISTS (SELECT FROM due d WHERE d.id = f.id)
     """
-
-/// Objectives of kinds: the time within which devices are to fetch a change.
-package struct FreshnessObjectives: Hashable, Sendable {
-    /// Objective of the kinds without one of their own.
-    package let general: Duration
-    package var byKind: [Int32: Duration] = [:]
-
-    package init(general: Duration, byKind: [Int32: Duration] = [:]) {
-        self.general = general
-        self.byKind = byKind
-    }
-}
-
-/// Numbers of durations by power of two of milliseconds.
-package struct LatencyClasses: Hashable, Sendable {
-    package let counts: [Int64]
-
-    package init(_ counts: [Int64]) {
-        self.counts = counts
-    }
-
-    /// A quantile, interpolated within a power of two; nil: there are none.
-    package func quantile(_ quantile: Double) -> Duration? {
-        let total = counts.reduce(0, +)
-        guard total > 0 else { return nil }
-        let rank = quantile * Double(total)
-        var below = 0.0
-        for (index, count) in counts.enumerated() where count > 0 {
-            let here = Double(count)
-            if below + here >= rank {
-                let low = index == 0 ? 0 : Double(1 << index)
-                return .milliseconds(Int64(low + (Double(2 << index) - low) * (rank - below) / here))
-            }
-            below += here
-        }
-        return .milliseconds(Int64(1) << Int64(counts.count))
-    }
-}
-
-/// Delivery to the devices that show a kind's timelines.
-package struct DeliveryTotals: Hashable, Sendable {
-    package let kindID: Int32
-    /// Timelines that became stale on a device.
-    package let changes: Int64
-    /// Those that the device has fetched.
-    package let fetched: Int64
-    /// Fetches that were later than the objective.
-    package let late: Int64
-    /// Times from the change to the fetch.
-    package let latencies: LatencyClasses
-    /// Times from the push to the fetch.
-    package let pushLatencies: LatencyClasses
-
-    package init(
-        kindID: Int32, changes: Int64, fetched: Int64, late: Int64, latencies: LatencyClasses,
-        pushLatencies: LatencyClasses
-    ) {
-        self.kindID = kindID
-        self.changes = changes
-        self.fetched = fetched
-        self.late = late
-        self.latencies = latencies
-        self.pushLatencies = pushLatencies
-    }
-
-    /// Changes that the device has not fetched.
-    package var notFetched: Int64 { max(0, changes - fetched) }
-
-    /// Changes that were not fetched within the objective.
-    package var missed: Int64 { notFetched + late }
-
-    /// Share of the changes that were fetched within the objective; nil: there were none.
-    package var attained: Double? {
-        let all = notFetched + fetched
-        return all > 0 ? Double(fetched - late) / Double(all) : nil
-    }
-}
-
-/// Number of registered devices.
-package struct DeviceTotals: Hashable, Sendable {
-    package let devices: Int64
-    /// Those that wait to be notified.
-    package let waiting: Int64
-    /// Those that were notified and have fetched nothing since.
-    package let silent: Int64
-
-    package init(devices: Int64, waiting: Int64, silent: Int64) {
-        self.devices = devices
-        self.waiting = waiting
-        self.silent = silent
-    }
-}
-
-/// SQL of the sums of an array of the rows of a kind, place by place, separated by commas.
-private func sums(of column: String) -> String {
-    """
-    (SELECT string_agg(c.count::text, ',' ORDER BY c.place)
-     FROM (SELECT x.place, sum(x.count) AS count
-           FROM delivery_statistics o CROSS JOIN unnest(o.\(column)) WITH ORDINALITY x (count, place)
-           WHERE o.kind_id = s.kind_id AND o.hour > now() - $1::int8 * interval '1 hour'
-           GROUP BY x.place) c)
-    """
-}
-
-private let totalsSQL = """
-    SELECT s.kind_id, sum(s.changes)::int8 AS changes, sum(s.fetched)::int8 AS fetched, sum(s.late)::int8 AS late,
-           \(sums(of: "latencies")) AS latencies, \(sums(of: "push_latencies")) AS push_latencies
-    FROM delivery_statistics s WHERE s.hour > now() - $1::int8 * interval '1 hour'
-    GROUP BY s.kind_id ORDER BY s.kind_id
-    """
-
-/// Rows from which numbers of devices are estimated.
-private let sampledDevices = 50_000
 
 extension PostgresStatement where Self == Statements {
     /// Locks the devices that have fetched something and whose fetches may be written now.
@@ -264,62 +189,12 @@ extension PostgresStatement where Self == Statements {
     package static func recordFetches(
         _ served: [ServedContent], of locked: [Int64], objectives: FreshnessObjectives
     ) -> PostgresQuery<Int> {
-        let kinds = objectives.byKind.sorted { $0.key < $1.key }
-        return PostgresQuery(
+        PostgresQuery(
             recordSQL,
             binding: ServedContent.input.parameters(
-                Array(served.enumerated()), objectives.general.wholeMilliseconds, PostgresArray(kinds.map(\.key)),
-                PostgresArray(kinds.map(\.value.wholeMilliseconds)), PostgresArray(locked))
+                Array(served.enumerated()), objectives.general.wholeMilliseconds, objectives.kinds, objectives.limits,
+                PostgresArray(locked))
         ) { row in Int(try row.value("n", as: Int32.self)) }
-    }
-
-    /// Delivery by kind over the last hours.
-    package static func deliveryTotals(hours: Int) -> PostgresQuery<DeliveryTotals> {
-        PostgresQuery(totalsSQL, hours) { row in
-            DeliveryTotals(
-                kindID: try row.value("kind_id"), changes: try row.value("changes"), fetched: try row.value("fetched"),
-                late: try row.value("late"), latencies: try row.latencies("latencies"),
-                pushLatencies: try row.latencies("push_latencies"))
-        }
-    }
-
-    /// Number of registered devices, of those that wait to be notified, and of those that were notified longer ago than a time
-    /// and have fetched nothing since: an estimate from a part of the rows where there are many.
-    package static func deviceTotals(silentFor time: Duration) -> PostgresQuery<DeviceTotals> {
-        PostgresQuery(
-            """
-            WITH share AS MATERIALIZED (
-                SELECT least(100, 100.0 * \(sampledDevices) / greatest(c.reltuples, 1))::real AS percent
-                FROM pg_class c WHERE c.oid = 'registration'::regclass
-            )
-            SELECT (count(r.id) * 100 / s.percent)::int8 AS devices,
-                   (count(*) FILTER (WHERE r.changed > r.sent) * 100 / s.percent)::int8 AS waiting,
-                   (count(*) FILTER (WHERE r.sent_at < now() - $1::int8 * interval '1 millisecond'
-                       AND (r.fetched_at IS NULL OR r.fetched_at < r.sent_at)) * 100 / s.percent)::int8 AS silent
-            FROM share s LEFT JOIN (
-                SELECT * FROM registration x TABLESAMPLE SYSTEM ((SELECT percent FROM share)) WHERE x.channel <> 0
-            ) r ON true GROUP BY s.percent
-            """, time.wholeMilliseconds
-        ) { row in
-            DeviceTotals(
-                devices: try row.value("devices"), waiting: try row.value("waiting"), silent: try row.value("silent"))
-        }
-    }
-
-    /// Deletes statistics, and devices that are registered no longer, that are older than a time; a part of them if there are
-    /// many.
-    package static func deleteOldDelivery(olderThan age: Duration) -> PostgresQuery<Void> {
-        PostgresQuery(
-            """
-            WITH statistics AS (
-                DELETE FROM delivery_statistics s WHERE s.hour < now() - $1::int8 * interval '1 millisecond'
-            ), gone AS (
-                SELECT r.id FROM registration r
-                WHERE r.channel = 0 AND r.registered_at < now() - $1::int8 * interval '1 millisecond'
-                ORDER BY r.id LIMIT 10000 FOR UPDATE SKIP LOCKED
-            )
-            DELETE FROM registration r USING gone g WHERE r.id = g.id
-            """, age.wholeMilliseconds)
     }
 }
 
@@ -332,12 +207,5 @@ extension WidgetStore {
             let locked = try await connection.query(.lockFetchers(of: served))
             return try await connection.query(.recordFetches(served, of: locked, objectives: objectives))
         }
-    }
-}
-
-extension PostgresRow {
-    /// Numbers of latencies by class, separated by commas.
-    fileprivate func latencies(_ name: StaticString) throws(PostgresError) -> LatencyClasses {
-        LatencyClasses((try optional(name, as: String.self) ?? "").split(separator: ",").compactMap { Int64($0) })
     }
 }

@@ -60,7 +60,8 @@ extension APNsAddress.Environment {
 /// Columns of a registration that has no channel any more.
 private let cleared = """
     channel = 0, environment = NULL, topic = NULL, token_key = NULL, token = NULL, token_digest = NULL,
-    listed_at = 'infinity', stale_timelines = '{}', stale_since = '{}'
+    listed_at = 'infinity', fetched_timelines = '{}', fetched_revisions = '{}', stale_timelines = '{}',
+    stale_revisions = '{}', stale_since = '{}'
     """
 
 /// Existing rows, those with the same tokens included, are locked in id order before anything is written, as all
@@ -91,7 +92,10 @@ private let writeRegistrationsSQL = """
             token_digest = excluded.token_digest,
             retry_at = CASE WHEN r.token_digest = excluded.token_digest THEN r.retry_at ELSE '-infinity' END,
             attempts = CASE WHEN r.token_digest = excluded.token_digest THEN r.attempts ELSE 0 END,
+            fetched_timelines = CASE WHEN excluded.channel = 0 THEN '{}' ELSE r.fetched_timelines END,
+            fetched_revisions = CASE WHEN excluded.channel = 0 THEN '{}' ELSE r.fetched_revisions END,
             stale_timelines = CASE WHEN excluded.channel = 0 THEN '{}' ELSE r.stale_timelines END,
+            stale_revisions = CASE WHEN excluded.channel = 0 THEN '{}' ELSE r.stale_revisions END,
             stale_since = CASE WHEN excluded.channel = 0 THEN '{}' ELSE r.stale_since END,
             listed_at = CASE WHEN excluded.channel = 0 THEN 'infinity'
                 WHEN r.changed > r.sent THEN least(r.listed_at, greatest(now(), r.eligible_at,

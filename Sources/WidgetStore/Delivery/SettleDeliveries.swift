@@ -74,6 +74,7 @@ private let settleSQL = """
             reason = CASE WHEN i.tried THEN i.reason ELSE r.reason END,
             tried_at = CASE WHEN i.tried THEN now() ELSE r.tried_at END,
             sent_at = CASE WHEN i.tried AND i.done THEN now() ELSE r.sent_at END,
+            first_sent_at = CASE WHEN i.tried AND i.done THEN coalesce(r.first_sent_at, now()) ELSE r.first_sent_at END,
             pushes = r.pushes + (i.tried AND i.done)::int, replays = r.replays AND l.sent < r.changed,
             attempts = CASE WHEN i.done THEN 0 WHEN i.tried THEN least(r.attempts + 1, 32767) ELSE r.attempts END,
             eligible_at = coalesce(i.eligible_at, r.eligible_at), budget = i.budget,

@@ -16,6 +16,7 @@ CREATE TABLE registration (
     changed_at timestamptz,
     tried_at timestamptz,
     sent_at timestamptz,
+    first_sent_at timestamptz,
     fetched_at timestamptz,
     recorded_at timestamptz,
     app_id int NOT NULL,
@@ -37,8 +38,10 @@ CREATE TABLE registration (
     fetched_timelines bigint[] NOT NULL DEFAULT '{}',
     fetched_revisions bigint[] NOT NULL DEFAULT '{}',
     stale_timelines bigint[] NOT NULL DEFAULT '{}',
+    stale_revisions bigint[] NOT NULL DEFAULT '{}',
     stale_since timestamptz[] NOT NULL DEFAULT '{}',
-    push_latencies int[] NOT NULL DEFAULT '{}'
+    push_latencies int[] NOT NULL DEFAULT '{}',
+    push_kinds int[] NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.05);
 
 CREATE UNIQUE INDEX registration_of_device ON registration (app_id, user_id, device_id);
@@ -53,13 +56,15 @@ COMMENT ON COLUMN registration.changed_at IS 'time of the first change that has 
 COMMENT ON COLUMN registration.token IS 'sealed with the key named by token_key';
 COMMENT ON COLUMN registration.token_digest IS 'SHA-256 of the token: a token is valid for the latest registration only';
 COMMENT ON COLUMN registration.answer IS 'HTTP status of the last attempt; 0: the channel was not reached';
+COMMENT ON COLUMN registration.first_sent_at IS 'time of the first push that the last write of fetches does not cover';
 COMMENT ON COLUMN registration.recorded_at IS 'time of the last write of fetches';
 COMMENT ON COLUMN registration.answered_pushes IS 'number of accepted pushes that a fetch followed before the next push';
-COMMENT ON COLUMN registration.push_latencies IS 'milliseconds from a push to the fetch, of the last ones, the latest first';
+COMMENT ON COLUMN registration.push_latencies IS
+    'milliseconds from a push to the fetch of a changed timeline, of the last ones, the latest first; with push_kinds';
 COMMENT ON COLUMN registration.replays IS 'whether a webhook is to name all widgets, not only those that have changed';
 COMMENT ON COLUMN registration.fetched_timelines IS 'those that the API has served to the device, with fetched_revisions';
 COMMENT ON COLUMN registration.stale_timelines IS
-    'those that have changed since the device fetched them, with the time of the first change in stale_since';
+    'those that have changed since the device fetched them, with the first change in stale_revisions and stale_since';
 
 -- Timelines whose content has changed and whose devices are not marked yet. A shared timeline, which very many widgets may
 -- show, has a row of its own, which is walked in chunks, in turns with the others.
@@ -100,20 +105,21 @@ CREATE TABLE webhook (
     error text
 );
 
--- Delivery by kind and hour. Changes of a timeline that follow before the device has fetched it belong to the first one.
+-- Delivery by kind and five minutes, all by the time of the change, so that what was missed is counted once. Changes of a
+-- timeline that follow before the device has fetched it belong to the first one.
 CREATE TABLE delivery_statistics (
     kind_id int NOT NULL,
-    hour timestamptz NOT NULL,
+    bucket timestamptz NOT NULL,
     changes bigint NOT NULL DEFAULT 0,
     fetched bigint NOT NULL DEFAULT 0,
     late bigint NOT NULL DEFAULT 0,
     latencies bigint[] NOT NULL DEFAULT '{}',
     push_latencies bigint[] NOT NULL DEFAULT '{}',
-    PRIMARY KEY (kind_id, hour)
+    PRIMARY KEY (kind_id, bucket)
 ) WITH (fillfactor = 50);
 
-COMMENT ON COLUMN delivery_statistics.changes IS 'timelines that became stale on a registered device, by the hour of the change';
-COMMENT ON COLUMN delivery_statistics.fetched IS 'those that the device has fetched since, by the hour of the fetch';
+COMMENT ON COLUMN delivery_statistics.changes IS 'timelines that became stale on a registered device';
+COMMENT ON COLUMN delivery_statistics.fetched IS 'those that the device has fetched since';
 COMMENT ON COLUMN delivery_statistics.late IS 'fetches that were later than the objective';
 COMMENT ON COLUMN delivery_statistics.latencies IS 'numbers of fetches by power of two of milliseconds since the change';
 COMMENT ON COLUMN delivery_statistics.push_latencies IS 'numbers of fetches by power of two of milliseconds since the push';

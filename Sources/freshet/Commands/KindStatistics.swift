@@ -18,8 +18,9 @@ extension KindsCommand {
 
                 Where devices are registered, a second table shows the changes of what they display (further changes before \
                 the fetch count as one), how many of them were fetched, how many of these later than the objective, and the \
-                share that was fetched in time: the kind's freshnessObjective or delivery.objective. P50, P95 and P99 are times \
-                from the change to the fetch, and the last two columns those from the push to the fetch.
+                share that was fetched in time of those that are older than the objective: the kind's freshnessObjective or \
+                delivery.objective. P50, P95 and P99 are times from the change to the fetch, and the last two columns those from \
+                the push to the fetch. These are kept for a month.
 
                 Examples:
                   freshet kinds stats --app com.example.bank
@@ -35,9 +36,11 @@ extension KindsCommand {
             let rows = try await store.query(.readKindStatistics(app: app, days: days))
             guard !rows.isEmpty else { throw try await KindLookup.notFound(nil, of: app, in: store) }
             let kinds = try await store.query(.listKinds(app: app))
-            let delivery = try await store.query(.deliveryTotals(hours: 24 * days)).compactMap { totals in
-                kinds.first { $0.id == totals.kindID }.map { ($0.definition.name, totals) }
-            }
+            let objectives = FreshnessObjectives(general: settings.delivery.objective, kinds: kinds)
+            let delivery = try await store.query(.deliveryTotals(hours: 24 * days, objectives: objectives))
+                .compactMap { totals in
+                    kinds.first { $0.id == totals.kindID }.map { ($0.definition.name, totals) }
+                }
             let report = KindReport(rows, delivery: delivery)
             output.print(report.json(app: app, days: days), or: report.text)
         }

@@ -1,0 +1,190 @@
+package import PostgresClient
+import WidgetModel
+
+/// Objectives of kinds: the time within which devices are to fetch a change.
+package struct FreshnessObjectives: Hashable, Sendable {
+    /// Objective of the kinds without one of their own.
+    package let general: Duration
+    package let byKind: [Int32: Duration]
+
+    package init(general: Duration, byKind: [Int32: Duration] = [:]) {
+        self.general = general
+        self.byKind = byKind
+    }
+
+    package init(general: Duration, kinds: some Sequence<RegisteredKind>) {
+        self.init(
+            general: general,
+            byKind: Dictionary(
+                kinds.compactMap { kind in kind.definition.freshnessObjective.map { (kind.id, $0) } },
+                uniquingKeysWith: { $1 }))
+    }
+
+    private var sorted: [(key: Int32, value: Duration)] { byKind.sorted { $0.key < $1.key } }
+    var kinds: PostgresArray<Int32> { PostgresArray(sorted.map(\.key)) }
+    var limits: PostgresArray<Int64> { PostgresArray(sorted.map(\.value.wholeMilliseconds)) }
+}
+
+/// SQL of the objective of a kind in milliseconds. The general one, the kinds and their own are the parameters after one.
+func objective(of kind: String, after parameter: Int) -> String {
+    """
+    coalesce((SELECT o.objective FROM unnest($\(parameter + 2)::int4[], $\(parameter + 3)::int8[]) o (kind_id, objective)
+              WHERE o.kind_id = \(kind)), $\(parameter + 1)::int8)
+    """
+}
+
+/// Numbers of durations by power of two of milliseconds.
+package struct LatencyClasses: Hashable, Sendable {
+    package let counts: [Int64]
+
+    package init(_ counts: [Int64]) {
+        self.counts = counts
+    }
+
+    /// A quantile, interpolated within a power of two; nil: there are none.
+    package func quantile(_ quantile: Double) -> Duration? {
+        let total = counts.reduce(0, +)
+        guard total > 0 else { return nil }
+        let rank = quantile * Double(total)
+        var below = 0.0
+        for (index, count) in counts.enumerated() where count > 0 {
+            let here = Double(count)
+            if below + here >= rank {
+                let low = index == 0 ? 0 : Double(1 << index)
+                return .milliseconds(Int64(low + (Double(2 << index) - low) * (rank - below) / here))
+            }
+            below += here
+        }
+        return .milliseconds(Int64(1) << Int64(counts.count))
+    }
+}
+
+/// Delivery to the devices that show a kind's timelines.
+package struct DeliveryTotals: Hashable, Sendable {
+    package let kindID: Int32
+    /// Timelines that became stale on a device.
+    package let changes: Int64
+    /// Those that the device has fetched.
+    package let fetched: Int64
+    /// Fetches that were later than the objective.
+    package let late: Int64
+    /// Changes that are older than the objective.
+    package let due: Int64
+    /// Those that the device has fetched within the objective.
+    package let inTime: Int64
+    /// Times from the change to the fetch.
+    package let latencies: LatencyClasses
+    /// Times from the push to the fetch.
+    package let pushLatencies: LatencyClasses
+
+    /// Changes that the device has not fetched.
+    package var notFetched: Int64 { max(0, changes - fetched) }
+
+    /// Changes that are older than the objective and were not fetched within it.
+    package var missed: Int64 { max(0, due - inTime) }
+
+    /// Share of the changes that were fetched within the objective; nil: there were none.
+    package var attained: Double? { due > 0 ? Double(due - missed) / Double(due) : nil }
+}
+
+/// Number of registered devices.
+package struct DeviceTotals: Hashable, Sendable {
+    package let devices: Int64
+    /// Those that wait to be notified.
+    package let waiting: Int64
+    /// Those that were notified and have fetched nothing since.
+    package let silent: Int64
+
+    package init(devices: Int64, waiting: Int64, silent: Int64) {
+        self.devices = devices
+        self.waiting = waiting
+        self.silent = silent
+    }
+}
+
+/// SQL of the sums of an array of the rows of a kind, place by place, separated by commas.
+private func sums(of column: String) -> String {
+    """
+    (SELECT string_agg(c.count::text, ',' ORDER BY c.place)
+     FROM (SELECT x.place, sum(x.count) AS count
+           FROM totals o CROSS JOIN unnest(o.\(column)) WITH ORDINALITY x (count, place)
+           WHERE o.kind_id = s.kind_id
+           GROUP BY x.place) c)
+    """
+}
+
+private let totalsSQL = """
+    WITH totals AS MATERIALIZED (
+        SELECT b.*, b.bucket + interval '5 minutes'
+                   <= now() - \(objective(of: "b.kind_id", after: 1)) * interval '1 millisecond' AS is_due
+        FROM delivery_statistics b WHERE b.bucket > now() - $1::int8 * interval '1 hour'
+    )
+    SELECT s.kind_id, sum(s.changes)::int8 AS changes, sum(s.fetched)::int8 AS fetched, sum(s.late)::int8 AS late,
+           coalesce(sum(s.changes) FILTER (WHERE s.is_due), 0)::int8 AS due,
+           coalesce(sum(s.fetched - s.late) FILTER (WHERE s.is_due), 0)::int8 AS in_time,
+           \(sums(of: "latencies")) AS latencies, \(sums(of: "push_latencies")) AS push_latencies
+    FROM totals s GROUP BY s.kind_id ORDER BY s.kind_id
+    """
+
+/// Rows from which numbers of devices are estimated.
+private let sampledDevices = 50_000
+
+extension PostgresStatement where Self == Statements {
+    /// Delivery by kind over the last hours, to five minutes.
+    package static func deliveryTotals(hours: Int, objectives: FreshnessObjectives) -> PostgresQuery<DeliveryTotals> {
+        PostgresQuery(totalsSQL, hours, objectives.general.wholeMilliseconds, objectives.kinds, objectives.limits) {
+            row in
+            DeliveryTotals(
+                kindID: try row.value("kind_id"), changes: try row.value("changes"), fetched: try row.value("fetched"),
+                late: try row.value("late"), due: try row.value("due"), inTime: try row.value("in_time"),
+                latencies: try row.latencies("latencies"),
+                pushLatencies: try row.latencies("push_latencies"))
+        }
+    }
+
+    /// Number of registered devices, of those that wait to be notified, and of those that were notified longer ago than a time
+    /// and have fetched nothing since: an estimate from a part of the rows where there are many.
+    package static func deviceTotals(silentFor time: Duration) -> PostgresQuery<DeviceTotals> {
+        PostgresQuery(
+            """
+            WITH share AS MATERIALIZED (
+                SELECT least(100, 100.0 * \(sampledDevices) / greatest(c.reltuples, 1))::real AS percent
+                FROM pg_class c WHERE c.oid = 'registration'::regclass
+            )
+            SELECT (count(r.id) * 100 / s.percent)::int8 AS devices,
+                   (count(*) FILTER (WHERE r.changed > r.sent) * 100 / s.percent)::int8 AS waiting,
+                   (count(*) FILTER (WHERE r.sent_at < now() - $1::int8 * interval '1 millisecond'
+                       AND (r.fetched_at IS NULL OR r.fetched_at < r.sent_at)) * 100 / s.percent)::int8 AS silent
+            FROM share s LEFT JOIN (
+                SELECT * FROM registration x TABLESAMPLE SYSTEM ((SELECT percent FROM share)) WHERE x.channel <> 0
+            ) r ON true GROUP BY s.percent
+            """, time.wholeMilliseconds
+        ) { row in
+            DeviceTotals(
+                devices: try row.value("devices"), waiting: try row.value("waiting"), silent: try row.value("silent"))
+        }
+    }
+
+    /// Deletes statistics that are older than a month, and devices that were registered no longer three months ago; a part of
+    /// them if there are many.
+    package static func deleteOldDelivery() -> PostgresQuery<Void> {
+        PostgresQuery(
+            """
+            WITH statistics AS (
+                DELETE FROM delivery_statistics s WHERE s.bucket < now() - interval '31 days'
+            ), gone AS (
+                SELECT r.id FROM registration r
+                WHERE r.channel = 0 AND r.registered_at < now() - interval '90 days'
+                ORDER BY r.id LIMIT 10000 FOR UPDATE SKIP LOCKED
+            )
+            DELETE FROM registration r USING gone g WHERE r.id = g.id
+            """)
+    }
+}
+
+extension PostgresRow {
+    /// Numbers of latencies by class, separated by commas.
+    fileprivate func latencies(_ name: StaticString) throws(PostgresError) -> LatencyClasses {
+        LatencyClasses((try optional(name, as: String.self) ?? "").split(separator: ",").compactMap { Int64($0) })
+    }
+}
