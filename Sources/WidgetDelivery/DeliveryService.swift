@@ -12,9 +12,7 @@ package import WidgetStore
 /// ends: a device may be notified twice, but never not at all.
 package struct DeliveryService: Service {
     /// Lists that are worked on side by side, so that a device that does not answer does not hold up the others.
-    private static let notifiers = 8
-    /// Attempts that are settled in one statement.
-    private static let settledAtOnce = 250
+    private static let lists = 16
     private static let databaseAttempts = 5
     private static let cleaningInterval = Duration.seconds(3_600)
 
@@ -22,6 +20,8 @@ package struct DeliveryService: Service {
     private let store: WidgetStore
     private let notifier: DeviceNotifier
     private let statistics: DeliveryStatistics
+    private let shares = AppShares(limit: lists)
+    private let room = WorkSignal()
     private let clock: any Clock<Duration>
     private let logger: Logger
 
@@ -59,9 +59,7 @@ package struct DeliveryService: Service {
                         return false
                     }
                 }
-                for _ in 0..<Self.notifiers {
-                    group.addTask { try await repeatedly("notify devices") { try await notify() } }
-                }
+                group.addTask { try await notifyAll() }
                 try await group.waitForAll()
             }
         } catch is CancellationError {
@@ -75,51 +73,76 @@ package struct DeliveryService: Service {
 
     /// Marks a chunk of the devices of a shared timeline. Returns whether there was one, and room for it.
     package func markShared() async throws(PostgresError) -> Bool {
-        try await mark(
-            Statements.markSharedDevices(
-                limit: configuration.chunk, window: configuration.policy.window, backlog: configuration.backlog))
+        var heldUp: [Int32] = []
+        while true {
+            let statement = Statements.markSharedDevices(
+                limit: configuration.chunk, window: configuration.policy.window, backlog: configuration.backlog,
+                except: heldUp)
+            guard let marked = try await store.query(statement).first, let app = marked.app else { return false }
+            guard marked.isHeldUp else {
+                statistics.count { $0.marked += Int(marked.devices) }
+                return true
+            }
+            heldUp.append(app)
+        }
     }
 
     private func mark(_ statement: PostgresQuery<MarkedDevices>) async throws(PostgresError) -> Bool {
-        guard let marked = try await store.query(statement).first, marked.isFound else { return false }
+        guard let marked = try await store.query(statement).first, marked.app != nil else { return false }
         statistics.count { $0.marked += Int(marked.devices) }
         return true
     }
 
+    // MARK: Lists
+
+    /// Claims lists while there is room for them, and notifies their devices side by side.
+    private func notifyAll() async throws {
+        try await withThrowingDiscardingTaskGroup { group in
+            try await repeatedly("claim devices", wokenBy: room) {
+                guard shares.hasRoom, let list = try await claim(except: shares.full) else { return false }
+                shares.begin(list.appID)
+                group.addTask {
+                    defer {
+                        shares.end(list.appID)
+                        room.signal(.deliveries)
+                    }
+                    do {
+                        try await notify(list)
+                    } catch let error as PostgresError where error.canPass {
+                        // The list is claimed again when its lease ends.
+                        logger.error("cannot notify devices", metadata: ["error": "\(error)"])
+                    }
+                }
+                return true
+            }
+        }
+    }
+
+    private func claim(except apps: [Int32]) async throws(PostgresError) -> LeasedDelivery? {
+        LeasedDelivery(try await store.query(.claimDelivery(lease: configuration.lease, except: apps)))
+    }
+
     /// Notifies the devices of a list that is due. Returns whether there was one.
     package func notify() async throws -> Bool {
-        let rows = try await store.query(.claimDelivery(lease: configuration.lease))
-        guard let list = LeasedDelivery(rows) else { return false }
-        try await notify(list, from: DatabaseTime(list.devices.first?.claimedAt))
+        guard let list = try await claim(except: []) else { return false }
+        try await notify(list)
         return true
     }
 
-    private func notify(_ list: LeasedDelivery, from time: DatabaseTime) async throws {
-        let now: @Sendable () -> Timestamp = { time.now() }
-        let groups = DeliveryGroups(list.devices)
-        statistics.count { $0.spared += groups.fetched.count }
-        var settled = groups.fetched.map {
-            notifier.settle(DeliveryOutcome(verdict: .fetchedAlready), $0, at: time.now())
-        }
-        var works: [@concurrent @Sendable () async throws -> [DeliverySettlement]] = []
-        for device in groups.pushes { works.append { [try await notifier.push(to: device, now: now)] } }
-        for batch in groups.webhooks.flatMap({ $0.chunks(of: configuration.webhookBatch) }) {
-            works.append { try await notifier.call(for: batch, now: now) }
-        }
-        try await withThrowingTaskGroup(of: [DeliverySettlement].self) { group in
-            for (index, work) in works.enumerated() {
-                if index >= configuration.concurrency / Self.notifiers { try await settled += group.next() ?? [] }
-                group.addTask(operation: work)
+    private func notify(_ list: LeasedDelivery) async throws {
+        let time = DatabaseTime(list.devices.first?.claimedAt)
+        let devices = ListNotifier(
+            notifier: notifier, concurrency: max(1, configuration.concurrency / Self.lists), clock: clock,
+            settle: { try await settle($0) })
+        let rest = try await devices.notify(list.devices) { time.now() }
+        try await persistently { () throws(PostgresError) in
+            guard let rest else {
+                _ = try await store.query(.endDelivery(list.hold))
+                return
             }
-            for try await more in group {
-                settled += more
-                guard settled.count >= Self.settledAtOnce else { continue }
-                try await settle(settled)
-                settled = []
-            }
+            let jitter = configuration.policy.backoff.base * Double.random(in: 0...1)
+            _ = try await store.query(.postponeDelivery(list.hold, until: rest + jitter))
         }
-        if !settled.isEmpty { try await settle(settled) }
-        try await persistently { () throws(PostgresError) in _ = try await store.query(.endDelivery(list.hold)) }
     }
 
     private func settle(_ settlements: [DeliverySettlement]) async throws {
@@ -144,14 +167,16 @@ package struct DeliveryService: Service {
         }
     }
 
-    /// Does the work as long as it returns true, and again after an interval, until the graceful shutdown.
+    /// Does the work as long as it returns true, and again after an interval or a signal, until the graceful shutdown.
     private func repeatedly(
-        _ what: String, every interval: Duration? = nil, _ work: () async throws -> Bool
+        _ what: String, every interval: Duration? = nil, wokenBy signal: WorkSignal? = nil,
+        _ work: () async throws -> Bool
     ) async throws {
         var failures = 0
         while !Task.isShuttingDownGracefully {
             try Task.checkCancellation()
             let pause: Duration
+            let mark = signal?.mark(.deliveries)
             do {
                 let isBusy = try await work()
                 failures = 0
@@ -166,7 +191,13 @@ package struct DeliveryService: Service {
                 pause = configuration.databaseBackoff.bound(attempt: failures)
             }
             do {
-                try await cancelWhenGracefulShutdown { try await clock.sleep(for: pause) }
+                try await cancelWhenGracefulShutdown {
+                    if let signal, let mark {
+                        _ = try await signal.wait(past: mark, timeout: pause, clock: clock)
+                    } else {
+                        try await clock.sleep(for: pause)
+                    }
+                }
             } catch is CancellationError {
                 // The shutdown ends the pause, and not the work of the other tasks.
                 try Task.checkCancellation()
@@ -185,10 +216,4 @@ private struct DatabaseTime: Sendable {
     }
 
     func now() -> Timestamp { base + readAt.duration(to: .now) }
-}
-
-extension Array {
-    fileprivate func chunks(of size: Int) -> [[Element]] {
-        stride(from: 0, to: count, by: size).map { Array(self[$0..<Swift.min($0 + size, count)]) }
-    }
 }

@@ -46,9 +46,12 @@ struct DeliveryHarness: Sendable {
 
     @discardableResult
     func write(_ registration: RegistrationWrite) async throws -> Int {
-        let written = try await store.pool.query(.writeRegistrations([registration])).count
-        _ = try await store.pool.query(.releaseTokens(of: [registration]))
-        return written
+        try await store.pool.withTransaction { connection in
+            _ = try await connection.query(.lockTokens(of: [registration]))
+            let written = try await connection.query(.writeRegistrations([registration])).count
+            _ = try await connection.query(.releaseTokens(of: [registration]))
+            return written
+        }
     }
 
     /// Changes the content of every timeline, as the workers' store does.
@@ -57,11 +60,14 @@ struct DeliveryHarness: Sendable {
             """
             WITH stored AS (
                 UPDATE timeline SET content_revision = nextval('token'), content = '{}', stored_at = now()
-                RETURNING id, user_id
+                RETURNING id, kind_id, user_id
             )
-            INSERT INTO delivery_change (shared, urgent, timelines)
-            SELECT CASE WHEN user_id IS NULL THEN id END, \(urgent), array_agg(id ORDER BY id) FROM stored
-            GROUP BY CASE WHEN user_id IS NULL THEN id END
+            INSERT INTO delivery_change AS d (app_id, shared, urgent, timelines)
+            SELECT k.app_id, CASE WHEN s.user_id IS NULL THEN s.id END, \(urgent), array_agg(s.id ORDER BY s.id)
+            FROM stored s JOIN kind k ON k.id = s.kind_id
+            GROUP BY k.app_id, CASE WHEN s.user_id IS NULL THEN s.id END
+            ON CONFLICT (shared) WHERE shared IS NOT NULL DO UPDATE
+            SET end_app = d.cursor_app, end_widget = d.cursor_widget, is_second_round = false
             """)
     }
 
@@ -79,7 +85,7 @@ struct DeliveryHarness: Sendable {
 
     /// Leases the first list; its only device.
     func claim() async throws -> DueDevice {
-        let rows = try await store.pool.query(.claimDelivery(lease: .seconds(60)))
+        let rows = try await store.pool.query(.claimDelivery(lease: .seconds(60), except: []))
         return try #require(LeasedDelivery(rows)?.devices.first)
     }
 

@@ -94,6 +94,25 @@ struct DeliveryOutcomeTests {
         #expect(routes.failed("r", at: next + .seconds(11), retryAfter: nil) == next + .seconds(13))
     }
 
+    @Test("An app gets half of the lists that the others leave, so that there is room for a new one")
+    func shares() {
+        let shares = AppShares(limit: 8)
+        func fill(_ app: Int32) -> Int {
+            var count = 0
+            while shares.hasRoom, !shares.full.contains(app) {
+                shares.begin(app)
+                count += 1
+            }
+            return count
+        }
+        #expect(fill(1) == 4)
+        #expect(fill(2) == 2)
+        #expect(fill(3) == 1 && fill(4) == 1)
+        #expect(!shares.hasRoom)
+        for _ in 0..<4 { shares.end(1) }
+        #expect(shares.hasRoom && fill(2) == 1)
+    }
+
     @Test("A message of one subject is logged once a minute, with the number of those left out")
     func limiter() {
         let (limiter, start) = (LogLimiter(), ContinuousClock.now)

@@ -42,8 +42,8 @@ struct FanOutTests {
         try await withFanOut(.test { $0.chunk = 5 }) { delivery in
             try await delivery.store.sql(
                 """
-                INSERT INTO delivery_change (shared, urgent, timelines)
-                SELECT timeline_id, false, ARRAY[timeline_id] FROM widget
+                INSERT INTO delivery_change (app_id, shared, urgent, timelines)
+                SELECT app_id, timeline_id, false, ARRAY[timeline_id] FROM widget
                 WHERE id IN ('w0', 'w31') ORDER BY length(id), id
                 """)
             for _ in 0..<2 { #expect(try await delivery.service.markShared()) }
@@ -76,14 +76,51 @@ struct FanOutTests {
         }
     }
 
+    @Test("Changes of a timeline that is being walked are one walk, which goes round to where it was")
+    func coalesced() async throws {
+        try await withFanOut(.test { $0.chunk = 5 }) { delivery in
+            let berlin = try await delivery.store.integer("SELECT timeline_id FROM widget WHERE id = 'w0'")
+            func change() async throws { _ = try await delivery.store.pool.query(.noteChanges(of: [Int64(berlin)])) }
+            try await change()
+            #expect(try await delivery.service.markShared())
+            for _ in 0..<3 { try await change() }
+            #expect(try await delivery.store.integer("SELECT count(*) FROM delivery_change") == 1)
+            #expect(try await delivery.service.markShared())
+            try await change()
+            while try await delivery.service.markShared() {}
+            #expect(try await delivery.store.integer("SELECT count(*) FROM delivery_change") == 0)
+            // Thirty devices, and the ten again that had been marked before the last change.
+            #expect(try await delivery.store.integer("SELECT sum(changed) FROM registration") == 40)
+            #expect(try await marked(delivery, from: 0, to: 29) == 30)
+            #expect(try await marked(delivery, from: 30, to: 31) == 0)
+            let stale = "SELECT count(*) FROM registration WHERE stale_timelines = ARRAY[\(berlin)]::int8[]"
+            #expect(try await delivery.store.integer(stale) == 30)
+        }
+    }
+
+    @Test("The lists that wait of one app do not hold up the fan-out of another")
+    func fairness() async throws {
+        try await withFanOut(.test { $0.backlog = 2 }) { delivery in
+            try await delivery.store.sql(
+                """
+                INSERT INTO delivery (app_id, due_at, ready_at, registrations)
+                SELECT 2, now(), now(), '{}' FROM generate_series(1, 5);
+                INSERT INTO delivery_change (app_id, shared, urgent, timelines) VALUES (2, 1000000, false, '{1000000}')
+                """)
+            try await delivery.change(urgent: false)
+            #expect(try await delivery.service.markShared())
+            #expect(try await marked(delivery, from: 0, to: 29) == 30)
+        }
+    }
+
     @Test("An index finds the next change of either sort, however many others there are")
     func indexes() async throws {
         try await withFanOut(.test()) { delivery in
             try await delivery.store.sql(
                 """
-                INSERT INTO delivery_change (shared, urgent, timelines)
-                SELECT n, false, ARRAY[n] FROM generate_series(1, 20000) n;
-                INSERT INTO delivery_change (urgent, timelines) VALUES (false, ARRAY[1]);
+                INSERT INTO delivery_change (app_id, shared, urgent, timelines)
+                SELECT 1, n, false, ARRAY[n] FROM generate_series(1, 20000) n;
+                INSERT INTO delivery_change (app_id, urgent, timelines) VALUES (1, false, ARRAY[1]);
                 ANALYZE delivery_change
                 """)
             // Fails where another plan is chosen.

@@ -217,7 +217,10 @@ struct PushTests {
             delivery.apns.set { _ in fault }
             try await delivery.change()
             try await delivery.mark()
+            let begun = ContinuousClock.now
             _ = try await delivery.service.notify()
+            // Less than the client's own limit of a read, which an answer that drips does not reach.
+            #expect(begun.duration(to: .now) < .seconds(20))
             #expect(delivery.apns.statistics.accepted == 0)
             #expect(try await delivery.waiting() == 1)
             #expect(try await delivery.store.integer("SELECT changed - sent FROM registration") == 1)
@@ -227,6 +230,61 @@ struct PushTests {
             _ = try await delivery.makeService().notify()
             #expect(delivery.apns.statistics.accepted == 1)
             #expect(try await delivery.waiting() == 0)
+        }
+    }
+
+    @Test("A push that hangs leaves no accepted one of its list unsettled")
+    func hanging() async throws {
+        try await withDelivery(
+            .test {
+                $0.timeout = .seconds(600)
+                $0.lease = .seconds(600)
+            }
+        ) { delivery in
+            for index in 1...3 {
+                try await delivery.store.place([.test("w\(index)", device: "d\(index)")])
+                try await delivery.register("u1", "d\(index)", token: "000000000000000\(index)")
+            }
+            delivery.apns.set { $0.token == "0000000000000002" ? .stall : nil }
+            try await delivery.change()
+            try await delivery.mark()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { _ = try? await delivery.service.notify() }
+                try await eventually("the accepted pushes are settled") { try await delivery.waiting() == 1 }
+                #expect(
+                    try await delivery.store.integer("SELECT count(*) FROM registration WHERE sent = changed") == 2)
+                group.cancelAll()
+            }
+        }
+    }
+
+    @Test("The devices of a topic that rests stay on their list, without a write for each")
+    func restingTogether() async throws {
+        try await withDelivery { delivery in
+            for index in 1...3 {
+                try await delivery.store.place([.test("w\(index)", device: "d\(index)")])
+            }
+            try await delivery.register("u1", "d1", token: "0000000000000001")
+            delivery.apns.set { _ in .answer(APNsAnswer(status: 503, retryAfter: .seconds(60))) }
+            try await delivery.change()
+            try await delivery.deliver()
+            for index in 2...3 { try await delivery.register("u1", "d\(index)", token: "000000000000000\(index)") }
+            try await delivery.change()
+            try await delivery.mark()
+            let versions = "SELECT sum(xmin::text::int8) FROM registration WHERE device_id <> 'd1'"
+            let before = try await delivery.store.integer(versions)
+            #expect(try await delivery.service.notify())
+            #expect(try await delivery.store.integer(versions) == before)
+            #expect(try await delivery.waiting() == 3)
+            #expect(
+                try await delivery.store.integer(
+                    "SELECT count(*) FROM delivery WHERE ready_at > now() + interval '50 s' AND cardinality(registrations) = 2"
+                ) == 1)
+            delivery.apns.set(nil)
+            try await delivery.store.sql("UPDATE delivery SET ready_at = now()")
+            while try await delivery.makeService().notify() {}
+            #expect(delivery.apns.statistics.accepted == 3)
+            #expect(try await delivery.store.integer("SELECT count(*) FROM delivery") == 0)
         }
     }
 

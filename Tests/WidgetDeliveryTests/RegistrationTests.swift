@@ -74,6 +74,57 @@ struct RegistrationTests {
         }
     }
 
+    @Test(
+        "Of two users that register one token at the same time, the one of the later event has it",
+        arguments: [true, false])
+    func sameToken(isFirstLater: Bool) async throws {
+        try await withDelivery { delivery in
+            let address = APNsAddress(token: Array(1...8), environment: .production, topic: DeliveryHarness.topic)
+            func write(_ user: String, at time: Int64) -> RegistrationWrite {
+                RegistrationWrite(
+                    appID: 1, user: user, device: "d1", time: Timestamp(microseconds: time), isOrderedByArrival: false,
+                    channel: .apns(address), token: DeviceTokenKeys.Sealed(keyID: "k1", bytes: [1]))
+            }
+            let (first, second) = (write("u1", at: isFirstLater ? 2 : 1), write("u2", at: isFirstLater ? 1 : 2))
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                try await delivery.store.pool.withTransaction { connection in
+                    _ = try await connection.query(.lockTokens(of: [first]))
+                    _ = try await connection.query(.writeRegistrations([first]))
+                    _ = try await connection.query(.releaseTokens(of: [first]))
+                    group.addTask { _ = try await delivery.write(second) }
+                    try await delivery.store.waitUntilBlocked()
+                }
+                try await group.waitForAll()
+            }
+            let holders = "SELECT count(*) FROM registration WHERE channel = 1"
+            #expect(try await delivery.store.integer(holders) == 1)
+            #expect(
+                try await delivery.store.integer("\(holders) AND user_id = '\(isFirstLater ? "u1" : "u2")'") == 1)
+        }
+    }
+
+    @Test("Users that register one token again and again leave it with one of them")
+    func manyOfOneToken() async throws {
+        try await withDelivery { delivery in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for user in 1...8 {
+                    group.addTask {
+                        for round in 0..<10 {
+                            try await delivery.register(
+                                "u\(user)", at: Timestamp(microseconds: Int64(round * 10 + user)))
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            #expect(
+                try await delivery.store.integer("SELECT count(*) FROM registration WHERE token IS NOT NULL") == 1)
+            #expect(
+                try await delivery.store.integer(
+                    "SELECT count(*) FROM registration WHERE token IS NOT NULL AND user_id = 'u8'") == 1)
+        }
+    }
+
     private func register(_ indexes: [Int], at time: Int, _ delivery: DeliveryHarness) async throws {
         let writes = indexes.map { index in
             RegistrationWrite(

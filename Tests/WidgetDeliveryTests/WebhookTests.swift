@@ -155,6 +155,63 @@ struct WebhookTests {
         }
     }
 
+    @Test("A replay is paced: lists of 500 devices, one after the other")
+    func pacedReplay() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.sql(
+                """
+                INSERT INTO registration (app_id, user_id, device_id, registered_at, channel, changed, sent, sent_at)
+                SELECT 1, 'u' || n, 'd', now(), 2, 1, 1, now() FROM generate_series(1, 1200) n
+                """)
+            let replayed = try await delivery.store.store.relistDevices(
+                app: TestKinds.app, notifiedSince: .distantPast, every: .seconds(60))
+            #expect(replayed == 1_200)
+            #expect(try await delivery.store.integer("SELECT count(*) FROM delivery") == 3)
+            #expect(try await delivery.store.integer("SELECT count(*) FROM delivery WHERE ready_at > now()") == 2)
+            #expect(
+                try await delivery.store.integer(
+                    "SELECT count(*) FROM delivery WHERE ready_at > now() + interval '100 s'") == 1)
+        }
+    }
+
+    @Test("A backend that hangs does not hold up another app's devices")
+    func hangingBackend() async throws {
+        try await withStallingServer { url in
+            let configuration = DeliveryConfiguration.test {
+                $0.webhooks = [TestKinds.otherApp: url]
+                $0.timeout = .seconds(600)
+                $0.lease = .seconds(600)
+                $0.pollInterval = .milliseconds(10)
+            }
+            try await withDelivery(configuration) { delivery in
+                try await delivery.store.place([.test("mine")])
+                try await delivery.register()
+                try await delivery.store.sql(
+                    """
+                    INSERT INTO registration (app_id, user_id, device_id, registered_at, channel, changed, listed_at,
+                        replays)
+                    SELECT 2, 'u' || n, 'd', now(), 2, 1, now() - interval '1 hour', true FROM generate_series(1, 50) n;
+                    INSERT INTO delivery (app_id, due_at, ready_at, registrations)
+                    SELECT 2, listed_at, listed_at, ARRAY[id] FROM registration WHERE app_id = 2
+                    """)
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask { try await delivery.service.run() }
+                    try await eventually("half of the lists hang") {
+                        try await delivery.store.integer("SELECT count(*) FROM delivery WHERE lease IS NOT NULL") >= 8
+                    }
+                    try await delivery.change()
+                    try await eventually("the other app's device is notified") {
+                        delivery.apns.statistics.accepted == 1
+                    }
+                    #expect(
+                        try await delivery.store.integer(
+                            "SELECT count(*) FROM delivery WHERE app_id = 2 AND lease IS NOT NULL") == 8)
+                    group.cancelAll()
+                }
+            }
+        }
+    }
+
     @Test("A success ends the time of failing, also in a process that has seen no failure")
     func recovered() async throws {
         try await withWebhook(patience: .seconds(60)) { delivery, backend in

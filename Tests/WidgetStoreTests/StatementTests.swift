@@ -115,11 +115,12 @@ struct StatementTests {
         Statements.recordPublished([]), Statements.releaseSchedules([]), Statements.deleteSchedules([]),
         Statements.takeRelevanceChanges(limit: 1), Statements.settleRelevanceChanges([], schedules: 1),
         Statements.readSuggestingPlans(of: []), Statements.recordSuggestions([]), Statements.ownersOfWidgets([]),
-        Statements.writeRegistrations([]), Statements.releaseTokens(of: []),
+        Statements.writeRegistrations([]), Statements.registeredDevices(of: []), Statements.lockTokens(of: []),
+        Statements.releaseTokens(of: []),
         Statements.deleteRegistrations(appID: 1, user: "a"), Statements.markDevices(limit: 1, window: .zero),
-        Statements.markSharedDevices(limit: 1, window: .zero, backlog: 1),
+        Statements.markSharedDevices(limit: 1, window: .zero, backlog: 1, except: []),
         Statements.tokensToReseal(except: "a", after: 1), Statements.resealTokens([]),
-        Statements.claimDelivery(lease: .zero), Statements.readDeliveredWidgets(of: []),
+        Statements.claimDelivery(lease: .zero, except: []), Statements.readDeliveredWidgets(of: []),
         Statements.waitingDevices(since: .distantPast), Statements.registeredRoutes(), Statements.tokenKeysInUse(),
         Statements.noteChanges(of: []),
         Statements.timelinesOfWidgets(app: "a", widgets: []),
@@ -129,9 +130,10 @@ struct StatementTests {
         Statements.deviceTotals(silentFor: .zero), Statements.deleteOldDelivery(),
         Statements.listRegistrations(app: "a", user: "a"), Statements.deliveryLag(),
         Statements.settleDeliveries([], window: .zero), Statements.endDelivery(ListHold(id: 1, lease: 1)),
+        Statements.postponeDelivery(ListHold(id: 1, lease: 1), until: .distantPast),
         Statements.recordWebhookFailure(appID: 1, error: "a", patience: .zero),
         Statements.recordWebhookSuccess(appID: 1), Statements.enableWebhook(app: "a"), Statements.failingWebhooks(),
-        Statements.relistDevices(app: "a", after: 1, notifiedSince: nil),
+        Statements.relistDevices(app: "a", after: 1, notifiedSince: nil, delay: .zero),
     ]
 
     @Test("utility statements, which PREPARE does not take, can be run")

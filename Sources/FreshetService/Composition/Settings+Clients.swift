@@ -6,7 +6,7 @@ package import ReloadWorkers
 import WidgetAPI
 package import WidgetDelivery
 package import WidgetEvents
-import WidgetModel
+package import WidgetModel
 import WidgetStore
 
 // Conversion of the settings into the configurations of Freshet's parts.
@@ -73,7 +73,15 @@ extension Settings {
         configuration.group = kafka.group
         configuration.deadLetterTopic = topics.deadLetters
         configuration.tokenKeys = DeviceTokenKeys(base64: delivery.tokenKeys)
+        configuration.registrations = registrationRules
         return configuration
+    }
+
+    package var registrationRules: RegistrationRules {
+        var rules = RegistrationRules()
+        rules.bundleIDs = delivery.bundleIDs.mapValues { Set($0.split(separator: "+").map(String.init)) }
+        rules.devicesPerUser = delivery.devicesPerUser
+        return rules
     }
 
     func consumerConfiguration(_ kafka: KafkaConfiguration) -> KafkaConsumerConfiguration {

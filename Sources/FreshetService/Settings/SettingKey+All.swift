@@ -194,6 +194,19 @@ extension SettingKey {
                 !app.isEmpty && key.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false).count == 3
             },
             "Keys of apps at Apple's push notification service."),
+        .map(
+            "delivery.bundleIDs", \.delivery.bundleIDs,
+            expectation: "app=bundle id, more of them after +, separated by commas",
+            isValid: { app, ids in
+                !app.isEmpty
+                    && ids.split(separator: "+", omittingEmptySubsequences: false).allSatisfy {
+                        AppDefinition.isBundleIdentifier(String($0))
+                    }
+            },
+            "Bundle ids besides an app's name whose topics its devices may register."),
+        .integer(
+            "delivery.devicesPerUser", \.delivery.devicesPerUser, 1...1_000,
+            "Most devices that a user of an app can register."),
         .optionalText(
             "delivery.apnsURL", \.delivery.apnsURL, expectation: "an https URL",
             isValid: { (try? ProviderURL($0))?.scheme == .https },
@@ -215,7 +228,7 @@ extension SettingKey {
             "delivery.pushesPerDay", \.delivery.policy.dailyBudget, 1...100_000,
             "Most pushes to a device in 24 hours; developer mode lifts it."),
         .integer(
-            "delivery.concurrency", \.delivery.concurrency, 4...100_000,
+            "delivery.concurrency", \.delivery.concurrency, 16...100_000,
             "Most devices that a process notifies at once."),
         .duration(
             "delivery.timeout", \.delivery.timeout, .milliseconds(100)...(.seconds(50)),

@@ -100,12 +100,15 @@ package struct DeliverySettings: Sendable, Equatable {
     @Redacted package var tokenKeys: [String: String] = [:]
     /// Keys of apps at Apple's push notification service, by app: `TEAM/KEY/path of the .p8 file`.
     package var apnsKeys: [String: String] = [:]
+    /// Bundle ids of apps besides their names, separated by `+`, by app.
+    package var bundleIDs: [String: String] = [:]
+    package var devicesPerUser = 50
     /// URL in place of Apple's, for a stand-in.
     package var apnsURL: String?
     package var trustRoots: String?
     /// URLs of webhooks, by app.
     package var webhooks: [String: String] = [:]
-    package var concurrency = 1_000
+    package var concurrency = 2_000
     package var timeout = Duration.seconds(10)
     package var lease = Duration.seconds(60)
     /// Time within which devices are to fetch a change, for kinds without an objective of their own.

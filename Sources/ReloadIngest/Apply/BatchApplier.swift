@@ -43,6 +43,7 @@ struct BatchApplier: Sendable {
     var defaultsPatience: Duration?
     /// Keys that seal the tokens of registered devices. If nil, registrations with tokens are rejected.
     var tokenKeys: DeviceTokenKeys?
+    var registrations = RegistrationRules()
 
     /// Applies a batch and moves the positions.
     ///
@@ -215,11 +216,15 @@ struct BatchApplier: Sendable {
         of fold: BatchFold, behind pipeline: inout PostgresPipeline, on connection: PostgresConnection,
         _ outcome: inout Outcome
     ) async throws {
-        let devices = DeviceFold(fold.devices, sealing: tokenKeys)
+        let stored = pipeline.append(.registeredDevices(of: DeviceFold.users(of: fold.devices)))
+        let registered = try await connection.run(pipeline).rows(stored)
+        pipeline = PostgresPipeline()
+        let devices = DeviceFold(fold.devices, registered: registered, sealing: tokenKeys, rules: registrations)
         outcome.rejected += devices.rejected
         outcome.ignored += devices.ignored
         let writes = devices.writes
         guard !writes.isEmpty else { return }
+        _ = pipeline.append(.lockTokens(of: writes))
         let written = pipeline.append(.writeRegistrations(writes))
         _ = pipeline.append(.releaseTokens(of: writes))
         let results = try await connection.run(pipeline)

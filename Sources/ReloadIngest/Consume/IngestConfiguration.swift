@@ -40,6 +40,8 @@ package struct IngestConfiguration: Hashable, Sendable {
     package var deadLetterTopic = "freshet.dead-letters"
     /// Keys that seal the tokens of devices. If nil, devices with tokens cannot be registered.
     package var tokenKeys: DeviceTokenKeys?
+    /// Limits of registrations of devices.
+    package var registrations = RegistrationRules()
 
     /// Policy for a partition whose next offset is not in the log.
     package var offsetOutOfRange = OffsetOutOfRangePolicy.stop
@@ -60,6 +62,7 @@ extension DeadLetterReplayer {
             topics: configuration.topics, maximumEventBytes: configuration.maximumEventBytes,
             directoryAge: configuration.directoryAge,
             applier: BatchApplier(
-                pool: pool, audienceLimit: configuration.audienceLimit, tokenKeys: configuration.tokenKeys))
+                pool: pool, audienceLimit: configuration.audienceLimit, tokenKeys: configuration.tokenKeys,
+                registrations: configuration.registrations))
     }
 }

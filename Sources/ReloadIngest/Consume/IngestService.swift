@@ -65,7 +65,7 @@ package final class IngestService: Service {
         applier = BatchApplier(
             pool: pool, audienceLimit: configuration.audienceLimit, recordsDecisions: onDecisions != nil,
             limits: configuration.deadLetters, defaultsPatience: defaults?.patience,
-            tokenKeys: configuration.tokenKeys)
+            tokenKeys: configuration.tokenKeys, registrations: configuration.registrations)
         membership = IngestMembership(pool: pool, configuration: configuration, status: status)
         flow = IngestFlow(
             pool: pool, limits: configuration.deadLetters, allowedApps: configuration.topics.allowedApps,

@@ -21,14 +21,33 @@ struct DeviceFold {
     }
 
     private var latest: [Key: (step: DeviceStep, token: DeviceTokenKeys.Sealed?)] = [:]
+    /// Devices of each user that are registered after the steps so far.
+    private var registered: [ScopedIdentifier: Set<ScopedIdentifier>] = [:]
     private(set) var ignored: [IgnoredEvent] = []
     private(set) var rejected: [RejectedEvent] = []
     /// Keys that seal tokens; nil if tokens cannot be stored.
     private let keys: DeviceTokenKeys?
+    private let rules: RegistrationRules
 
-    init(_ steps: [DeviceStep], sealing keys: DeviceTokenKeys?) {
+    /// - Parameter registered: stored devices of the steps' users.
+    init(
+        _ steps: [DeviceStep], registered: [RegisteredDevice], sealing keys: DeviceTokenKeys?, rules: RegistrationRules
+    ) {
         self.keys = keys
+        self.rules = rules
+        for device in registered {
+            self.registered[ScopedIdentifier(device.appID, device.user), default: []].insert(
+                ScopedIdentifier(device.appID, device.device))
+        }
         for step in steps { add(step) }
+    }
+
+    /// Users whose stored devices the fold needs.
+    static func users(of steps: [DeviceStep]) -> [(appID: Int32, user: String)] {
+        let users = Dictionary(
+            steps.map { (ScopedIdentifier($0.app.id, $0.user), (appID: $0.app.id, user: $0.user)) },
+            uniquingKeysWith: { first, _ in first })
+        return users.values.sorted { ($0.appID, $0.user) < ($1.appID, $1.user) }
     }
 
     private mutating func add(_ step: DeviceStep) {
@@ -38,20 +57,40 @@ struct DeviceFold {
             ignored.append(IgnoredEvent(record: step.record, reason: .older))
             return
         }
-        guard case .apns(let address) = step.channel else {
+        guard let channel = step.channel else {
+            registered[key.user]?.remove(key.device)
             latest[key] = (step, nil)
             return
         }
+        let devices = registered[key.user] ?? []
+        guard devices.contains(key.device) || devices.count < rules.devicesPerUser else {
+            return reject(step, "tooManyDevices", "/device", rules.tooManyDevices)
+        }
+        guard case .apns(let address) = channel else {
+            return accept(step, nil, key)
+        }
+        if let problem = rules.problem(ofTopic: address.topic, app: step.app.name) {
+            return reject(step, "topicNotAllowed", "/channel/apns/topic", problem)
+        }
         let owner = DeviceTokenKeys.Owner(appID: step.app.id, user: step.user, device: step.device)
         guard let sealed = try? keys?.seal(address.token, for: owner) else {
-            rejected.append(
-                RejectedEvent(
-                    record: step.record, app: step.app.name, code: "noTokenKey",
-                    message: "/channel: tokens of devices cannot be stored: ingest has no delivery.tokenKeys",
-                    pointer: "/channel"))
-            return
+            return reject(
+                step, "noTokenKey", "/channel",
+                "tokens of devices cannot be stored: ingest has no delivery.tokenKeys")
         }
-        latest[key] = (step, sealed)
+        accept(step, sealed, key)
+    }
+
+    private mutating func accept(_ step: DeviceStep, _ token: DeviceTokenKeys.Sealed?, _ key: Key) {
+        registered[key.user, default: []].insert(key.device)
+        latest[key] = (step, token)
+    }
+
+    private mutating func reject(_ step: DeviceStep, _ code: String, _ pointer: String, _ message: String) {
+        rejected.append(
+            RejectedEvent(
+                record: step.record, app: step.app.name, code: code, message: "\(pointer): \(message)",
+                pointer: pointer))
     }
 
     var writes: [RegistrationWrite] {

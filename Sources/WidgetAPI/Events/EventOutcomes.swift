@@ -34,7 +34,7 @@ extension APIParts {
     func publish(
         _ event: FreshetEvent, for call: APICall, kindAt pointer: ((String) -> String)? = nil
     ) async throws -> Response {
-        var rules = EventRules(directory: directory)
+        var rules = EventRules(self)
         try await rules.check(event, call, kindAt: pointer)
         var outgoing = EventOutlet.Outgoing(event: event, traceparent: call.traceparent, user: call.user)
         if let key = try call.idempotencyKey {

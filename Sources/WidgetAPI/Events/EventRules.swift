@@ -1,3 +1,4 @@
+import ReloadIngest
 import WidgetEvents
 import WidgetModel
 import WidgetStore
@@ -6,11 +7,15 @@ import WidgetStore
 /// that the caller gets the errors that ingest would find.
 struct EventRules: Sendable {
     private let cache: DirectoryCache
+    private let store: WidgetStore
+    private let registrations: RegistrationRules
     /// The directory, if it was read for this request.
     private var latest: KindDirectory?
 
-    init(directory: DirectoryCache) {
-        cache = directory
+    init(_ parts: APIParts) {
+        cache = parts.directory
+        store = parts.store
+        registrations = parts.resources.ingest.registrations
     }
 
     /// - Parameter pointer: place of a kind of a reload request in the body; nil for its place among the kinds.
@@ -45,9 +50,24 @@ struct EventRules: Sendable {
             for (kind, pointer) in event.kindsOfPerson where try await find(kind, of: call.app) == nil {
                 throw Problem.unprocessable([Self.unknown(kind, at: pointer)])
             }
+            if case .deviceRegistered(_, let registration) = event { try await check(registration, of: call.app) }
         // Ingest ignores those of another user's widgets.
         case .configured, .removed, .viewed: break
         }
+    }
+
+    private func check(_ registration: DeviceRegistration, of name: String) async throws {
+        if case .apns(let address) = registration.channel,
+            let problem = registrations.problem(ofTopic: address.topic, app: name)
+        {
+            throw Problem.unprocessable("/channel/apns/topic", problem)
+        }
+        guard let app = try await cache.directory(maximumAge: .seconds(5)).apps[name] else { return }
+        let devices = try await store.query(.registeredDevices(of: [(app.id, registration.user)])).map(\.device)
+        guard
+            devices.contains(where: { Text.equal($0, registration.device) })
+                || devices.count < registrations.devicesPerUser
+        else { throw Problem.unprocessable("/device", registrations.tooManyDevices) }
     }
 
     private mutating func check(

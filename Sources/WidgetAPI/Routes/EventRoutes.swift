@@ -44,7 +44,7 @@ struct EventRoutes: Sendable {
         let isStructured = call.mediaType == EventEncoder.structuredContentType
         var headers = isStructured ? [] : call.cloudEventHeaders
         if let type = call.mediaType { headers.append(("content-type", type)) }
-        var rules = EventRules(directory: parts.directory)
+        var rules = EventRules(parts)
         let decoded = try EventDecoder().decode(body, headers: headers)
         let outgoing = try await outgoing(decoded, call, &rules, data: isStructured ? "/data" : "")
         return try await parts.publish(outgoing, for: call)
@@ -59,7 +59,7 @@ struct EventRoutes: Sendable {
             throw Problem.unprocessable("", "expected at most \(Self.maximumBatch) events, found \(items.count)")
         }
         try call.counts(as: items.count)
-        var rules = EventRules(directory: parts.directory)
+        var rules = EventRules(parts)
         var events: [EventOutlet.Outgoing] = []
         var problems: [Int: Problem] = [:]
         for (index, item) in items.enumerated() {

@@ -34,17 +34,11 @@ struct RegistrationRoutes: Sendable {
         body.bind("app", to: call.app)
         body.bind("user", to: user)
         body.bind("device", to: device)
-        return try await publish(try body.event(of: .deviceRegistered), call)
+        return try await parts.publish(try body.event(of: .deviceRegistered), for: call)
     }
 
     private func unregister(_ call: APICall) async throws -> Response {
         let (user, device) = (try call.path("user"), try call.path("device"))
-        return try await publish(.deviceUnregistered(app: call.app, user: user, device: device), call)
-    }
-
-    private func publish(_ event: FreshetEvent, _ call: APICall) async throws -> Response {
-        var rules = EventRules(directory: parts.directory)
-        try await rules.check(event, call)
-        return try await parts.publish(event, for: call)
+        return try await parts.publish(.deviceUnregistered(app: call.app, user: user, device: device), for: call)
     }
 }

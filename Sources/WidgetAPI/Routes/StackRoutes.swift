@@ -75,7 +75,7 @@ struct StackRoutes: Sendable {
         body.bind("app", to: call.app)
         for name in bound { body.bind(name, to: try call.path(name)) }
         let event = try body.event(of: type)
-        var rules = EventRules(directory: parts.directory)
+        var rules = EventRules(parts)
         try await rules.check(event, call)
         return try await parts.publish(event, for: call)
     }

@@ -71,9 +71,9 @@ package struct APNsClient: Sendable {
         ])
         request.body = .bytes(ByteBuffer(string: Self.body))
         do {
-            let response = try await http.execute(request, timeout: TimeAmount(timeout))
             // To its end in any case: a response that is dropped before resets its stream.
-            let body = try await response.body.collect(upTo: Self.maximumAnswerBytes)
+            let (response, body) = try await http.exchange(
+                request, timeout: timeout, upTo: Self.maximumAnswerBytes)
             return response.status == .ok ? APNsAnswer(status: 200) : answer(response, Array(body.readableBytesView))
         } catch {
             try Task.checkCancellation()
@@ -102,7 +102,6 @@ extension APNsClient {
     package static func configuration(trusting limits: ConnectionLimits) -> HTTPClient.Configuration {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
         configuration.timeout.connect = TimeAmount(limits.connectTimeout)
-        // The limit of a request ends with the head of its answer.
         configuration.timeout.read = TimeAmount(limits.readTimeout)
         configuration.tlsConfiguration = limits.tls
         configuration.httpVersion = .automatic

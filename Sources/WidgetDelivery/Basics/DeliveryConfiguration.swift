@@ -14,7 +14,7 @@ package struct DeliveryConfiguration: Sendable {
     /// URLs of webhooks, by app.
     package var webhooks: [String: String] = [:]
     /// Most devices that are being notified at once.
-    package var concurrency = 1_000
+    package var concurrency = 2_000
     /// Time for one push or one request of a webhook, from the connection to the end of the answer.
     package var timeout = Duration.seconds(10)
     /// Time for which a list is left to this process.
@@ -23,7 +23,7 @@ package struct DeliveryConfiguration: Sendable {
     package var pollInterval = Duration.milliseconds(100)
     /// Most widgets of a change that one statement marks.
     package var chunk = 2_000
-    /// Number of waiting lists from which on the devices of shared timelines are not marked: 20,000 devices.
+    /// Number of waiting lists of an app from which on the devices of its shared timelines are not marked: 20,000 devices.
     package var backlog = 40
     /// Most devices in one request of a webhook.
     package var webhookBatch = 100

@@ -31,10 +31,12 @@ struct DeviceNotifier: Sendable {
     // MARK: Pushes
 
     /// - Parameter now: the database's time.
-    func push(to device: DueDevice, now: @Sendable () -> Timestamp) async throws -> DeliverySettlement {
-        if let rest = routes.admit(device.route, at: now()) {
-            return settle(DeliveryOutcome(verdict: .rest(after: nil)), device, at: now(), resting: rest)
-        }
+    func push(to device: DueDevice, now: @Sendable () -> Timestamp) async throws -> Notified {
+        if let rest = routes.admit(device.route, at: now()) { return .resting(until: rest) }
+        return .settled([try await attempt(device, now)])
+    }
+
+    private func attempt(_ device: DueDevice, _ now: @Sendable () -> Timestamp) async throws -> DeliverySettlement {
         switch try await answer(of: device) {
         case .success(let answer): return settle(answer, device, at: now())
         case .failure(.unanswered(let error)):
@@ -123,17 +125,15 @@ struct DeviceNotifier: Sendable {
     // MARK: Webhooks
 
     /// Notifies devices of one app by its webhook.
-    func call(for devices: [DueDevice], now: @Sendable () -> Timestamp) async throws -> [DeliverySettlement] {
-        guard let first = devices.first, case .webhook(let state) = first.channel else { return [] }
-        func settleAll(_ outcome: DeliveryOutcome, resting rest: Timestamp? = nil) -> [DeliverySettlement] {
+    func call(for devices: [DueDevice], now: @Sendable () -> Timestamp) async throws -> Notified {
+        guard let first = devices.first, case .webhook(let state) = first.channel else { return .settled([]) }
+        func settleAll(_ outcome: DeliveryOutcome, resting rest: Timestamp? = nil) -> Notified {
             // One delay for all, so that the batch is sent again as it was.
             let (time, jitter) = (now(), Double.random(in: 0...1))
-            return devices.map { settle(outcome, $0, at: time, resting: rest, jitter: jitter) }
+            return .settled(devices.map { settle(outcome, $0, at: time, resting: rest, jitter: jitter) })
         }
         if state == .isDisabled { return settleAll(DeliveryOutcome(verdict: .rest(after: nil), parks: true)) }
-        if let rest = routes.admit(first.route, at: now()) {
-            return settleAll(DeliveryOutcome(verdict: .rest(after: nil)), resting: rest)
-        }
+        if let rest = routes.admit(first.route, at: now()) { return .resting(until: rest) }
         let app = try await directory.directory(maximumAge: .seconds(5)).apps[first.app]
         guard let app, let url = configuration.webhooks[first.app] else {
             let reason = "delivery.webhooks has no URL of the app"

@@ -56,7 +56,8 @@ package struct WebhookClient: Sendable {
                     .sign(id: id, timestamp: timestamp, body: body),
             ]
             request.body = .bytes(body)
-            let response = try await answer(to: request)
+            let (response, _) = try await http.exchange(
+                request, timeout: timeout, upTo: Self.maximumAnswerBytes)
             let status = Int(response.status.code)
             return Answer(
                 status: status, problem: (200..<300).contains(status) ? nil : "answered with status \(status)",
@@ -64,25 +65,6 @@ package struct WebhookClient: Sendable {
         } catch {
             try Task.checkCancellation()
             return Answer(status: 0, problem: "\(error)", retryAfter: nil)
-        }
-    }
-
-    /// Sends a request and reads its answer to the end, so that the connection can be used again; within the limit, which
-    /// the client itself ends with the answer's head.
-    private func answer(to request: HTTPClientRequest) async throws -> HTTPClientResponse {
-        try await withThrowingTaskGroup(of: HTTPClientResponse.self) { group in
-            group.addTask {
-                let response = try await http.execute(request, timeout: TimeAmount(timeout))
-                _ = try await response.body.collect(upTo: Self.maximumAnswerBytes)
-                return response
-            }
-            group.addTask {
-                try await Task.sleep(for: timeout)
-                throw HTTPClientError.deadlineExceeded
-            }
-            defer { group.cancelAll() }
-            guard let response = try await group.next() else { throw CancellationError() }
-            return response
         }
     }
 

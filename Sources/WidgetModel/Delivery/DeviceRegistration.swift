@@ -11,6 +11,29 @@ package struct DeviceRegistration: Hashable, Sendable {
     }
 }
 
+/// Limits of registrations that the operator sets.
+package struct RegistrationRules: Hashable, Sendable {
+    /// Bundle ids of apps besides their names, by app.
+    package var bundleIDs: [String: Set<String>] = [:]
+    /// Most devices of a user of an app at once.
+    package var devicesPerUser = 50
+
+    package init() {}
+
+    /// Reason why an app's devices cannot have a topic, or nil. A user's token must not choose which of the team's other
+    /// apps is pushed to.
+    package func problem(ofTopic topic: String, app: String) -> String? {
+        let bundles = Set([app]).union(bundleIDs[app] ?? [])
+        guard !bundles.contains(where: { Text.equal($0 + APNsAddress.topicSuffix, topic) }) else { return nil }
+        return "the topic \(Text.quoted(topic)) is not the app's, nor of a bundle id of delivery.bundleIDs"
+    }
+
+    /// Reason why no further device of a user can be registered.
+    package var tooManyDevices: String {
+        "the user has as many devices as delivery.devicesPerUser allows: \(devicesPerUser)"
+    }
+}
+
 /// Channel of the notifications that a device's widgets have changed.
 package enum DeliveryChannel: Hashable, Sendable {
     /// Apple's push notification service.

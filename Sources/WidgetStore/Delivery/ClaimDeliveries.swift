@@ -41,26 +41,31 @@ package struct DueDevice: Sendable {
 
 /// A leased list with the devices that are still to be notified.
 package struct LeasedDelivery: Sendable {
+    package typealias Row = (hold: ListHold, appID: Int32, device: DueDevice?)
+
     package let hold: ListHold
+    package let appID: Int32
     package let devices: [DueDevice]
 
     /// - Parameter rows: of one claim, which leases one list; nil without any.
-    package init?(_ rows: [(hold: ListHold, device: DueDevice?)]) {
+    package init?(_ rows: [Row]) {
         guard let first = rows.first else { return nil }
         hold = first.hold
+        appID = first.appID
         devices = rows.compactMap(\.device)
     }
 }
 
 private let claimSQL = """
     WITH picked AS (
-        SELECT d.id FROM delivery d WHERE d.ready_at <= now() ORDER BY d.ready_at LIMIT 1 FOR UPDATE SKIP LOCKED
+        SELECT d.id FROM delivery d WHERE d.ready_at <= now() AND d.app_id <> ALL ($2::int4[])
+        ORDER BY d.ready_at LIMIT 1 FOR UPDATE SKIP LOCKED
     ), leased AS (
         UPDATE delivery d SET ready_at = now() + $1::int8 * interval '1 millisecond', lease = nextval('token')
         FROM picked p WHERE d.id = p.id
-        RETURNING d.id, d.due_at, d.lease, d.registrations
+        RETURNING d.id, d.app_id, d.due_at, d.lease, d.registrations
     )
-    SELECT l.id AS list, l.lease, l.due_at, now() AS claimed_at, live.*
+    SELECT l.id AS list, l.app_id AS list_app, l.lease, l.due_at, now() AS claimed_at, live.*
     FROM leased l LEFT JOIN LATERAL (
         SELECT r.id, r.app_id, a.name AS app, a.developer_mode, r.user_id, r.device_id, r.channel, r.environment, r.topic,
                r.token_key, r.token, r.changed, r.changed_at, r.urgent > r.sent AS is_urgent, r.registered_at, r.attempts,
@@ -92,10 +97,13 @@ private let widgetsSQL = """
 
 extension PostgresStatement where Self == Statements {
     /// Leases the list that is due for the longest time; see ``LeasedDelivery``.
-    package static func claimDelivery(lease: Duration) -> PostgresQuery<(hold: ListHold, device: DueDevice?)> {
-        PostgresQuery(claimSQL, lease.wholeMilliseconds) { row in
+    ///
+    /// - Parameter apps: apps whose lists are left out.
+    package static func claimDelivery(lease: Duration, except apps: [Int32]) -> PostgresQuery<LeasedDelivery.Row> {
+        PostgresQuery(claimSQL, lease.wholeMilliseconds, PostgresArray(apps)) { row in
             let list = ListHold(id: try row.value("list"), lease: try row.value("lease"))
-            guard let id = try row.optional("id", as: Int64.self) else { return (hold: list, device: nil) }
+            let app: Int32 = try row.value("list_app")
+            guard let id = try row.optional("id", as: Int64.self) else { return (list, app, nil) }
             let channel: DueDevice.Channel
             if try row.value("channel", as: Int16.self) == 1 {
                 channel = .apns(
@@ -115,7 +123,7 @@ extension PostgresStatement where Self == Statements {
                 attempts: Int(try row.value("attempts", as: Int16.self)),
                 budget: BudgetLedger(stored: try row.optional("budget")) ?? BudgetLedger(),
                 hasFetched: try row.value("fetched"), claimedAt: try row.value("claimed_at"))
-            return (hold: list, device: device)
+            return (list, app, device)
         }
     }
 
@@ -135,7 +143,7 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(
             """
             SELECT coalesce(extract(epoch FROM now() - (
-                       SELECT c.changed_at FROM delivery_change c ORDER BY c.id LIMIT 1)), 0)::float8 AS changes,
+                       SELECT c.since FROM delivery_change c ORDER BY c.id LIMIT 1)), 0)::float8 AS changes,
                    greatest(coalesce(extract(epoch FROM now() - (
                        SELECT d.ready_at FROM delivery d ORDER BY d.ready_at LIMIT 1)), 0), 0)::float8 AS lists
             """

@@ -7,8 +7,10 @@ package struct MarkedDevices: Sendable {
     package let widgets: Int64
     /// Number of devices marked.
     package let devices: Int64
-    /// Whether there was a change.
-    package let isFound: Bool
+    /// App of the change; nil: there was none.
+    package let app: Int32?
+    /// Whether the change has to wait until lists of its app are done.
+    package let isHeldUp: Bool
 }
 
 /// Most devices in a list.
@@ -34,15 +36,20 @@ func onDeliveryGrid(_ time: String, width: String) -> String {
 /// - Parameters:
 ///   - change: condition on the change `c`.
 ///   - widgets: condition on the widgets `w` that show the timelines.
+///   - room: condition without which nothing is marked.
 ///   - advance: assignments that a change with more widgets gets besides the cursor.
-private func markSQL(change: String, widgets: String, advance: String = "") -> String {
+private func markSQL(change: String, widgets: String, room: String = "true", advance: String = "") -> String {
     """
     WITH change AS MATERIALIZED (
-        SELECT c.id, c.changed_at, c.shared, c.urgent, c.cursor_app, c.cursor_widget, c.timelines
+        SELECT c.*, CASE WHEN c.is_second_round THEN c.end_app ELSE 2147483647 END AS last_app
         FROM delivery_change c WHERE \(change) ORDER BY c.id LIMIT 1 FOR UPDATE SKIP LOCKED
+    ), room AS MATERIALIZED (
+        SELECT \(room) AS is_left FROM change
     ), shown AS MATERIALIZED (
         SELECT w.app_id, w.id, w.user_id, w.device_id, w.timeline_id FROM widget w
-        WHERE \(widgets) AND (w.app_id, w.id) > ((SELECT cursor_app FROM change), (SELECT cursor_widget FROM change))
+        WHERE \(widgets) AND (SELECT is_left FROM room)
+            AND (w.app_id, w.id) > ((SELECT cursor_app FROM change), (SELECT cursor_widget FROM change))
+            AND (w.app_id, w.id) <= ((SELECT last_app FROM change), (SELECT end_widget FROM change))
         ORDER BY w.app_id, w.id LIMIT $1::int8
     ), content AS MATERIALIZED (
         SELECT t.id, t.kind_id, t.content_revision FROM timeline t
@@ -74,11 +81,11 @@ private func markSQL(change: String, widgets: String, advance: String = "") -> S
         UPDATE registration r
         SET changed = r.changed + 1, listed_at = least(r.listed_at, d.due_at),
             urgent = CASE WHEN c.urgent THEN r.changed + 1 ELSE r.urgent END,
-            changed_at = CASE WHEN r.changed > r.sent THEN r.changed_at ELSE c.changed_at END,
+            changed_at = CASE WHEN r.changed > r.sent THEN r.changed_at ELSE c.since END,
             stale_timelines = r.stale_timelines || d.fresh,
             stale_revisions = r.stale_revisions || ARRAY(
                 SELECT x.content_revision FROM unnest(d.fresh) f (id) JOIN content x ON x.id = f.id ORDER BY f.id),
-            stale_since = r.stale_since || array_fill(c.changed_at, ARRAY[cardinality(d.fresh)])
+            stale_since = r.stale_since || array_fill(c.since, ARRAY[cardinality(d.fresh)])
         FROM due d, change c WHERE r.id = d.id
     ), numbered AS (
         SELECT d.id, d.app_id, d.due_at,
@@ -89,19 +96,27 @@ private func markSQL(change: String, widgets: String, advance: String = "") -> S
         SELECT app_id, due_at, due_at, array_agg(id ORDER BY id) FROM numbered GROUP BY app_id, due_at, part
     ), counted AS (
         INSERT INTO delivery_statistics AS s (kind_id, bucket, changes)
-        SELECT t.kind_id, \(deliveryBucket(of: "c.changed_at")), count(*)
+        SELECT t.kind_id, \(deliveryBucket(of: "c.since")), count(*)
         FROM (SELECT unnest(fresh) AS id FROM due) f JOIN content t ON t.id = f.id, change c
-        GROUP BY t.kind_id, c.changed_at ORDER BY t.kind_id
+        GROUP BY t.kind_id, c.since ORDER BY t.kind_id
         ON CONFLICT (kind_id, bucket) DO UPDATE SET changes = s.changes + excluded.changes
     ), ended AS (
-        DELETE FROM delivery_change c USING change n WHERE c.id = n.id AND (SELECT count(*) FROM shown) < $1::int8
+        DELETE FROM delivery_change c USING change n
+        WHERE c.id = n.id AND (SELECT is_left FROM room) AND (SELECT count(*) FROM shown) < $1::int8
+            AND (n.is_second_round OR (n.end_app, n.end_widget) = (0, ''))
+    ), turned AS (
+        UPDATE delivery_change c
+        SET \(advance)is_second_round = true, since = c.changed_at, cursor_app = 0, cursor_widget = ''
+        FROM change n
+        WHERE c.id = n.id AND (SELECT is_left FROM room) AND (SELECT count(*) FROM shown) < $1::int8
+            AND NOT (n.is_second_round OR (n.end_app, n.end_widget) = (0, ''))
     ), advanced AS (
         UPDATE delivery_change c SET \(advance)cursor_app = l.app_id, cursor_widget = l.id
         FROM change n, (SELECT app_id, id FROM shown ORDER BY app_id DESC, id DESC LIMIT 1) l
         WHERE c.id = n.id AND (SELECT count(*) FROM shown) >= $1::int8
     )
     SELECT (SELECT count(*) FROM shown) AS widgets, (SELECT count(*) FROM locked) AS devices,
-           EXISTS (SELECT FROM change) AS found
+           (SELECT app_id FROM change) AS app, NOT (SELECT is_left FROM room) AS held_up
     """
 }
 
@@ -112,12 +127,16 @@ private let markOwnedSQL = markSQL(
 /// A new id puts the change behind the others, so that a very large one does not hold up small ones. Lists that are due
 /// within the window count as waiting, since those of a walk that is under way become due together.
 private let markSharedSQL = markSQL(
-    change: """
-        c.shared IS NOT NULL AND (SELECT count(*) FROM (
-            SELECT FROM delivery d WHERE d.ready_at <= now() + $2::int8 * interval '1 millisecond' LIMIT $3::int8
+    change: "c.shared IS NOT NULL AND c.app_id <> ALL ($4::int4[])",
+    widgets: "w.timeline_id = (SELECT shared FROM change)",
+    room: """
+        (SELECT count(*) FROM (
+            SELECT FROM delivery d
+            WHERE d.app_id = (SELECT app_id FROM change) AND d.ready_at <= now() + $2::int8 * interval '1 millisecond'
+            LIMIT $3::int8
         ) w) < $3::int8
         """,
-    widgets: "w.timeline_id = (SELECT shared FROM change)", advance: "id = DEFAULT, ")
+    advance: "id = DEFAULT, ")
 
 extension PostgresStatement where Self == Statements {
     /// Marks the devices that show the personal timelines of the earliest change.
@@ -129,16 +148,25 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(markOwnedSQL, limit, window.wholeMilliseconds) { row in try row.marked() }
     }
 
-    /// Marks a chunk of the devices that show a shared timeline that has changed, unless too many lists wait already.
+    /// Marks a chunk of the devices that show a shared timeline that has changed, unless too many lists of its app wait
+    /// already.
     ///
-    /// - Parameter backlog: number of waiting lists from which on nothing is marked.
-    package static func markSharedDevices(limit: Int, window: Duration, backlog: Int) -> PostgresQuery<MarkedDevices> {
-        PostgresQuery(markSharedSQL, limit, window.wholeMilliseconds, backlog) { row in try row.marked() }
+    /// - Parameters:
+    ///   - backlog: number of waiting lists of an app from which on nothing is marked.
+    ///   - apps: apps whose changes are left out.
+    package static func markSharedDevices(
+        limit: Int, window: Duration, backlog: Int, except apps: [Int32]
+    ) -> PostgresQuery<MarkedDevices> {
+        PostgresQuery(markSharedSQL, limit, window.wholeMilliseconds, backlog, PostgresArray(apps)) { row in
+            try row.marked()
+        }
     }
 }
 
 extension PostgresRow {
     fileprivate func marked() throws(PostgresError) -> MarkedDevices {
-        MarkedDevices(widgets: try value("widgets"), devices: try value("devices"), isFound: try value("found"))
+        MarkedDevices(
+            widgets: try value("widgets"), devices: try value("devices"), app: try optional("app"),
+            isHeldUp: try optional("held_up") ?? false)
     }
 }

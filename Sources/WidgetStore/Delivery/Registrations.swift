@@ -115,6 +115,9 @@ private let writeRegistrationsSQL = """
     SELECT app_id, user_id, device_id FROM written
     """
 
+/// Class of the advisory locks on tokens.
+private let tokenLocks = 9
+
 private let releaseTokensSQL = """
     WITH stale AS (
         SELECT r.id FROM unnest($1::int4[], $2::bytea[]) i (app_id, digest)
@@ -131,6 +134,32 @@ private let releaseTokensSQL = """
 package typealias RegisteredDevice = (appID: Int32, user: String, device: String)
 
 extension PostgresStatement where Self == Statements {
+    /// Registered devices of users.
+    package static func registeredDevices(of users: [(appID: Int32, user: String)]) -> PostgresQuery<RegisteredDevice> {
+        PostgresQuery(
+            """
+            SELECT r.app_id, r.user_id, r.device_id
+            FROM unnest($1::int4[], $2::text[]) i (app_id, user_id) JOIN registration r USING (app_id, user_id)
+            WHERE r.channel <> 0
+            """, PostgresArray(users.map(\.appID)), PostgresArray(users.map(\.user))
+        ) { row in
+            (appID: try row.value("app_id"), user: try row.value("user_id"), device: try row.value("device_id"))
+        }
+    }
+
+    /// Waits for the transactions that register devices with the same tokens. Of two that cannot see each other's rows, neither
+    /// would take the token from the other's device.
+    package static func lockTokens(of writes: [RegistrationWrite]) -> PostgresQuery<Void> {
+        let tokens = writes.compactMap { write in
+            write.address.map { "\(write.appID) \(Hex.text(DeviceTokenKeys.digest(of: $0.token)))" }
+        }
+        return PostgresQuery(
+            """
+            SELECT pg_advisory_xact_lock(\(tokenLocks), t.hash)
+            FROM (SELECT DISTINCT hashtext(i.token) AS hash FROM unnest($1::text[]) i (token) ORDER BY hash) t
+            """, PostgresArray(tokens))
+    }
+
     /// Registers devices, at most one write for each, unless a later event has been applied; answers those that were written.
     package static func writeRegistrations(_ writes: [RegistrationWrite]) -> PostgresQuery<RegisteredDevice> {
         PostgresQuery(writeRegistrationsSQL, binding: RegistrationWrite.input.parameters(writes)) { row in

@@ -112,6 +112,13 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
+    /// Puts a list back until a time, if it is still held: those of its devices that were not settled are notified then.
+    package static func postponeDelivery(_ list: ListHold, until time: Timestamp) -> PostgresQuery<Void> {
+        PostgresQuery(
+            "UPDATE delivery d SET ready_at = $3::timestamptz WHERE d.id = $1::int8 AND d.lease = $2::int8", list.id,
+            list.lease, time)
+    }
+
     /// Deletes a list that is done, if it is still held.
     package static func endDelivery(_ list: ListHold) -> PostgresQuery<Void> {
         PostgresQuery(

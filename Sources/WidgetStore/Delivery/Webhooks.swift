@@ -25,13 +25,13 @@ private let relistSQL = """
         ORDER BY r.id LIMIT \(deliveryListLimit) FOR NO KEY UPDATE OF r
     ), listed AS (
         UPDATE registration r
-        SET listed_at = now(), changed = greatest(r.changed, r.sent + 1), retry_at = '-infinity', attempts = 0,
+        SET listed_at = now() + $4::int8 * interval '1 millisecond', changed = greatest(r.changed, r.sent + 1), retry_at = '-infinity', attempts = 0,
             changed_at = now(), replays = $3::timestamptz IS NOT NULL
         FROM picked p WHERE r.id = p.id
-        RETURNING r.id, r.app_id
+        RETURNING r.id, r.app_id, r.listed_at
     ), appended AS (
         INSERT INTO delivery (app_id, due_at, ready_at, registrations)
-        SELECT app_id, now(), now(), array_agg(id ORDER BY id) FROM listed GROUP BY app_id
+        SELECT app_id, listed_at, listed_at, array_agg(id ORDER BY id) FROM listed GROUP BY app_id, listed_at
     )
     SELECT count(*) AS devices, max(id) AS last FROM listed
     """
@@ -81,10 +81,12 @@ extension PostgresStatement where Self == Statements {
 
     /// Lists devices with a webhook again, in chunks by id: those that wait for it to be enabled, or, with a time, those that
     /// were notified since then. Answers the number of devices and the last id; nil: there are no more.
-    package static func relistDevices(app: String, after: Int64, notifiedSince time: Timestamp?) -> PostgresQuery<
-        (devices: Int64, last: Int64?)
-    > {
-        PostgresQuery(relistSQL, app, after, time) { row in
+    ///
+    /// - Parameter delay: time until they are notified.
+    package static func relistDevices(
+        app: String, after: Int64, notifiedSince time: Timestamp?, delay: Duration
+    ) -> PostgresQuery<(devices: Int64, last: Int64?)> {
+        PostgresQuery(relistSQL, app, after, time, delay.wholeMilliseconds) { row in
             (devices: try row.value("devices"), last: try row.optional("last"))
         }
     }
@@ -101,16 +103,23 @@ extension PostgresStatement where Self == Statements {
 }
 
 extension WidgetStore {
-    /// Lists devices of an app again; see ``PostgresStatement/relistDevices(app:after:notifiedSince:)``.
+    /// Time between the lists of 500 devices that are listed again: 2,000 devices a second.
+    package static var relistInterval: Duration { .milliseconds(250) }
+
+    /// Lists devices of an app again, one list after the other; see
+    /// ``PostgresStatement/relistDevices(app:after:notifiedSince:delay:)``.
     ///
     /// - Returns: the number of devices.
-    package func relistDevices(app: String, notifiedSince time: Timestamp?) async throws -> Int {
-        var (count, previous) = (0, Int64(0))
-        while let chunk = try await query(.relistDevices(app: app, after: previous, notifiedSince: time)).first,
-            let last = chunk.last
-        {
+    package func relistDevices(
+        app: String, notifiedSince time: Timestamp?, every interval: Duration = relistInterval
+    ) async throws -> Int {
+        var (count, previous, delay) = (0, Int64(0), Duration.zero)
+        while let chunk = try await query(
+            .relistDevices(app: app, after: previous, notifiedSince: time, delay: delay)
+        ).first, let last = chunk.last {
             count += Int(chunk.devices)
             previous = last
+            delay += interval
         }
         return count
     }

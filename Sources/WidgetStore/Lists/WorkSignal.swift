@@ -22,6 +22,8 @@ package final class WorkSignal: Sendable {
         case timelines
         /// Generations are ahead, a sweep was recorded, or the bulk backlog has shrunk.
         case sweeps
+        /// A list of devices is done, so that there is room for another one.
+        case deliveries
     }
 
     /// Number of signals of a type of work at one time.

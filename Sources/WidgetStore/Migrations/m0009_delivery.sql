@@ -67,20 +67,30 @@ COMMENT ON COLUMN registration.stale_timelines IS
     'those that have changed since the device fetched them, with the first change in stale_revisions and stale_since';
 
 -- Timelines whose content has changed and whose devices are not marked yet. A shared timeline, which very many widgets may
--- show, has a row of its own, which is walked in chunks, in turns with the others.
+-- show, has a row of its own, one at most, which is walked in chunks, in turns with the others. A change during the walk
+-- moves its end to where it is: it goes round.
 CREATE TABLE delivery_change (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     changed_at timestamptz NOT NULL DEFAULT now(),
+    since timestamptz NOT NULL DEFAULT now(),
     shared bigint,
+    app_id int NOT NULL,
     cursor_app int NOT NULL DEFAULT 0,
+    end_app int NOT NULL DEFAULT 0,
     urgent boolean NOT NULL,
+    is_second_round boolean NOT NULL DEFAULT false,
     cursor_widget text COLLATE "C" NOT NULL DEFAULT '',
+    end_widget text COLLATE "C" NOT NULL DEFAULT '',
     timelines bigint[] NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.02);
 
 CREATE INDEX delivery_change_owned ON delivery_change (id) WHERE shared IS NULL;
 CREATE INDEX delivery_change_shared ON delivery_change (id) WHERE shared IS NOT NULL;
+CREATE UNIQUE INDEX delivery_change_of_shared ON delivery_change (shared) WHERE shared IS NOT NULL;
 
+COMMENT ON COLUMN delivery_change.changed_at IS 'time of the last change';
+COMMENT ON COLUMN delivery_change.since IS 'time of the first change that the widgets ahead were not marked for';
+COMMENT ON COLUMN delivery_change.end_widget IS 'where a second round ends, with end_app; the first widget: there is none';
 COMMENT ON COLUMN delivery_change.shared IS 'the only timeline, if it is a shared one';
 COMMENT ON COLUMN delivery_change.urgent IS 'whether a person waits for the change';
 
@@ -96,6 +106,7 @@ CREATE TABLE delivery (
 
 ALTER TABLE delivery ALTER registrations SET STORAGE main;
 CREATE INDEX delivery_ready ON delivery (ready_at);
+CREATE INDEX delivery_of_app ON delivery (app_id, ready_at);
 
 -- Webhooks that fail, or that were disabled for failing too long.
 CREATE TABLE webhook (

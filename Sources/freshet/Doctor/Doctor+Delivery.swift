@@ -42,10 +42,11 @@ extension Doctor {
                     "\(devices) of \(route.app) cannot be notified: delivery.apnsKeys has no key of the app",
                     "add \(route.app)=TEAM/KEY/path of the .p8 file, where the role delivery runs")
             }
-            if !Text.equal(topic, route.app + APNsAddress.topicSuffix) {
+            if settings.registrationRules.problem(ofTopic: topic, app: route.app) != nil {
                 found.warning(
                     "delivery", "\(devices) of \(route.app) have the topic \(topic), of another bundle",
-                    "register them with \(route.app)\(APNsAddress.topicSuffix), unless the bundle is the app's")
+                    "register them with \(route.app)\(APNsAddress.topicSuffix), or add the bundle id to delivery.bundleIDs"
+                )
             }
         } else if configuration.webhooks[route.app] == nil {
             found.problem(

@@ -1,0 +1,96 @@
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// Result of notifying one device by a push, or some by a webhook.
+enum Notified: Sendable {
+    case settled([DeliverySettlement])
+    /// The route rests: nothing was sent, and the devices stay on their list.
+    case resting(until: Timestamp)
+}
+
+/// Notifies the devices of a leased list.
+///
+/// Results are settled in groups, and at an interval, so that a device that does not answer leaves no other one unsettled.
+struct ListNotifier: Sendable {
+    /// Attempts that are settled in one statement.
+    private static let settledAtOnce = 250
+    /// Longest wait of a result for others to be settled with.
+    private static let settlingInterval = Duration.milliseconds(500)
+
+    private enum Step: Sendable {
+        case done(Notified)
+        case settlingTime
+    }
+
+    let notifier: DeviceNotifier
+    /// Most devices or requests of webhooks at once.
+    let concurrency: Int
+    let clock: any Clock<Duration>
+    let settle: @Sendable ([DeliverySettlement]) async throws -> Void
+
+    /// - Parameter now: the database's time.
+    /// - Returns: time until which devices of a resting route stay on the list; nil: none do.
+    func notify(_ devices: [DueDevice], now: @escaping @Sendable () -> Timestamp) async throws -> Timestamp? {
+        let groups = DeliveryGroups(devices)
+        notifier.statistics.count { $0.spared += groups.fetched.count }
+        var settled = groups.fetched.map { notifier.settle(DeliveryOutcome(verdict: .fetchedAlready), $0, at: now()) }
+        var rest: Timestamp?
+        try await withThrowingTaskGroup(of: Step.self) { group in
+            var works = works(groups, now).makeIterator()
+            var running = 0
+            func begin(_ group: inout ThrowingTaskGroup<Step, any Error>) {
+                guard let work = works.next() else { return }
+                running += 1
+                group.addTask { .done(try await work()) }
+            }
+            func waitToSettle(_ group: inout ThrowingTaskGroup<Step, any Error>) {
+                group.addTask {
+                    try? await clock.sleep(for: Self.settlingInterval)
+                    return .settlingTime
+                }
+            }
+            for _ in 0..<concurrency { begin(&group) }
+            waitToSettle(&group)
+            while running > 0, let step = try await group.next() {
+                var isTime = settled.count >= Self.settledAtOnce
+                switch step {
+                case .settlingTime:
+                    isTime = true
+                    waitToSettle(&group)
+                case .done(let notified):
+                    running -= 1
+                    begin(&group)
+                    switch notified {
+                    case .settled(let more): settled += more
+                    case .resting(let until): rest = min(rest ?? until, until)
+                    }
+                }
+                guard isTime, !settled.isEmpty else { continue }
+                try await settle(settled)
+                settled = []
+            }
+            group.cancelAll()
+        }
+        if !settled.isEmpty { try await settle(settled) }
+        return rest
+    }
+
+    private func works(
+        _ groups: DeliveryGroups, _ now: @escaping @Sendable () -> Timestamp
+    ) -> [@concurrent @Sendable () async throws -> Notified] {
+        let notifier = notifier
+        var works: [@concurrent @Sendable () async throws -> Notified] = []
+        for device in groups.pushes { works.append { try await notifier.push(to: device, now: now) } }
+        for batch in groups.webhooks.flatMap({ $0.chunks(of: notifier.configuration.webhookBatch) }) {
+            works.append { try await notifier.call(for: batch, now: now) }
+        }
+        return works
+    }
+}
+
+extension Array {
+    fileprivate func chunks(of size: Int) -> [[Element]] {
+        stride(from: 0, to: count, by: size).map { Array(self[$0..<Swift.min($0 + size, count)]) }
+    }
+}
