@@ -24,7 +24,7 @@ struct LeasePlanTests {
         let plan = LeasePlan(configuration: WorkerConfiguration(), longestPublish: .seconds(20))
         #expect(plan.lease(for: kind(1, timeout: .seconds(10)), lane: .interactive) == .seconds(37))
         #expect(plan.lease(for: kind(1, timeout: .seconds(120)), lane: .interactive) == .seconds(147))
-        #expect(kind(1, timeout: .seconds(1)).snapshotLimit == .seconds(1), "never longer than the kind's")
+        #expect(kind(1, timeout: .seconds(1)).definition.snapshotLimit == .seconds(1), "never longer than the kind's")
     }
 
     @Test func slowKindsAreClaimedApart() {
