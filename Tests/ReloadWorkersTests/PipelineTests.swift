@@ -7,13 +7,13 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// The whole way, from a request in the database to a message on Kafka, through services as they run.
+/// The complete path from a request in the database to a message on Kafka, through the running services.
 @Suite("From a request to its message", .serialized, .tags(.database, .kafka), .timeLimit(.patience))
 struct PipelineTests {
     /// Waits until the last message of each timeline carries its stored content, and the audit finds nothing.
     private func expectPublished(_ ids: [TimelineID], _ worker: TestWorker, _ topic: TimelinesTopic) async throws {
         try await worker.store.settles()
-        try await eventually("the last messages are of what is stored") {
+        try await eventually("the last messages carry the stored content") {
             for id in ids {
                 guard let detail = try await worker.store.timeline(id) else {
                     guard topic.message(of: id)?.value == nil else { return false }
@@ -30,7 +30,7 @@ struct PipelineTests {
         worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: .string(text)) }) }
     }
 
-    @Test("A placed widget's timeline, and a push to it, are fetched, stored and published")
+    @Test("A placed widget's timeline is fetched, stored and published, and again after a push")
     func push() async throws {
         try await withWorker { worker in
             try await withTimelinesTopic { publisher, topic in
@@ -52,7 +52,7 @@ struct PipelineTests {
         }
     }
 
-    @Test("Two services share the work of one database, each timeline is fetched once")
+    @Test("Two services on one database share the work and fetch each timeline once")
     func two() async throws {
         try await withWorker(maxBatch: 10) { worker in
             try await withTimelinesTopic { publisher, topic in
@@ -65,7 +65,7 @@ struct PipelineTests {
                     try await expectPublished(ids, worker, topic)
                 }
                 #expect(Set(worker.provider.requestedIDs) == Set(ids))
-                #expect(worker.provider.requestedIDs.count == 120, "none of them twice for one request")
+                #expect(worker.provider.requestedIDs.count == 120, "each timeline is fetched once")
                 #expect(try await worker.store.lists() == 0)
             }
         }
@@ -81,7 +81,7 @@ struct PipelineTests {
                     try? await Gate().pass()
                     return .testTimeout
                 }
-                // Its publisher takes nothing.
+                // The first service's publisher accepts nothing.
                 let first = TestService(beside: worker)
                 let id = try await worker.store.place([.test("w1")])[0]
                 let running = Task { try await first.service.run() }
@@ -94,13 +94,13 @@ struct PipelineTests {
                 try await serving([second]) {
                     try await expectPublished([id], worker, topic)
                 }
-                #expect(worker.provider.requests.count == 1, "it is not fetched again")
+                #expect(worker.provider.requests.count == 1, "stored content is not fetched again")
                 #expect(try await worker.store.lists() == 0)
             }
         }
     }
 
-    @Test("A reload of everyone is walked, fetched and published")
+    @Test("A reload of everyone is swept, fetched and published")
     func everyone() async throws {
         try await withWorker(maxBatch: 50) {
             $0.sweepChunk = 40
@@ -123,7 +123,7 @@ struct PipelineTests {
         }
     }
 
-    @Test("A removed widget's timeline gets a tombstone, and content again after a new placement")
+    @Test("A removed widget's timeline gets a tombstone, and content after a new placement")
     func removed() async throws {
         try await withWorker { worker in
             try await withTimelinesTopic { publisher, topic in
@@ -136,18 +136,18 @@ struct PipelineTests {
                     try await expectPublished([id], worker, topic)
                     try await worker.store.apply([.removed(app: TestKinds.app, widget: "w1")], at: at + .seconds(1))
                     service.signal.signal()
-                    try await eventually("it is collected") { try await worker.store.timeline(id) == nil }
+                    try await eventually("the timeline is collected") { try await worker.store.timeline(id) == nil }
                     try await expectPublished([id], worker, topic)
                     try await worker.store.apply([.placed(.test("w1"))], at: at + .seconds(2))
                     service.signal.signal()
-                    try await eventually("it is published again") { topic.message(of: id)?.value != nil }
+                    try await eventually("the timeline is published again") { topic.message(of: id)?.value != nil }
                     try await expectPublished([id], worker, topic)
                 }
             }
         }
     }
 
-    @Test("Spacing and budget defer a push until its time; a failure is tried again after its back-off")
+    @Test("Spacing and budget defer a push; a failed fetch is retried after its back-off")
     func deferral() async throws {
         try await withWorker {
             $0.providerBackoff = Backoff(base: .seconds(2), cap: .seconds(2))
@@ -165,7 +165,7 @@ struct PipelineTests {
                     try await worker.store.passTime(400)
                     service.signal.signal()
                     try await worker.provider.received.reaches(2)
-                    try await eventually("the failure is noted") { try await worker.store.detail(id).attempts == 1 }
+                    try await eventually("the failure is recorded") { try await worker.store.detail(id).attempts == 1 }
                     #expect(try await worker.store.detail(id).isStale)
                     answer(worker, "at last.")
                     try await worker.store.passTime(3)
@@ -178,7 +178,7 @@ struct PipelineTests {
         }
     }
 
-    @Test("Timelines that ingest hands over in the process are published without a claim")
+    @Test("Timelines that ingest hands over in the same process are published without a claim")
     func handedOver() async throws {
         try await withWorker { worker in
             try await withTimelinesTopic { publisher, topic in
@@ -207,7 +207,7 @@ struct PipelineTests {
                     #expect(topic.message(of: id)?.value?.contains("handed over.") == true)
                     #expect(service.counts.claims == claims + 1)
                 }
-                #expect(service.handOver.reserve(1, of: [kindID]) == nil, "nothing is taken after the stop")
+                #expect(service.handOver.reserve(1, of: [kindID]) == nil, "a stopped service grants nothing")
                 #expect(try await worker.store.lists() == 0)
             }
         }

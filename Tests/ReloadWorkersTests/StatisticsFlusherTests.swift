@@ -7,7 +7,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Counts of kinds, in memory and over all processes.
+/// Counts by kind, in memory and over all processes.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct StatisticsFlusherTests {
     private func stored(_ worker: TestWorker, _ kind: String = "Purchases") async throws -> KindCounters {
@@ -56,7 +56,7 @@ struct StatisticsFlusherTests {
         }
     }
 
-    @Test("increments are added once, and counts that cannot be added are kept")
+    @Test("Increments are added once; those that cannot be added are kept")
     func flushing() async throws {
         try await withWorker { worker in
             let kindID = try await worker.store.kindID("Purchases")
@@ -75,7 +75,7 @@ struct StatisticsFlusherTests {
             #expect(try await stored(worker).failed == 2)
             #expect(try await stored(worker).reloaded == 3)
 
-            // Another process.
+            // Stands for another process.
             let other = worker.another()
             other.context.statistics.count(kind: kindID) { $0.count(.reloaded, 10) }
             await self.flusher(other).flush()
@@ -84,7 +84,7 @@ struct StatisticsFlusherTests {
     }
 
     @Test(
-        "what was counted last is added when the service stops, in order or by cancellation", arguments: [true, false])
+        "The last counts are added when the service stops, in order or by cancellation", arguments: [true, false])
     func stopping(isGraceful: Bool) async throws {
         try await withWorker { worker in
             let kindID = try await worker.store.kindID("Purchases")
@@ -100,7 +100,7 @@ struct StatisticsFlusherTests {
         }
     }
 
-    @Test("it flushes by itself at the interval, and prunes")
+    @Test("The service adds counts and removes old ones at its interval")
     func interval() async throws {
         try await withWorker { worker in
             let kindID = try await worker.store.kindID("Purchases")
@@ -113,7 +113,7 @@ struct StatisticsFlusherTests {
             let flusher = flusher(worker, interval: .milliseconds(5))
             try await withThrowingTaskGroup(of: Void.self) { tasks in
                 tasks.addTask { try await flusher.run() }
-                try await eventually("the counts are added, and old ones gone") {
+                try await eventually("the counts are added and old ones removed") {
                     let rows = try await worker.store.integer("SELECT count(*) FROM kind_statistics")
                     return try await stored(worker).slept == 4 && rows == 1
                 }

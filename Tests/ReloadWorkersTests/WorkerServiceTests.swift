@@ -7,10 +7,10 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// The whole service: woken, stopped, cancelled.
+/// The worker service: waking, stopping, cancellation.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct WorkerServiceTests {
-    /// A service with a polling interval of an hour, so that only signals wake it.
+    /// Returns a service with a polling interval of an hour, so that only signals wake it.
     private func withService(
         graceTime: Duration = .seconds(20), pollInterval: Duration = .seconds(3_600), maxBatch: Int = 100,
         fetching wrap: @escaping @Sendable (any ProviderFetching) -> any ProviderFetching = { $0 },
@@ -57,7 +57,7 @@ struct WorkerServiceTests {
     }
 
     @Test func aFreedSlotIsUsedAtOnce() async throws {
-        // One timeline a request, eight slots a provider, no signals after the first one.
+        // One timeline per request, eight slots per provider, no signals after the first one.
         try await withService(maxBatch: 1) { worker, signal, _ in
             try await worker.store.place((0..<60).map { .test("w\($0)", user: "u\($0)") })
             signal.signal()
@@ -66,7 +66,7 @@ struct WorkerServiceTests {
         }
     }
 
-    /// Notices, in the task of a batch, that the service was told to stop: the service itself was told just before.
+    /// Waits, within a batch's task, for the notice to stop, which the service itself received just before.
     private struct StopNoticingFetcher: ProviderFetching {
         let fetcher: any ProviderFetching
         let told: Gate
@@ -99,7 +99,7 @@ struct WorkerServiceTests {
             signal.signal()
             gate.open()
             try await worker.publisher.published.reaches(1)
-            #expect(worker.publisher.messages.map(\.timeline) == [id], "nothing is claimed any more")
+            #expect(worker.publisher.messages.map(\.timeline) == [id], "a stopping service claims nothing")
         }
     }
 
@@ -120,7 +120,7 @@ struct WorkerServiceTests {
             #expect(
                 try await worker.store.integer(
                     "SELECT count(*) FROM work WHERE lease IS NULL AND leases = 0 AND ready_at <= now()") == 1,
-                "another worker may take it at once, as if it had never been leased")
+                "another worker may claim it at once")
             #expect(service.counts.released == 1 && service.counts.failed.isEmpty)
         }
     }
@@ -143,7 +143,7 @@ struct WorkerServiceTests {
         }
     }
 
-    @Test("Any number of requests before a fetch are one, and those during it are exactly one more")
+    @Test("Requests before a fetch cause one fetch, and those during it exactly one more")
     func coalescing() async throws {
         try await withService { worker, signal, _ in
             let gate = Gate()
@@ -151,7 +151,7 @@ struct WorkerServiceTests {
                 try await gate.pass()
                 return .timelines(request.ids.map { .stubTimeline($0) })
             }
-            // The service may look at once: requests that come after its claim come during the fetch.
+            // The service may claim at once; later requests then arrive during the fetch.
             let id = try await worker.store.place([.test("w1")])[0]
             for _ in 0..<5 { try await worker.store.markUser("u1") }
             signal.signal()
@@ -168,7 +168,7 @@ struct WorkerServiceTests {
         }
     }
 
-    @Test("A service with work of all sorts leaves no list leased, no room held and nothing for the audit")
+    @Test("After mixed work a service leaves no leased list, no held room and no audit finding")
     func leavesNothing() async throws {
         try await withWorker(maxBatch: 7, minimumSpacing: .zero) {
             $0.publishRetryDelay = .milliseconds(20)

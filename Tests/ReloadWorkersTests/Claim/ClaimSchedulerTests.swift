@@ -5,13 +5,13 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Distribution of room between lanes, apps and kinds.
+/// Distribution of room among lanes, apps and kinds.
 struct ClaimSchedulerTests {
     private static func row(_ kindID: Int32, _ lane: ReloadLane, _ count: Int) -> DueTimelines {
         DueTimelines(kindID: kindID, lane: lane, count: count)
     }
 
-    /// Kinds 11, 12, … of app 1 at one provider, 21, 22, … of app 2 at another.
+    /// App 1 has kinds 11, 12, … at one provider; app 2 has kinds 21, 22, … at another.
     private static func targets(maxBatch: Int = 100, _ kinds: Int32...) -> [Int32: ClaimTarget] {
         Dictionary(
             uniqueKeysWithValues: kinds.map { kind in
@@ -176,10 +176,10 @@ struct ClaimSchedulerTests {
     }
 
     @Test(arguments: [
-        // Slots, those that bulk, scheduled and urgent requests hold, and how many requests each lane may still start.
+        // Slots; slots held by bulk, scheduled and urgent requests; further requests that each lane may start.
         (8, [0, 0, 0], [8, 8, 6, 4]), (8, [3, 0, 0], [5, 5, 3, 1]), (8, [4, 0, 0], [4, 4, 2, 0]),
         (8, [8, 0, 0], [0, 0, 0, 0]), (8, [0, 6, 0], [2, 2, 0, 0]), (8, [0, 5, 0], [3, 3, 1, 1]),
-        // Slots of urgent requests exclude no lane from free slots.
+        // Slots that urgent requests hold exclude no lane from free slots.
         (8, [0, 0, 7], [1, 1, 1, 1]), (8, [0, 0, 3], [5, 5, 5, 4]), (8, [1, 1, 5], [1, 1, 1, 1]),
         (3, [0, 0, 0], [3, 3, 3, 2]), (2, [0, 0, 0], [2, 2, 2, 1]), (1, [0, 0, 0], [1, 1, 1, 1]),
         (1, [1, 0, 0], [0, 0, 0, 0]),
@@ -207,7 +207,7 @@ struct ClaimSchedulerTests {
     }
 
     @Test func noLaneStarvesWhileAnUrgentOneIsNeverDone() {
-        // One slot comes free at a time, and pushes never end: the others get their shares of it.
+        // Slots come free one at a time and pushes never end: the other lanes get their shares.
         var scheduler = ClaimScheduler()
         var held = HeldSlots()
         held.add(7, .push)

@@ -4,7 +4,7 @@ import WidgetModel
 @testable import ReloadWorkers
 @testable import WidgetStore
 
-@Suite("From when on claims look for due work")
+@Suite("Lower bounds of the due time in claims")
 struct ClaimWatermarksTests {
     private static let start = Timestamp(microseconds: 1_000_000_000)
 
@@ -13,7 +13,7 @@ struct ClaimWatermarksTests {
         return (list: list, readySince: start + time, timeline: nil)
     }
 
-    @Test("while looks are fast, all is looked for and nothing is kept")
+    @Test("Fast claims scan everything and keep no watermark")
     func fast() {
         var watermarks = ClaimWatermarks()
         #expect(!watermarks.isPartial(at: .zero))
@@ -23,7 +23,7 @@ struct ClaimWatermarksTests {
         #expect(watermarks.since(kindID: 1, lane: .push) == .distantPast)
     }
 
-    @Test("after a slow look the next ones start before the latest that was claimed, queue by queue")
+    @Test("After a slow claim the next ones start before the latest claimed time, by queue")
     func slow() {
         var watermarks = ClaimWatermarks()
         watermarks.lookedForAll(took: .milliseconds(50), at: .seconds(10))
@@ -36,12 +36,12 @@ struct ClaimWatermarksTests {
         #expect(watermarks.since(kindID: 1, lane: .push) == Self.start + .seconds(5) - ClaimWatermarks.slack)
         #expect(watermarks.since(kindID: 2, lane: .bulk) == Self.start + .seconds(1) - ClaimWatermarks.slack)
         #expect(watermarks.since(kindID: 1, lane: .bulk) == .distantPast)
-        // A claim of late lists does not move the watermark back.
+        // A claim of late lists leaves the watermark in place.
         watermarks.claimed([Self.claimed(1, .push, dueAfter: .seconds(2))])
         #expect(watermarks.since(kindID: 1, lane: .push) == Self.start + .seconds(5) - ClaimWatermarks.slack)
     }
 
-    @Test("all is looked for again after a second, later when that takes long, and the watermarks go when it is fast")
+    @Test("A full scan follows after a second, or later if scans are slow; fast scans remove the watermarks")
     func again() {
         var watermarks = ClaimWatermarks()
         func claim() { watermarks.claimed([Self.claimed(1, .push, dueAfter: .seconds(5))]) }

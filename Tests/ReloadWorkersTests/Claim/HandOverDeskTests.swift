@@ -6,9 +6,9 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-@Suite("Hand-over in one process", .serialized, .tags(.database), .timeLimit(.patience))
+@Suite("Hand-over within one process", .serialized, .tags(.database), .timeLimit(.patience))
 struct HandOverDeskTests {
-    /// Lends an open desk, and a kind's row.
+    /// Creates an open desk and a kind's row.
     private func withDesk(
         configure: (inout WorkerConfiguration) -> Void = { _ in },
         _ body: (HandOverDesk, TestWorker, Int32) async throws -> Void
@@ -21,7 +21,7 @@ struct HandOverDeskTests {
         }
     }
 
-    @Test("Room is granted up to the limit, and free again after its acceptance")
+    @Test("Room is granted up to the limit, and released when the hand-over is accepted")
     func room() async throws {
         try await withDesk {
             $0.maximumTimelinesInFlight = 20
@@ -43,11 +43,11 @@ struct HandOverDeskTests {
             #expect(desk.reserve(1, of: [kind]) == nil)
             desk.accept(grant, Claim(token: 9, lists: [Sample.list(1, [Sample.timeline(10, kindID: kind)])]))
             #expect(worker.counts.claims == 0)
-            #expect(HandOverDesk().reserve(1, of: [kind]) == nil, "it was never opened")
+            #expect(HandOverDesk().reserve(1, of: [kind]) == nil, "the desk was never opened")
         }
     }
 
-    @Test("Nothing is granted for kinds that are unknown, paused or retired; slow kinds get a longer lease")
+    @Test("Unknown, paused and retired kinds are refused; slow kinds get a longer lease")
     func kinds() async throws {
         try await withDesk { desk, worker, kind in
             #expect(desk.reserve(1, of: [9_999]) == nil)
@@ -64,7 +64,7 @@ struct HandOverDeskTests {
         }
     }
 
-    @Test("Nothing is granted while the provider rests, has no free slot, or Kafka takes nothing")
+    @Test("Nothing is granted while the provider rests or has no free slot, or the output is down")
     func busy() async throws {
         try await withDesk {
             $0.protection.consecutiveFailures = 1
@@ -89,7 +89,7 @@ struct HandOverDeskTests {
                 case .go(let ticket) = context.protection.begin(
                     provider, app: TestKinds.app, held: HeldSlots(), lane: .push, at: context.clock.elapsed)
             else {
-                Issue.record("the provider is well")
+                Issue.record("the provider is healthy")
                 return
             }
             context.protection.failed(ticket, ProviderFailure(.connection, "refused"), at: context.clock.elapsed)

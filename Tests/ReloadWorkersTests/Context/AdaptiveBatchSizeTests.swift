@@ -13,7 +13,7 @@ import Testing
     }
 
     @Test(
-        "what was too much halves the size; what was in time lets it grow",
+        "A batch that is too large halves the size; one that is in time lets it grow",
         arguments: [
             ([], 1.0), ([true, true], 1), ([false], 0.5), ([false, false], 0.25), ([false, true], 0.5625),
             ([false, true, true], 0.625), (Array(repeating: false, count: 5), 1.0 / 32),

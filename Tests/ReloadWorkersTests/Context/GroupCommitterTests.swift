@@ -4,11 +4,11 @@ import Testing
 
 @testable import ReloadWorkers
 
-@Suite("Natural batching of statements", .timeLimit(.patience))
+@Suite("Statements of concurrent callers are combined", .timeLimit(.patience))
 struct GroupCommitterTests {
     private struct Refused: Error {}
 
-    /// Statements that were run; the first one waits for the gate.
+    /// Records executed statements; the first one waits for the gate.
     private final class Statements: Sendable {
         let groups = Mutex<[[Int]]>([])
         let begun = Tally()
@@ -29,7 +29,7 @@ struct GroupCommitterTests {
         GroupCommitter(concurrency: concurrency, limit: limit) { try await statements.run($0) }
     }
 
-    /// Waits until so many callers have gathered behind the statement that is under way.
+    /// Waits until this many callers are queued behind the running statement.
     private func gathered(_ count: Int, _ committer: GroupCommitter<Int, String>) async throws {
         try await eventually("\(count) callers wait", every: .milliseconds(1)) { committer.waiting == count }
     }
@@ -51,7 +51,7 @@ struct GroupCommitterTests {
         #expect(statements.groups.withLock { $0 } == [[1, 2], [3, 4, 5]])
     }
 
-    @Test("A statement has no more items than the limit, unless one caller brings more")
+    @Test("A statement has no more items than the limit, unless a single caller has more")
     func limit() async throws {
         let statements = Statements()
         let committer = committer(statements, limit: 3)
@@ -68,13 +68,13 @@ struct GroupCommitterTests {
         #expect(statements.groups.withLock { $0 } == [[1], [2, 3], [4, 5], [6, 7, 8, 9]])
     }
 
-    @Test("As many statements as allowed run at a time")
+    @Test("The permitted number of statements runs concurrently")
     func concurrency() async throws {
         let statements = Statements()
         let committer = committer(statements, concurrency: 2)
         async let first = committer.run([1])
         try await statements.begun.reaches(1)
-        #expect(try await committer.run([2]) == ["2"], "it does not wait for the first")
+        #expect(try await committer.run([2]) == ["2"], "the second statement does not wait for the first")
         statements.gate.open()
         #expect(try await first == ["1"])
     }
@@ -93,7 +93,7 @@ struct GroupCommitterTests {
         #expect(try await first == ["1"])
         await #expect(throws: Refused.self) { try await second.value }
         await #expect(throws: Refused.self) { try await third.value }
-        #expect(try await committer.run([4]) == ["4"], "the slot is free again")
+        #expect(try await committer.run([4]) == ["4"], "the slot is released")
     }
 
     @Test("A cancelled leader ends its statement and passes the slot on; a cancelled waiter gets its answer")

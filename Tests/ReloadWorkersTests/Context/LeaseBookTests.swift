@@ -25,7 +25,7 @@ struct LeaseBookTests {
         book.enter(lists, leaseEnds: .seconds(30))
     }
 
-    @Test("Timelines that nothing else works on are ready at once, and held until they are settled")
+    @Test("Timelines that are not in flight are ready at once, and held until they are settled")
     func entering() {
         let entered = enter(Sample.list(1, rows: [10, 11]), Sample.list(2, rows: [12]))
         #expect(entered.ready.map { $0.timelines.map(\.row) } == [[10, 11], [12]])
@@ -38,7 +38,7 @@ struct LeaseBookTests {
         #expect(book.held == 0)
     }
 
-    @Test("A list all of whose timelines are superseded is closed at once")
+    @Test("A list whose timelines are all superseded is closed at once")
     func superseded() {
         let entered = enter(Sample.list(1, rows: [], suspects: [10]))
         #expect(entered.ready.isEmpty && entered.closed.map(\.list.id) == [1])
@@ -55,17 +55,17 @@ struct LeaseBookTests {
         #expect(first.closed.map(\.list.id) == [1])
         #expect(first.waiting.map(\.list.id) == [2] && first.waiting.map(\.row) == [10])
         #expect(first.waiting[0].leaseEnds == .seconds(30))
-        // It is still in flight, now for list 2.
+        // The row is still in flight, now for list 2.
         #expect(enter(Sample.list(4, rows: [10])).ready.isEmpty)
         let second = book.settle([settled(2, 10), settled(2, 11)])
         #expect(second.closed.map(\.list.id) == [2] && second.waiting.map(\.list.id) == [3])
         #expect(book.settle([settled(3, 10)]).waiting.map(\.list.id) == [4])
         #expect(book.settle([settled(4, 10)]).waiting.isEmpty)
         #expect(book.held == 0)
-        #expect(enter(Sample.list(5, rows: [10])).ready.count == 1, "the row is free again")
+        #expect(enter(Sample.list(5, rows: [10])).ready.count == 1, "the row is released")
     }
 
-    @Test("A row that a list names twice is worked on twice, one after the other")
+    @Test("A list that names a row twice works on it twice, in sequence")
     func twice() {
         let entered = enter(Sample.list(1, rows: [10, 10]))
         #expect(entered.ready.map { $0.timelines.map(\.row) } == [[10]] && book.held == 2)
@@ -75,7 +75,7 @@ struct LeaseBookTests {
         #expect(book.held == 0)
     }
 
-    @Test("A list that the same process claims again after its lease has ended is entered beside the earlier lease")
+    @Test("A list that the process claims again after its lease has expired is entered beside the earlier lease")
     func claimedAgain() {
         enter(Sample.list(1, rows: [10, 11], lease: 1))
         let again = enter(Sample.list(1, rows: [10, 11], lease: 2))
@@ -88,7 +88,7 @@ struct LeaseBookTests {
         #expect(book.held == 0)
     }
 
-    @Test("A closed list names its messages and whether anything was stored")
+    @Test("A closed list reports its messages and whether content was stored")
     func published() {
         enter(Sample.list(1, rows: [10, 11, 12]))
         var first = settled(1, 10)
@@ -101,7 +101,7 @@ struct LeaseBookTests {
         #expect(closed[0].published.map(\.revision) == [7, 8])
     }
 
-    @Test("A list goes back after the longest delay that any of its timelines asks for")
+    @Test("A list is returned after the longest delay of its timelines")
     func returning() {
         enter(Sample.list(1, rows: [10, 11, 12]), Sample.list(2, rows: [13]))
         var (short, long) = (settled(1, 10), settled(1, 11))
@@ -110,7 +110,7 @@ struct LeaseBookTests {
         #expect(closed.map(\.returnDelay) == [.seconds(9), nil])
     }
 
-    @Test("Room that is reserved counts as held until it is given back, and is refused beyond the limit")
+    @Test("Reserved room counts as held until it is released, and is refused beyond the limit")
     func reserving() {
         enter(Sample.list(1, rows: [10, 11]))
         #expect(book.reserve(3, limit: 5) && book.held == 5)
@@ -119,7 +119,7 @@ struct LeaseBookTests {
         #expect(book.held == 2 && book.reserve(3, limit: 5))
     }
 
-    @Test("Room is announced once, and only to a claim loop that waits for it")
+    @Test("Room is announced once, and only to a waiting claim loop")
     func announcing() {
         enter(Sample.list(1, rows: [10, 11, 12]))
         let quiet = signal.mark(.timelines)
@@ -155,7 +155,7 @@ struct LeaseBookTests {
         #expect(late.closed.isEmpty && late.waiting.isEmpty && book.held == 0)
     }
 
-    @Test("Draining ends with the last timeline, or when the time is over")
+    @Test("Draining ends with the last timeline or at the deadline")
     func draining() async throws {
         #expect(try await book.drained(within: .seconds(3_600), clock: WorkerClock()))
         enter(Sample.list(1, rows: [10]))

@@ -4,7 +4,7 @@ import WidgetStore
 
 @Suite("Signals of work", .timeLimit(.patience))
 struct WorkSignalTests {
-    @Test("A signal after the mark is not lost, and any number of them wake once")
+    @Test("A signal after the mark is not lost, and several signals wake once")
     func past() async throws {
         let signal = WorkSignal()
         let mark = signal.mark(.timelines)

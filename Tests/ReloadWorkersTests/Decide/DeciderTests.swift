@@ -17,7 +17,7 @@ struct DeciderTests {
             policyAt: Sample.now + .seconds(3_600))
     }
 
-    /// The only settlement of some decisions that has this outcome.
+    /// Returns the settlement of a single decision.
     private func settlement(_ decisions: Decisions) throws -> TimelineSettlement {
         #expect(decisions.fetches.isEmpty && decisions.collections.isEmpty && decisions.settled.isEmpty)
         #expect(decisions.settlements.count == 1)
@@ -35,7 +35,7 @@ struct DeciderTests {
         #expect(item.settled.list == ListHold(id: 5, lease: 7) && item.settled.row == 10)
     }
 
-    @Test("A budgeted request is fetched for a token of the budget")
+    @Test("A budgeted request is fetched with a budget token")
     func paced() throws {
         let state = rendered(requested: 2)
         let decisions = decide(
@@ -44,7 +44,7 @@ struct DeciderTests {
         #expect(item.ledger != BudgetLedger())
     }
 
-    @Test("A timeline without pending work is settled: there is nothing to do")
+    @Test("A timeline without pending work is settled without a fetch")
     func nothing() throws {
         let found = try settlement(
             decide(Sample.list(5, [Sample.timeline(10, state: rendered(), renderedAt: Sample.now - .seconds(900))])))
@@ -68,7 +68,7 @@ struct DeciderTests {
         #expect(until > Sample.now && found.decision == .deferred && found.rule == .spacing)
     }
 
-    @Test("A timeline without views for long sleeps if only its policy asks")
+    @Test("A timeline that only its policy requests goes to sleep when it has not been viewed for long")
     func sleeps() throws {
         var state = rendered()
         state.policyAt = Sample.now - .seconds(1)
@@ -85,7 +85,7 @@ struct DeciderTests {
         #expect(found.decision == .slept && found.rule == .dormant)
     }
 
-    @Test("An orphaned timeline is collected, of a retired kind too")
+    @Test("An orphaned timeline is collected, also if its kind is retired")
     func collects() {
         var state = rendered()
         state.isOrphaned = true
@@ -99,7 +99,7 @@ struct DeciderTests {
         }
     }
 
-    @Test("Nothing of a retired kind is fetched")
+    @Test("Timelines of a retired kind are not fetched")
     func retired() throws {
         let found = try settlement(decide(Sample.list(5, rows: [10]), kinds: [Sample.kind(isRetired: true)]))
         guard case .nothing = found.outcome else {
@@ -108,14 +108,14 @@ struct DeciderTests {
         }
     }
 
-    @Test("A list of a kind or an app that the directory does not have goes back for a while")
+    @Test("A list whose kind or app is not in the directory is returned with a delay")
     func unknown() {
         let strangers = decide(Sample.list(5, rows: [10]), kinds: [])
         #expect(strangers.settled.map(\.returnDelay) == [.seconds(5)])
         #expect(strangers.settled.map(\.row) == [10] && strangers.settlements.isEmpty && strangers.fetches.isEmpty)
     }
 
-    @Test("Through a sweep's list a timeline is fetched if it is behind the list's generation, and else settled")
+    @Test("A sweep's list fetches timelines behind its generation and settles the others")
     func sweeps() throws {
         let kind = KindGenerations(current: 4, free: 4)
         func look(generation: Int64, cancelled: Int64 = 0) -> Decisions {
@@ -131,7 +131,7 @@ struct DeciderTests {
                     ], lane: .bulk, generation: 3))
         }
         #expect(look(generation: 2).fetches.count == 1)
-        // It was rendered for the list's generation already, or the reload of everyone was cancelled.
+        // The timeline was already rendered for the list's generation, or the reload was cancelled.
         for decisions in [look(generation: 3), look(generation: 2, cancelled: 4)] {
             guard case .nothing = try settlement(decisions).outcome else {
                 Issue.record("\(decisions)")

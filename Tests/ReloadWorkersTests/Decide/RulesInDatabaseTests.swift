@@ -6,10 +6,10 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// The reload rules as they come together: marks and completions in SQL, the plan in the worker.
+/// The reload rules end to end: marks and completions in SQL, decisions in the worker.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct RulesInDatabaseTests {
-    /// One token a day, so that the second budgeted reload has to wait.
+    /// One token a day, so that the second budgeted reload waits.
     private static let scarce = DailyBudget(minimum: 1, maximum: 1)
 
     @Test func aThousandPushesWithoutBudgetCostNoClaims() async throws {
@@ -31,13 +31,13 @@ struct RulesInDatabaseTests {
             #expect(wait > 86_000 && wait <= 86_480, "a token a day comes after a day, not \(wait) s")
             #expect(detail.lane == .push)
 
-            // A free request takes no token, and serves the waiting ones.
+            // A free request takes no token, and satisfies the waiting ones.
             try await worker.store.markUser("u1", isFree: true)
             try await worker.drain()
             #expect(try await !worker.store.detail(id).isStale)
             #expect(worker.provider.requests.count == 3)
             try await worker.store.markUser("u1", isFree: false)
-            #expect(try await worker.turn() == 0, "and gives none back")
+            #expect(try await worker.turn() == 0, "no token is returned")
         }
     }
 
@@ -52,7 +52,8 @@ struct RulesInDatabaseTests {
             }
             #expect(try await worker.store.detail(id).isStale)
             try await worker.store.passTime(90_000)
-            // Due by the row, but the ledger knows better: no fetch, and no second look before the time.
+            // The row is due but the ledger is not: the timeline is not fetched, and next examined when the budget
+            // allows.
             #expect(try await worker.turn() == 1)
             #expect(worker.provider.requests.count == 2)
             #expect(worker.counts.deferred == 1)
@@ -84,7 +85,7 @@ struct RulesInDatabaseTests {
             worker.provider.respond { request in .timelines(request.ids.map { .stubTimeline($0) }) }
             try await worker.drain()
             #expect(try await worker.store.spent(id)?.lastPaced != nil)
-            #expect(try await worker.store.detail(id).decision == .unchanged, "and one that changes nothing does")
+            #expect(try await worker.store.detail(id).decision == .unchanged, "an unchanged one spends a token")
             #expect(try await worker.store.rule(of: id) == .gate)
             let spent = try await worker.store.spent(id)
             try await worker.store.markUser("u1", isFree: true)
@@ -136,7 +137,7 @@ struct RulesInDatabaseTests {
             }
             let id = try await worker.store.place([.test("w1")])[0]
             try await worker.drain()
-            // Placed and asked for long ago, never viewed.
+            // Placed and requested long ago, never viewed.
             try await worker.store.sql(
                 "UPDATE timeline SET requested_at = now() - interval '15 days', placed_at = now() - interval '15 days'")
             try await worker.store.passTime(90_000)
@@ -151,7 +152,7 @@ struct RulesInDatabaseTests {
 
             try await worker.store.view("w1", at: start)
             try await worker.drain()
-            #expect(worker.provider.requests.count == 2, "it is due by its policy again")
+            #expect(worker.provider.requests.count == 2, "its policy applies again")
             try await worker.store.view("w1", at: start + .seconds(60))
             #expect(try await worker.store.integer("SELECT views FROM timeline") == 1, "a view an hour counts")
         }
@@ -221,7 +222,7 @@ struct RulesInDatabaseTests {
                 }
                 counts.append(worker.provider.requestedIDs.count { $0 == id } - before)
             }
-            // Two fifths of 70 and of 8 at will, and the one that the pace gives at once.
+            // Two fifths of 70 and of 8 are unrestricted, and the pace allows one more at once.
             #expect(counts == [29, 4])
         }
     }
@@ -233,7 +234,7 @@ struct RulesInDatabaseTests {
             let id = try await worker.store.place(
                 [.test("w1", kind: "Weather", configuration: #"{"city":"Oslo"}"#)], at: WallClock.now())[0]
             try await worker.drain()
-            // Ten million people opening the app are one reload a spacing.
+            // Ten million people who open the app cause one reload per spacing.
             try await worker.store.mark("u1", reason: .foreground)
             #expect(try await worker.turn() == 0)
             let spaced = try #require(try await worker.store.detail(id).secondsToDue)
@@ -270,7 +271,7 @@ struct RulesInDatabaseTests {
                 #expect(worker.provider.requests.count == round)
             }
             try await worker.store.mark("u1", reason: .push)
-            #expect(try await worker.turn() == 0, "the spacing holds for a push")
+            #expect(try await worker.turn() == 0, "the spacing applies to pushes")
         }
     }
 
@@ -303,7 +304,7 @@ extension TestStore {
         }
     }
 
-    /// Spent budget of a timeline; nil for none.
+    /// Returns a timeline's spent budget; nil for none.
     func spent(_ id: TimelineID) async throws -> BudgetLedger? {
         let ledger = try await detail(id).timeline.ledger
         return ledger == BudgetLedger() ? nil : ledger

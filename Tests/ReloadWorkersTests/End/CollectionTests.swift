@@ -7,10 +7,10 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Timelines that no widget shows are buried: first the tombstone, then the row.
+/// Timelines that no widget shows are collected: first the tombstone is published, then the row is deleted.
 @Suite("Collection", .serialized, .tags(.database), .timeLimit(.patience))
 struct CollectionTests {
-    @Test("An orphan is buried and deleted")
+    @Test("An orphaned timeline gets a tombstone and is deleted")
     func buried() async throws {
         try await withWorker { worker in
             let ids = try await worker.store.place([.test("w1"), .test("w2", user: "u2")])
@@ -22,14 +22,14 @@ struct CollectionTests {
             let last = try #require(worker.publisher.messages(of: ids[0]).last)
             #expect(last.value == nil)
             let content = worker.publisher.messages(of: ids[0])[0]
-            #expect(last.revision > content.revision, "content that lands late is older")
+            #expect(last.revision > content.revision, "late content is older")
             #expect(worker.counts.collected == 1 && worker.counts.requests == 1)
             #expect(worker.context.leases.held == 0)
             #expect(try await worker.store.lists() == 0)
         }
     }
 
-    @Test("A timeline that is placed again during its burial lives, and is published anew")
+    @Test("A timeline that is placed again during its collection stays and is published again")
     func placedAgain() async throws {
         try await withWorker {
             $0.publishRetryDelay = .zero
@@ -46,7 +46,7 @@ struct CollectionTests {
             #expect(!detail.timeline.state.isOrphaned && !detail.isStale)
             #expect(worker.counts.collected == 0)
             let last = try #require(worker.publisher.messages(of: id).last)
-            #expect(last.value != nil, "its tombstone is not the last word")
+            #expect(last.value != nil, "content follows the tombstone")
             #expect(last.revision == detail.revision)
             #expect(try await worker.store.lists() == 0)
         }
@@ -61,8 +61,8 @@ struct CollectionTests {
             let other = slow.another()
             slow.publisher.respond { messages in
                 guard messages.allSatisfy({ $0.value == nil }) else { return nil }
-                // While the tombstone is on its way, its lease ends, and another worker publishes the timeline that a
-                // widget shows again.
+                // While the tombstone is under way its lease expires, and another worker publishes the timeline, which
+                // a widget shows again.
                 _ = try? await slow.store.place([.test("w9")])
                 try? await slow.store.endLeases()
                 try? await other.drain()
@@ -77,7 +77,7 @@ struct CollectionTests {
         }
     }
 
-    @Test("A fetch that began before a tombstone is discarded after it, and its timeline is fetched and published anew")
+    @Test("A fetch that began before a tombstone is discarded after it; the timeline is fetched and published again")
     func fetchedAcrossTheTombstone() async throws {
         try await withWorker {
             $0.publishRetryDelay = .zero
@@ -99,7 +99,7 @@ struct CollectionTests {
         }
     }
 
-    @Test("Without its tombstone a timeline stays, and its list goes back")
+    @Test("A timeline whose tombstone fails stays, and its list is returned")
     func withoutTombstone() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
@@ -110,7 +110,7 @@ struct CollectionTests {
             let detail = try await worker.store.detail(id)
             #expect(detail.timeline.state.isOrphaned && detail.content != nil)
             #expect(try await worker.store.lists() == 1)
-            #expect(try await worker.store.lists(ready: .bulk) == 0, "after a while")
+            #expect(try await worker.store.lists(ready: .bulk) == 0, "the list is returned with a delay")
             #expect(try await !worker.store.isLeased(id))
         }
     }
@@ -136,7 +136,7 @@ struct CollectionTests {
         }
     }
 
-    @Test("A widget that is removed during the fetch leaves nothing behind")
+    @Test("A widget that is removed during the fetch leaves no row or list behind")
     func removedDuringTheFetch() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]

@@ -6,10 +6,10 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// A worker without a lease changes nothing, and its messages are corrected.
+/// A worker without a lease changes no row, and its messages are superseded.
 @Suite("Lost leases", .serialized, .tags(.database), .timeLimit(.patience))
 struct FencingTests {
-    /// Answers the first request with "old" when the gate opens, the others at once with "new".
+    /// A provider that answers the first request with "old" when the gate opens, and later ones at once with "new".
     private func hold(_ provider: StubProvider, _ gate: Gate) {
         let first = Tally()
         provider.respond { request in
@@ -22,7 +22,7 @@ struct FencingTests {
         }
     }
 
-    /// Runs `body` while the first batch of messages is on its way.
+    /// Runs `body` while the first batch of messages is under way.
     private func onFirstPublish(_ worker: TestWorker, _ body: @escaping @Sendable () async throws -> Void) {
         let first = Tally()
         worker.publisher.respond { _ in
@@ -32,7 +32,7 @@ struct FencingTests {
         }
     }
 
-    @Test("An expired lease is claimed again, and the first result never lands")
+    @Test("An expired lease is claimed again, and the first result is discarded")
     func expired() async throws {
         try await withWorker { slow in
             let id = try await slow.store.place([.test("w1")])[0]
@@ -42,7 +42,7 @@ struct FencingTests {
             try await slow.provider.received.reaches(1)
 
             let quick = slow.another()
-            #expect(try await quick.turn() == 0, "the lease holds")
+            #expect(try await quick.turn() == 0, "the lease is valid")
             try await slow.store.endLeases()
             #expect(try await quick.turn() == 1)
             gate.open()
@@ -57,7 +57,7 @@ struct FencingTests {
         }
     }
 
-    @Test("A failure that comes late does not end the next claim")
+    @Test("A late failure does not end the next claim")
     func lateFailure() async throws {
         try await withWorker { slow in
             let id = try await slow.store.place([.test("w1")])[0]
@@ -82,14 +82,14 @@ struct FencingTests {
             let id = try await slow.store.place([.test("w1")])[0]
             let quick = slow.another()
             onFirstPublish(slow) {
-                // The lease ends during the publishing, and another worker does the same work.
+                // The lease expires during the publishing, and another worker does the same work.
                 slow.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: "new") }) }
                 try await slow.store.endLeases()
                 try await slow.store.markUser("u1")
                 try await quick.drain()
             }
             try await slow.turn()
-            #expect(try await slow.store.lists() == 1, "suspects, for whoever claims them")
+            #expect(try await slow.store.lists() == 1, "the list of suspects may be claimed by any worker")
             try await slow.drain()
             let detail = try await slow.store.detail(id)
             #expect(detail.text.contains("new"))
@@ -139,7 +139,9 @@ struct FencingTests {
         }
     }
 
-    @Test("A list that the same process claims again while it works on it is worked on once more, and leaves nothing")
+    @Test(
+        "A list that the same process claims again while it works on it is worked on again, and leaves nothing behind"
+    )
     func claimedAgainByTheSameProcess() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
@@ -160,7 +162,7 @@ struct FencingTests {
         }
     }
 
-    @Test("The next holder publishes the content that a killed worker stored")
+    @Test("The next lease holder publishes the content that a killed worker stored")
     func killedBeforePublishing() async throws {
         try await withWorker { slow in
             let id = try await slow.store.place([.test("w1")])[0]
@@ -178,7 +180,7 @@ struct FencingTests {
             try await next.drain()
             let detail = try await slow.store.detail(id)
             #expect(slow.publisher.messages(of: id).map(\.revision) == [detail.revision])
-            #expect(next.counts.requests == 0, "it is not fetched again")
+            #expect(next.counts.requests == 0, "stored content is not fetched again")
             #expect(try await slow.store.lists() == 0)
             forever.open()
             _ = try await dying
@@ -193,7 +195,7 @@ struct FencingTests {
             try await quick.register()
             let id = try await slow.store.place([.test("w1")])[0]
             onFirstPublish(slow) {
-                // Another worker stores the same timeline, through another list, and publishes it before this message.
+                // Another worker stores and publishes the same timeline through another list before this message.
                 slow.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: "new") }) }
                 try await slow.store.markUser("u1")
                 try await quick.drain()
@@ -202,13 +204,13 @@ struct FencingTests {
             let detail = try await slow.store.detail(id)
             #expect(detail.text.contains("new"))
             let messages = slow.publisher.messages(of: id)
-            #expect(messages.count == 3, "the stored content is published once more, after the late message")
+            #expect(messages.count == 3, "the stored content follows the late message")
             #expect(messages.last?.revision == detail.revision)
             #expect(try await slow.store.lists() == 0)
         }
     }
 
-    @Test("A timeline that is orphaned while it is published has a tombstone last, with a revision above its content's")
+    @Test("A timeline orphaned during its publishing ends with a tombstone above its content's revision")
     func orphanedMeanwhile() async throws {
         try await withWorker { worker in
             try await worker.register()
@@ -224,12 +226,12 @@ struct FencingTests {
         }
     }
 
-    @Test("A list that was leased before is compared for all its timelines, also superseded ones")
+    @Test("All timelines of a list that was leased before are compared, including superseded ones")
     func leasedBefore() async throws {
         try await withWorker { worker in
             let ids = try await worker.store.place((0..<3).map { .test("w\($0)", user: "u\($0)") })
             try await worker.drain()
-            // A list of the past whose holder may have stored these and died.
+            // The previous holder of an old list may have stored these and died.
             try await worker.store.sql(
                 """
                 INSERT INTO work (kind_id, lane, due_at, ready_at, leases, timelines)
@@ -248,7 +250,7 @@ struct FencingTests {
 }
 
 extension TestStore {
-    /// Ends all leases, as if their time were over.
+    /// Expires all leases.
     func endLeases() async throws {
         try await sql("UPDATE work SET ready_at = now() - interval '1 ms' WHERE lease IS NOT NULL")
     }

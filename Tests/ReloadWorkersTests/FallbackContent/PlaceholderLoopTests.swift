@@ -8,7 +8,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Placeholders for the environments that devices move into.
+/// Placeholders for the environments to which devices change.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct PlaceholderLoopTests {
     private let at = Timestamp(microseconds: 1_700_000_000_000_000)
@@ -46,7 +46,7 @@ struct PlaceholderLoopTests {
                     .placed(.test("w5", user: "u2", device: "d2", kind: "DueDate")),
                 ], at: at)
             try await loop(worker).pass()
-            #expect(worker.provider.requests(to: .placeholder).isEmpty, "placing asks for none")
+            #expect(worker.provider.requests(to: .placeholder).isEmpty, "a placement requests none")
             #expect(try await worker.store.fallback(of: "w1") == .placeholder(content: "{}", fetchedAt: nil))
 
             try await move(worker, to: sydney)
@@ -72,7 +72,7 @@ struct PlaceholderLoopTests {
             }
             #expect(worker.counts.placeholderRequests == 2 && worker.counts.placeholders == 3)
 
-            // Back and forth within the hour asks for the other one only.
+            // Changing back and forth within the hour requests only the other environment's placeholder.
             try await move(worker, to: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"), after: 2)
             try await move(worker, to: sydney, after: 3)
             try await loop(worker).pass()
@@ -88,7 +88,7 @@ struct PlaceholderLoopTests {
             worker.provider.respond(to: .placeholder, answers)
             try await worker.store.apply([.placed(.test("w1"))], at: at)
             try await move(worker, to: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"))
-            // An older event has no effect either, nor a removed widget.
+            // Neither an older event nor a removed widget has an effect.
             try await move(worker, to: sydney, after: -1)
             try await worker.store.apply([.removed(app: TestKinds.app, widget: "w1")], at: at + .seconds(5))
             try await move(worker, to: sydney, after: 6)
@@ -106,7 +106,7 @@ struct PlaceholderLoopTests {
                 at: at)
             try await move(worker, to: sydney)
             try await loop(worker).pass()
-            #expect(worker.provider.requests(to: .placeholder).count == 1, "one answer is enough for all its kinds")
+            #expect(worker.provider.requests(to: .placeholder).count == 1, "one answer covers all its kinds")
             try await loop(worker).pass()
             #expect(worker.provider.requests(to: .placeholder).count == 1)
             #expect(worker.counts.placeholderFailures == [.status: 1])
@@ -136,7 +136,7 @@ struct PlaceholderLoopTests {
                 try await worker.store.integer(
                     "SELECT count(*) FROM placeholder WHERE due_at BETWEEN now() + interval '50 s' AND "
                         + "now() + interval '2 min' AND attempts = 1 AND content LIKE '%en-AU%'") == 1)
-            // An unreadable answer is a failure of every placeholder, and rests the endpoint.
+            // An unreadable answer fails every placeholder and makes the endpoint rest.
             try await worker.store.sql("UPDATE placeholder SET due_at = now(), attempts = 0")
             worker.provider.respond(to: .placeholder) { _ in .body(Array("[]".utf8)) }
             try await loop(worker).pass()
@@ -179,7 +179,7 @@ struct PlaceholderLoopTests {
             async let running: Void = group.run()
             try await worker.store.apply([.placed(.test("w1"))], at: at)
             try await move(worker, to: sydney)
-            try await eventually("a placeholder for Sydney") {
+            try await eventually("a placeholder for Sydney is stored") {
                 try await worker.store.integer("SELECT count(*) FROM placeholder WHERE content LIKE '%en-AU%'") == 1
             }
             await group.triggerGracefulShutdown()
@@ -197,13 +197,13 @@ struct PlaceholderLoopTests {
             try await move(worker, to: sydney)
             let group = ServiceGroup(services: [service(of: worker).service], logger: .silent)
             async let running: Void = group.run()
-            try await eventually("the request for a placeholder") {
+            try await eventually("a placeholder is requested") {
                 !worker.provider.requests(to: .placeholder).isEmpty
             }
             await group.triggerGracefulShutdown()
             try await running
             #expect(worker.counts.placeholderFailures.isEmpty)
-            // Its lease ends by itself.
+            // The lease expires.
             #expect(
                 try await worker.store.integer(
                     "SELECT count(*) FROM placeholder WHERE attempts = 0 AND due_at < now() + interval '131 s'") == 1)
@@ -223,7 +223,7 @@ struct PlaceholderLoopTests {
             }
             try await loop(worker).pass()
             let families = worker.provider.requests(to: .placeholder).flatMap(\.items).compactMap { $0["family"] }
-            #expect(families.count == WidgetFamily.allCases.count, "none of them twice")
+            #expect(families.count == WidgetFamily.allCases.count, "each family is requested once")
         }
     }
 }

@@ -5,7 +5,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// The step between the claim and the fetch.
+/// The step between claim and fetch.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct SnapshotStepTests {
     private let answers: StubProvider.Script = { .list("snapshots", $0.ids.map { .stubSnapshot($0) }) }
@@ -15,7 +15,7 @@ struct SnapshotStepTests {
             worker.provider.respond(to: .snapshot, answers)
             let ids = try await worker.store.place([.test("w1"), .test("w2", user: "u2")])
             worker.provider.respond { request in
-                // By then the snapshots are there.
+                // The snapshots are stored by this time.
                 for id in request.ids {
                     let shown = try await worker.store.detail(id).fallback
                     guard case .snapshot(#"{"content":{"text":"at once"},"date":"2026-01-01T00:00:00Z"}"#, _)? = shown
@@ -36,7 +36,7 @@ struct SnapshotStepTests {
                 #expect(try await worker.store.detail(id).content != nil)
             }
             #expect(try await worker.store.integer("SELECT count(*) FROM snapshot") == 0)
-            // Rendered once, it needs none any more.
+            // A rendered timeline needs no snapshot.
             worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0) }) }
             for user in ["u1", "u2"] { try await worker.store.markUser(user, lane: .interactive) }
             try await worker.drain()
@@ -126,7 +126,7 @@ struct SnapshotStepTests {
                 worker.counts.snapshotFailures == [.provider: 1, .duplicate: 1, .invalid: 1, .missing: 1])
             #expect(worker.counts.snapshots == 1 && worker.counts.foreign == 1)
             #expect(try await worker.store.integer("SELECT count(*) FROM snapshot") == 1)
-            // The endpoint as a whole works: it is asked for the next widget.
+            // Only one answer fails, so the endpoint is asked for the next widget.
             try await worker.store.place([.test("w9", user: "u9")])
             try await worker.turn()
             #expect(worker.provider.requests(to: .snapshot).count == 2)
@@ -143,7 +143,7 @@ struct SnapshotStepTests {
             }
             #expect(worker.provider.requests(to: .snapshot).count == 1)
             #expect(worker.counts.completed == 3)
-            // Another process finds it out by itself.
+            // Another process has to learn about the failure itself.
             try await worker.store.place([.test("w4", user: "u4")])
             try await worker.another().drain()
             #expect(worker.provider.requests(to: .snapshot).count == 2)
@@ -171,7 +171,7 @@ struct SnapshotStepTests {
             slow.provider.respond(to: .snapshot) { request in
                 isFirst.add()
                 guard isFirst.count == 1 else { return .status(404) }
-                // While it waits, its lease ends, and another worker makes the timeline.
+                // During the wait the lease expires, and another worker renders the timeline.
                 try await slow.store.endLeases()
                 try await other.drain()
                 return .list("snapshots", request.ids.map { .stubSnapshot($0) })

@@ -9,7 +9,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 extension TestWorker {
-    /// Another worker on the same database, provider and Kafka, by way of a proxy.
+    /// Another worker with the same provider and Kafka that reaches the same database through a proxy.
     func through(_ proxied: TestStore.Proxied) -> TestWorker {
         another(pool: proxied.pool) {
             $0.databaseBackoff = Backoff(base: .milliseconds(1), cap: .milliseconds(2))
@@ -24,18 +24,18 @@ extension TestWorker {
             let last = publisher.messages(of: id).last
             try #require(detail.text.contains(content), "\(comment): stored")
             try #require(last?.value?.contains(content) == true, "\(comment): published")
-            try #require(last?.revision == detail.revision, "\(comment): the last message is of what is stored")
+            try #require(last?.revision == detail.revision, "\(comment): the last message carries the stored content")
             let isLeased = try await store.isLeased(id)
             try #require(!detail.isStale && !isLeased, "\(comment)")
         }
     }
 }
 
-/// Watches that no rendered generation goes back (invariant 3).
+/// Checks that no rendered generation decreases (invariant 3).
 struct GenerationWatch {
     private var highest: [Int] = []
 
-    /// Rendered requests of each timeline, in order of the ids.
+    /// Highest rendered request of each timeline, in order of the IDs.
     mutating func look(_ store: TestStore, _ ids: [TimelineID], _ comment: String) async throws {
         var now: [Int] = []
         for id in ids {
@@ -45,7 +45,7 @@ struct GenerationWatch {
                     SELECT rendered + generation FROM timeline WHERE identity = '\(id)'
                     """))
         }
-        for (old, new) in zip(highest, now) { try #require(new >= old, "\(comment): went back") }
+        for (old, new) in zip(highest, now) { try #require(new >= old, "\(comment): decreased") }
         highest = now
     }
 }
@@ -57,7 +57,7 @@ struct WorkerConnectionLossTests {
         { TestProxy.MessageCut(.toClient, $0) },
     ]
 
-    /// Cuts at each message in turn, until a round goes through uncut.
+    /// Cuts at each message in turn, until a round finishes without a cut.
     private func atEveryMessage(
         _ proxy: TestProxy, atLeast: Int, _ round: (TestProxy.MessageCut) async throws -> Void
     ) async throws {
@@ -86,7 +86,7 @@ struct WorkerConnectionLossTests {
                     worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: .string(content)) }) }
                     for user in 0..<3 { try await worker.store.markUser("u\(user)") }
                     proxied.proxy.cut(cut)
-                    // A claim with a lost answer throws; its lists are claimed again after the lease.
+                    // A claim whose answer is lost throws an error; its lists are claimed again after the lease.
                     _ = try? await faulty.turn()
                     if !proxied.proxy.isCutToCome { proxied.proxy.cut(nil) }
                     try await generations.look(worker.store, ids, "\(cut)")
@@ -98,8 +98,8 @@ struct WorkerConnectionLossTests {
         }
     }
 
-    /// A worker has stored and published something and died. The next one finds what was there before, stores that, and
-    /// loses its connection: what is published must not stay what the dead one published.
+    /// A worker stores and publishes content and dies. The next one fetches the content of before, stores it and loses
+    /// its connection. The published content must finally be the stored one.
     @Test func contentThatComesBackAfterACrashIsPublishedAnewWhateverIsLost() async throws {
         try await withWorker { worker in
             worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: "usual.") }) }
@@ -126,10 +126,10 @@ struct WorkerConnectionLossTests {
         }
     }
 
-    /// Ends the leases, and works until nothing is stale any more. The server may take a moment to notice that a client has
-    /// gone, and holds its locks until then.
+    /// Expires the leases and works until nothing is stale. The server may notice a lost client late, and holds its
+    /// locks until then.
     private func heal(_ worker: TestWorker, _ ids: [TimelineID], _ comment: String) async throws {
-        try await eventually("\(comment): healed") {
+        try await eventually("\(comment): nothing is stale") {
             try await worker.store.endLeases()
             try await worker.store.passTime(2)
             try await worker.drain()
@@ -138,7 +138,7 @@ struct WorkerConnectionLossTests {
         }
     }
 
-    /// Claims, stores and publishes, and then nothing more.
+    /// Claims, stores and publishes once.
     private func dieAfterPublishing(_ worker: TestWorker, content: String) async throws {
         worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: .string(content)) }) }
         let published = worker.publisher.messages.count
@@ -165,7 +165,7 @@ struct WorkerConnectionLossTests {
                     let content = "round-\(round)."
                     worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: .string(content)) }) }
                     try await worker.store.bumpKind("Purchases")
-                    // Everyone with `matching`: a recorded sweep, whose events each timeline counts once.
+                    // A reload of everyone with `matching` is a recorded sweep, whose events each timeline counts once.
                     try await worker.store.apply(
                         [
                             .appChange(
@@ -177,8 +177,8 @@ struct WorkerConnectionLossTests {
                     proxied.proxy.cut(cut)
                     _ = try? await faulty.sweeper.pass()
                     if !proxied.proxy.isCutToCome { proxied.proxy.cut(nil) }
-                    // The server may take a moment to notice that the client has gone, and holds its locks until then.
-                    try await eventually("\(cut): all is swept") {
+                    // The server may notice the lost client late, and holds its locks until then.
+                    try await eventually("\(cut): the sweep ends") {
                         try await worker.sweep()
                         try await worker.drain()
                         return try await worker.store.integer(

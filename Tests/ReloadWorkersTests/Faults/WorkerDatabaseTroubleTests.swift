@@ -9,7 +9,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Workers and the sweeper with a failing database, and with a wrong clock of the host.
+/// Workers and the sweeper with a failing database, and with a wrong host clock.
 @Suite(.tags(.database), .timeLimit(.patience))
 struct WorkerDatabaseTroubleTests {
     private func content(_ text: String, on worker: TestWorker) {
@@ -31,7 +31,7 @@ struct WorkerDatabaseTroubleTests {
     }
 
     @Test(
-        "more than the server does in one statement is stored in parts, with one call to the provider",
+        "Content too large for one statement is stored in parts, with one call to the provider",
         arguments: ["57014", "53200", "53400"])
     func inParts(state: String) async throws {
         try await withWorker(configure: quickly) { worker in
@@ -40,23 +40,23 @@ struct WorkerDatabaseTroubleTests {
             let calls = worker.provider.requestedIDs.count
             content("new.", on: worker)
             try await mark(16, worker)
-            // The claim, a statement of its own, succeeds.
+            // The claim is a separate statement, which succeeds.
             _ = try await worker.claim()
             try await worker.store.fail(writesTo: "timeline", with: state, above: 3)
             try await worker.finish()
             try await worker.store.healFaults()
             try await worker.expectPublishedIsStored(ids, content: "new.", state)
-            #expect(worker.provider.requestedIDs.count == calls + 16, "each was fetched once")
-            #expect(worker.context.claimSize.share(of: 1000) < 1000, "less is claimed at once from now on")
+            #expect(worker.provider.requestedIDs.count == calls + 16, "each timeline is fetched once")
+            #expect(worker.context.claimSize.share(of: 1000) < 1000, "claims become smaller")
             let size = worker.context.claimSize.share(of: 1000)
             try await mark(16, worker)
             try await worker.turn()
-            #expect(worker.context.claimSize.share(of: 1000) > size, "and more again, when all is in time")
+            #expect(worker.context.claimSize.share(of: 1000) > size, "claims grow again")
         }
     }
 
     @Test(
-        "errors that pass cost no reload: the disk is full, there are no connections, a deadlock, an I/O error",
+        "Transient errors cost no reload: a full disk, no connections, a deadlock, an I/O error",
         arguments: ["53100", "53300", "40P01", "40001", "58030", "55P03", "25006"])
     func passing(state: String) async throws {
         try await withWorker(configure: quickly) { worker in
@@ -69,17 +69,17 @@ struct WorkerDatabaseTroubleTests {
             try await worker.finish()
             #expect(worker.counts.databaseErrors > 0)
             for id in ids {
-                #expect(try await !worker.store.detail(id).text.contains("new."), "the last good one is still there")
+                #expect(try await !worker.store.detail(id).text.contains("new."), "the last good content stays")
             }
             try await worker.store.healFaults()
-            // Lists that could not be given back are claimed again after their leases.
+            // Lists that could not be returned are claimed again after their leases.
             try await worker.store.passTime(120)
             try await worker.drain()
             try await worker.expectPublishedIsStored(ids, content: "new.", state)
         }
     }
 
-    @Test("a sweep that is more than the server does in time goes on in smaller chunks")
+    @Test("A sweep whose statement takes too long continues in smaller chunks")
     func sweep() async throws {
         try await withWorker(configure: smallSweeps) { worker in
             let ids = try await worker.store.place((0..<64).map { .test("w\($0)", user: "u\($0)") })
@@ -93,7 +93,7 @@ struct WorkerDatabaseTroubleTests {
                             matching: WidgetConfiguration(storedCanonical: "{}"), reason: .foreground))
                 ], at: Timestamp(microseconds: 1))
             let sweeping = Task { try await worker.sweeper.run() }
-            try await eventually("all are marked") {
+            try await eventually("all timelines are marked") {
                 try await worker.store.integer("SELECT count(*) FROM timeline WHERE requested = 2") == ids.count
             }
             sweeping.cancel()
@@ -103,9 +103,9 @@ struct WorkerDatabaseTroubleTests {
         }
     }
 
-    /// Only the database's clock decides on due times and leases; a worker's is only in signatures and logs.
+    /// Only the database's clock decides on due times and leases; a worker's clock appears only in signatures and logs.
     @Test(
-        "a worker whose clock is hours wrong, or jumps while it fetches, renders as ever",
+        "A worker whose clock is hours off, or jumps during a fetch, renders normally",
         arguments: [-86_400, 86_400, 315_360_000])
     func clockJump(seconds: Int64) async throws {
         try await withWorker { worker in
@@ -133,8 +133,8 @@ struct WorkerDatabaseTroubleTests {
                 try await astray.turn()
                 try await worker.expectPublishedIsStored(ids, content: "round-\(round).", "\(seconds) s")
             }
-            #expect(asked.withLock { $0 } >= 3, "its clock was asked, for the signatures")
-            // Nothing that it wrote lies in the past or the future.
+            #expect(asked.withLock { $0 } >= 3, "signatures read the worker's clock")
+            // The worker wrote no time that lies in the past or the future.
             #expect(
                 try await worker.store.integer(
                     """

@@ -8,10 +8,10 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Questions for options and defaults (widget-rules D), over real HTTP.
+/// Requests for options and defaults (widget-rules D), over real HTTP.
 @Suite("Options and defaults from providers", .timeLimit(.patience))
 struct ConfigurationClientTests {
-    /// A clock that a test moves.
+    /// A clock that tests advance.
     private final class HandClock: Clock {
         typealias Instant = ContinuousClock.Instant
 
@@ -100,7 +100,7 @@ struct ConfigurationClientTests {
         }
     }
 
-    @Test("D: dynamic options come from the provider, in sections, by a signed request")
+    @Test("D: dynamic options come from the provider, in sections, through a signed request")
     func sections() async throws {
         try await withSetup { setup in
             let options = try await setup.options()
@@ -116,7 +116,7 @@ struct ConfigurationClientTests {
         }
     }
 
-    @Test("users whose names look alike get answers of their own")
+    @Test("Users with similar IDs get separate answers")
     func users() async throws {
         try await withSetup { setup in
             for user in ["andr\u{e9}", "andre\u{301}", "andr\u{e9}"] { _ = try await setup.options(user: user) }
@@ -125,7 +125,7 @@ struct ConfigurationClientTests {
         }
     }
 
-    @Test("D: search by the provider is asked with each term; an answer is kept for ten seconds")
+    @Test("D: each search term is sent to the provider; an answer is cached for ten seconds")
     func kept() async throws {
         try await withSetup { setup in
             for _ in 0..<2 {
@@ -142,7 +142,7 @@ struct ConfigurationClientTests {
         }
     }
 
-    @Test("equal questions at a time are one request, also when it fails")
+    @Test("Concurrent equal requests are combined, also when they fail")
     func singleFlight() async throws {
         try await withSetup { setup in
             let gate = Gate()
@@ -158,13 +158,13 @@ struct ConfigurationClientTests {
                 gate.open()
                 for await reason in group { #expect(reason == .failed) }
             }
-            // Those that came after the failure have asked again.
+            // Callers after the failure send a new request.
             #expect(setup.provider.requests(to: .options).count <= 5)
         }
     }
 
     @Test(
-        "a failing provider gives its error, never an empty list",
+        "A failing provider causes an error, never an empty list",
         arguments: [
             (StubProvider.Answer.status(500), ConfigurationFailure.Reason.failed), (.status(404), .failed),
             (.body(Array("[]".utf8)), .invalid), (.body(Array(#"{"options":[{}]}"#.utf8)), .invalid),
@@ -178,7 +178,7 @@ struct ConfigurationClientTests {
         }
     }
 
-    @Test("An invalid answer is reported with its place")
+    @Test("An invalid answer is reported with a pointer to the value")
     func place() async throws {
         try await withSetup { setup in
             setup.provider.respond(to: .options) { _ in .body(Array(#"{"options":[{"display":"A"}]}"#.utf8)) }
@@ -187,7 +187,7 @@ struct ConfigurationClientTests {
         }
     }
 
-    @Test("a provider in a private network that is not allowed is not asked")
+    @Test("A provider in a private network that is not allowed is not contacted")
     func egress() async throws {
         try await withSetup(allowing: []) { setup in
             let failure = await setup.optionsFailure()
@@ -196,7 +196,7 @@ struct ConfigurationClientTests {
         }
     }
 
-    @Test("after five failures an endpoint rests; the other one is asked still, and it is asked again later")
+    @Test("After five failures an endpoint rests and is tried again later; the other endpoint is not affected")
     func breaker() async throws {
         try await withSetup { setup in
             setup.provider.respond(to: .options) { _ in .status(500) }
@@ -218,7 +218,7 @@ struct ConfigurationClientTests {
         }
     }
 
-    @Test("D: a dynamic default comes from the provider; one of another parameter is refused")
+    @Test("D: a dynamic default comes from the provider; a default for another parameter is refused")
     func defaults() async throws {
         try await withSetup { setup in
             setup.provider.respond(to: .defaults) { _ in
@@ -232,7 +232,7 @@ struct ConfigurationClientTests {
         }
     }
 
-    @Test("a provider that does not answer in time fails for that")
+    @Test("A provider that does not answer in time causes a time-out error")
     func slow() async throws {
         try await withSetup(timeout: .milliseconds(100)) { setup in
             setup.provider.respond(to: .options) { _ in

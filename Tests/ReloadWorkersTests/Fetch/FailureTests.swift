@@ -5,8 +5,8 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Whatever a provider does, the last good timeline stays, what was requested stays requested, and it is tried again
-/// later and later.
+/// After any failure of a provider the last good timeline stays, its request stays pending, and it is retried with
+/// growing delays.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct FailureTests {
     struct Fault: Sendable {
@@ -120,7 +120,7 @@ struct FailureTests {
             worker.provider.respond { _ in .status(503, headers: ["retry-after": "90"]) }
             try await worker.turn()
             #expect(try #require(await worker.store.detail(id).secondsToDue) > 88)
-            // Not even a free request shortens it.
+            // A free request does not shorten the delay either.
             try await worker.store.markUser("u1", lane: .interactive)
             #expect(try #require(await worker.store.detail(id).secondsToDue) > 88)
         }

@@ -4,7 +4,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-@Suite("Timelines that wait for a request")
+@Suite("Timelines queued for a request")
 struct FetchQueueTests {
     private let queue = FetchQueue()
 
@@ -15,7 +15,7 @@ struct FetchQueueTests {
         #expect(queue.append(items, Sample.directory()) == [Sample.provider])
     }
 
-    /// Rows of the next request; nil: there is none.
+    /// Returns the rows of the next request; nil if there is none.
     private func next(
         sizeLimit: Int = .max, admits: @escaping (ReloadLane, Bool) -> Bool = { _, _ in true }
     ) -> [Int64]? {
@@ -31,7 +31,7 @@ struct FetchQueueTests {
         #expect(next() == nil)
     }
 
-    @Test("Patient lanes do not fill up an urgent request, and share one among themselves")
+    @Test("Patient lanes share a request among themselves, but do not fill up an urgent one")
     func lanes() {
         append(1...2, lane: .push)
         append(3...4, lane: .scheduled)
@@ -40,7 +40,7 @@ struct FetchQueueTests {
         #expect(next() == [3, 4, 5, 6])
     }
 
-    @Test("Admission gets the most urgent lane and whether the request is full")
+    @Test("Admission receives the most urgent lane and whether the request is full")
     func admission() {
         append(1...3, kind: Sample.kind(maxBatch: 4), lane: .bulk)
         var asked: [(ReloadLane, Bool)] = []
@@ -66,7 +66,7 @@ struct FetchQueueTests {
         #expect(next() == [1, 2, 3])
     }
 
-    @Test("A request of several kinds is no larger than the smallest batch size among them")
+    @Test("A request of several kinds is no larger than the smallest of their batch sizes")
     func mixedKinds() {
         append(1...2, kind: Sample.kind(11, maxBatch: 10))
         append(3...6, kind: Sample.kind(12, maxBatch: 4))
@@ -78,7 +78,7 @@ struct FetchQueueTests {
         #expect(next() == nil)
     }
 
-    @Test("A provider that takes less gets less")
+    @Test("A provider that takes smaller batches gets smaller batches")
     func sizeLimit() {
         append(1...5)
         #expect(next(sizeLimit: 2) == [1, 2])
@@ -86,14 +86,14 @@ struct FetchQueueTests {
         #expect(next(sizeLimit: 2) == [4, 5])
     }
 
-    @Test("Timelines that are tried again go after others and apart, in smaller requests")
+    @Test("Retries follow fresh work in separate, smaller requests")
     func retries() {
         append(1...200, attempts: 1)
         append(201...203)
         #expect(next() == [201, 202, 203])
         #expect(next()?.count == 25)
         append(301...301, lane: .bulk)
-        #expect(next() == [301], "an urgent retry does not hold up fresh work")
+        #expect(next() == [301], "an urgent retry does not delay fresh work")
         var sizes: [Int] = []
         while let rows = next() { sizes.append(rows.count) }
         #expect(sizes == Array(repeating: 25, count: 7))
@@ -101,7 +101,7 @@ struct FetchQueueTests {
         #expect(next()?.count == 10, "small batches are not made smaller")
     }
 
-    @Test("A retry is admitted though fresh work is refused")
+    @Test("A retry is admitted although fresh work is refused")
     func retryWhileFreshWaits() {
         append(1...1)
         append(2...2, attempts: 1)
@@ -110,7 +110,7 @@ struct FetchQueueTests {
         #expect(next() == [1])
     }
 
-    @Test("Providers are apart: by app and by URL")
+    @Test("Providers are separated by app and by URL")
     func providers() {
         let other = Sample.kind(12, url: "http://other/widgets")
         let key = ProviderKey(appID: 1, url: "http://other/widgets")

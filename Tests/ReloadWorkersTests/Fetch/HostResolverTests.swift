@@ -7,7 +7,7 @@ import Testing
 
 @Suite(.timeLimit(.patience))
 struct HostResolverTests {
-    /// A look-up that blocks its thread, as the system's does, until the test opens it.
+    /// A look-up that blocks its thread, like the system's, until the test opens it.
     private final class BlockingLookup: Sendable {
         let calls = Mutex(0)
         let started = Tally()

@@ -7,7 +7,7 @@ import WidgetModel
 
 @testable import ReloadWorkers
 
-/// Providers that hang, dribble, or send without end: each costs a bounded time and a bounded memory.
+/// Providers that hang, trickle or send without end: each costs bounded time and memory.
 @Suite(.timeLimit(.patience))
 struct HostileProviderTests {
     /// Longer than the test may take, so that another limit ends the call.
@@ -88,7 +88,7 @@ struct HostileProviderTests {
     @Test(arguments: gigabytes.indices)
     func aGigabyteIsNotRead(index: Int) async throws {
         let failure = try await failure(of: Self.gigabytes[index], limit: 1 << 20) { server in
-            // The bytes in the sockets' buffers are sent, and never read.
+            // The bytes in the sockets' buffers are sent, but never read.
             #expect(server.sent < 32 << 20)
         }
         #expect(failure?.reason == .tooLarge)

@@ -136,7 +136,7 @@ struct ProviderClientTests {
     }
 
     @Test func aNameThatLeadsElsewhereWhenItIsCalledIsRefused() async throws {
-        // Public when it is looked up, private when the connection is made.
+        // The address is public in the look-up and private in the connection.
         let resolver = HostResolver { _ in [IPAddress(v4: 0x0808_0808)] }
         try await withClient(allowing: [], resolver: resolver) { client, provider in
             #expect(await reason { try await client.fetch(call(provider.url)) } == .refused)

@@ -7,8 +7,8 @@ import WidgetStore
 @testable import ReloadWorkers
 
 extension Tag {
-    /// Each test has a database of its own. Their suites are serialized, so that a test's time limit does not count the
-    /// time that it waits for the others to make theirs.
+    /// Each test has its own database. The suites are serialized, so that a test's time limit does not include the wait
+    /// for other tests' databases.
     @Tag static var database: Self
 }
 

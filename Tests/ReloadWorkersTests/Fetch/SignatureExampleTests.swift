@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-/// The signed request that `schemas/` publishes is signed as requests are.
+/// Checks the signature of the signed request that `schemas/` publishes.
 @Suite(.timeLimit(.patience))
 struct SignatureExampleTests {
     @Test func signature() throws {

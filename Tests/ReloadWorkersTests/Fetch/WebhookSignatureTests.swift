@@ -3,7 +3,7 @@ import Testing
 @testable import ReloadWorkers
 
 struct WebhookSignatureTests {
-    /// The example that Standard Webhooks' libraries test themselves with; its secret is
+    /// The example in the tests of Standard Webhooks' libraries; its secret is
     /// `whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw`.
     @Test func knownVector() {
         let secret: [UInt8] = [

@@ -7,7 +7,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Devices that change their locale, their time zone, or the day.
+/// Devices that change their locale, their time zone or the day.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct EnvironmentTests {
     private let at = Timestamp(microseconds: 1_700_000_000_000_000)
@@ -36,7 +36,7 @@ struct EnvironmentTests {
             try await worker.store.apply([changed(sydney)], at: at + .seconds(1))
             let after = try await ["w1", "w2", "w3", "w4"].asyncMap { try await worker.store.timelineID(of: $0) }
             #expect(after[0] != before[0] && after[1] != before[1])
-            #expect(after[2] == before[2], "a kind that does not vary by it")
+            #expect(after[2] == before[2], "the kind does not vary by locale")
             #expect(after[3] == before[3], "another device")
             #expect(try await worker.store.widget("w1")?.environment == sydney)
             #expect(try await worker.store.widget("w3")?.environment == sydney)
@@ -47,8 +47,8 @@ struct EnvironmentTests {
             let item = try #require(
                 requests.last.flatMap { request in request.ids.firstIndex(of: after[0]!).map { request.items[$0] } })
             #expect(item["environment"] == ["locale": "en-AU", "timeZone": "Australia/Sydney"])
-            #expect(worker.provider.requestedIDs.count == asked + 2, "the two that moved, and nothing else")
-            // Nobody shows the old one of w2 any more; that of w1 is still on the other device.
+            #expect(worker.provider.requestedIDs.count == asked + 2, "only the two moved timelines are fetched")
+            // No widget shows the old timeline of w2; the other device still shows that of w1.
             let gone = try #require(before[1])
             let kept = try #require(before[0])
             #expect(try await worker.store.timeline(gone) == nil)
@@ -59,7 +59,7 @@ struct EnvironmentTests {
             try await worker.store.apply([changed(sydney, device: "d2")], at: at + .seconds(2))
             try await worker.drain()
             #expect(try await worker.store.timelineID(of: "w4") == after[0])
-            #expect(worker.provider.requestedIDs.count == asked + 2, "it joins the timeline that is there")
+            #expect(worker.provider.requestedIDs.count == asked + 2, "the widget joins the existing timeline")
             #expect(try #require(worker.publisher.messages(of: kept).last).value == nil)
         }
     }
@@ -72,10 +72,10 @@ struct EnvironmentTests {
             try await worker.store.apply([changed(london)], at: at + .seconds(9))
             #expect(try await worker.store.widget("w1")?.environment == sydney)
             #expect(try await worker.store.timelineID(of: "w1") == id)
-            // Of equal times the later in the log wins.
+            // At equal times the later event in the log wins.
             try await worker.store.apply([changed(london)], at: at + .seconds(10))
             #expect(try await worker.store.widget("w1")?.environment == london)
-            // Both in one batch, in whatever order.
+            // Both events are in one batch, in either order.
             try await worker.store.apply([changed(sydney), changed(london)], at: at + .seconds(20))
             #expect(try await worker.store.widget("w1")?.environment == london)
         }
@@ -88,11 +88,11 @@ struct EnvironmentTests {
             try await worker.drain()
             let id = try #require(try await worker.store.timelineID(of: "w1"))
             #expect(worker.provider.requestedIDs.count == 2)
-            // Without it nothing is to be done.
+            // Without the time change no work is pending.
             try await worker.store.apply([changed(london)], at: at + .seconds(1))
             try await worker.drain()
             #expect(worker.provider.requestedIDs.count == 2)
-            // With it the spacing, which has 300 s left, does not hold the reload back.
+            // The time change is reloaded despite the spacing, which has 300 s left.
             try await worker.store.apply([changed(london, isSignificant: true)], at: at + .seconds(2))
             #expect(try #require(try await worker.store.detail(id).secondsToDue) <= 0)
             try await worker.drain()
@@ -142,7 +142,7 @@ struct EnvironmentTests {
                     try JSONValue.parse(detail.content ?? [])["policy"]?["after"]?.stringValue.flatMap {
                         Timestamp(rfc3339: $0)
                     })
-                // The test may run over a midnight.
+                // The test may run across a midnight.
                 #expect(
                     [try Self.midnight(after: start, in: zone), try Self.midnight(after: WallClock.now(), in: zone)]
                         .contains(policy), "\(zone)")
@@ -151,7 +151,7 @@ struct EnvironmentTests {
                 #expect(due <= policy + .seconds(301), "at most its tolerance late")
                 days.insert(policy)
             }
-            #expect(days.count >= 3, "midnights of their own")
+            #expect(days.count >= 3, "the zones have different midnights")
 
             // A device that flies to Honolulu gets Honolulu's midnight.
             try await worker.store.apply(

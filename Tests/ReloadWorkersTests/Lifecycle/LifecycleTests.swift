@@ -6,12 +6,12 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Widgets from the event to their content: store, ingest and workers together.
+/// Widgets from event to content: store, ingest and workers together.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct LifecycleTests {
     private let at = Timestamp(microseconds: 1_700_000_000_000_000)
 
-    /// A worker with a provider of snapshots, and of timelines that name their requests.
+    /// Creates a worker with a provider of snapshots, and of timelines that name their requests.
     private func withWidgets(_ body: (TestWorker) async throws -> Void) async throws {
         try await withWorker { worker in
             worker.provider.respond(to: .snapshot) { .list("snapshots", $0.ids.map { .stubSnapshot($0) }) }
@@ -59,7 +59,7 @@ struct LifecycleTests {
             try await worker.drain()
             #expect(worker.provider.requestedIDs.count == 2)
             let snapshots = worker.provider.requests(to: .snapshot).count
-            // Somebody else's widget of the city, and the same person's second device.
+            // Another person's widget of the city, and the same person's second device.
             try await worker.store.apply(
                 [
                     .placed(.test("w3", user: "u2", device: "d2", kind: "Weather", configuration: city)),
@@ -90,7 +90,7 @@ struct LifecycleTests {
             #expect(try await worker.store.timeline(old) == nil)
             #expect(worker.publisher.messages(of: old).map { $0.value == nil } == [false, true])
             #expect(worker.publisher.messages(of: new).map { $0.value == nil } == [false])
-            // An older event comes late.
+            // An older event arrives late.
             let acme = try configuration("acme")
             try await worker.store.apply(
                 [.configured(app: TestKinds.app, widget: "w1", configuration: acme)], at: at)
@@ -142,7 +142,7 @@ struct LifecycleTests {
             try await worker.store.apply([.removed(app: TestKinds.app, widget: "w1")], at: at + .seconds(1))
             try await worker.store.apply([.placed(.test(again))], at: at + .seconds(2))
             #expect(try await worker.store.timelineID(of: again) == id)
-            #expect(try await worker.store.fallback(of: again) == nil, "its last content is there")
+            #expect(try await worker.store.fallback(of: again) == nil, "its last content is available")
             try await worker.drain()
             let detail = try await worker.store.detail(id)
             #expect(!detail.timeline.state.isOrphaned && !detail.isStale)
@@ -160,11 +160,11 @@ struct LifecycleTests {
             try await worker.store.apply([.removed(app: TestKinds.app, widget: "w1")], at: at + .seconds(1))
             try await worker.drain()
             #expect(try await worker.store.timeline(id) == nil)
-            // An older placement does not bring it back; a newer one does.
+            // An older placement does not restore the widget; a newer one does.
             try await worker.store.apply([.placed(.test("w1"))], at: at)
             #expect(try await worker.store.timelineID(of: "w1") == nil)
             try await worker.store.apply([.placed(.test(again))], at: at + .seconds(2))
-            #expect(try await worker.store.timelineID(of: again) == id, "the same content, the same id")
+            #expect(try await worker.store.timelineID(of: again) == id, "equal content has an equal ID")
             try await worker.drain()
             #expect(worker.provider.requests(to: .snapshot).count == 2)
             #expect(worker.publisher.messages(of: id).map { $0.value == nil } == [false, true, false])

@@ -6,7 +6,7 @@ struct BisectionTests {
     private static let blamed = ProviderFailure(.status, "500", status: 500)
     private static let tooLarge = ProviderFailure(.status, "413", status: 413)
 
-    /// Bisects a batch for a provider that fails for every part with one of `poison`.
+    /// Bisects a batch for a provider that fails every part with an item of `poison`.
     private func run(_ count: Int, poison: Set<Int>, cap: Int = 28) -> (bisection: Bisection, answered: Set<Int>) {
         var bisection = Bisection(count: count, failure: Self.blamed, cause: .content, maximumRequests: cap)
         var answered: Set<Int> = []
@@ -30,7 +30,7 @@ struct BisectionTests {
             let failures = bisection.failures
             #expect(failures.count == 1 && failures.first?.range == place..<(place + 1))
             #expect(failures.first?.isPoison == true)
-            // Two for each halving.
+            // Two requests per halving.
             var rounds = 0
             while 1 << rounds < count { rounds += 1 }
             #expect(bisection.requests <= 2 * rounds)
@@ -69,7 +69,7 @@ struct BisectionTests {
         bisection.succeeded(4..<6)
         #expect(bisection.next() == 6..<7)
         bisection.succeeded(6..<7)
-        #expect(bisection.next() == 7..<8, "a single one is asked for: it may answer this time")
+        #expect(bisection.next() == 7..<8, "a single item is requested, which may succeed now")
         bisection.succeeded(7..<8)
         #expect(bisection.next() == nil && bisection.failures.isEmpty)
     }
@@ -82,7 +82,7 @@ struct BisectionTests {
         #expect(bisection.next() == 4..<8)
     }
 
-    /// One in either half looks like an outage until a single timeline is answered.
+    /// An item in either half looks like an outage until a single timeline is answered.
     @Test func twoAnywhereAreFoundByTheRequestsThatAreAllowed() {
         let cap = ProtectionRules().maximumBisectRequests
         for first in 1..<99 {

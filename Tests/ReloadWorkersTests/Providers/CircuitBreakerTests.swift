@@ -26,7 +26,7 @@ struct CircuitBreakerTests {
         var breaker = CircuitBreaker(Self.rules)
         #expect(failing(&breaker, 2, at: .zero) == nil)
         _ = breaker.succeeded(epoch: 0, at: .zero)
-        #expect(failing(&breaker, 2, at: .zero) == nil, "a success between them begins anew")
+        #expect(failing(&breaker, 2, at: .zero) == nil, "a success between them restarts the count")
         #expect(failing(&breaker, 1, at: .seconds(1)) == .opened(until: .seconds(5), wasClosed: true))
         #expect(breaker.allowance(at: .seconds(4)) == .nothing(until: .seconds(5)))
     }
@@ -34,7 +34,7 @@ struct CircuitBreakerTests {
     @Test func itOpensWhenMostOfAWindowFails() {
         var breaker = CircuitBreaker(Self.rules)
         var change: CircuitBreaker.Change?
-        // Never two in a row.
+        // There are never two in a row.
         for second in 0..<5 {
             #expect(change == nil)
             _ = breaker.succeeded(epoch: 0, at: .seconds(second))
@@ -44,7 +44,9 @@ struct CircuitBreakerTests {
         var slow = CircuitBreaker(Self.rules)
         for second in 0..<100 {
             _ = slow.succeeded(epoch: 0, at: .seconds(second * 5))
-            #expect(slow.failed(epoch: 0, rest: nil, jitter: 1, at: .seconds(second * 5)) == nil, "too few to tell")
+            #expect(
+                slow.failed(epoch: 0, rest: nil, jitter: 1, at: .seconds(second * 5)) == nil,
+                "too few requests to decide")
         }
     }
 
@@ -96,7 +98,7 @@ struct CircuitBreakerTests {
         #expect(
             long.failed(epoch: 0, rest: .seconds(1_000_000), jitter: 0, at: .zero)
                 == .opened(until: .seconds(600), wasClosed: true))
-        // Requests that were on their way may prolong it, but not shorten it.
+        // Failures of requests under way may prolong the rest, but not shorten it.
         #expect(breaker.failed(epoch: 0, rest: .seconds(200), jitter: 0, at: .seconds(20)) == nil)
         #expect(breaker.state == .open(until: .seconds(220)))
         #expect(breaker.failed(epoch: 0, rest: .seconds(1), jitter: 0, at: .seconds(21)) == nil)
@@ -106,7 +108,7 @@ struct CircuitBreakerTests {
     @Test func whatWasOnItsWayBeforeDoesNotCount() {
         var breaker = CircuitBreaker(Self.rules)
         _ = failing(&breaker, 3, at: .zero)
-        // Late answers neither close it nor open it again.
+        // Late answers neither close nor reopen the breaker.
         #expect(breaker.succeeded(epoch: 0, at: .seconds(1)) == nil)
         #expect(breaker.state == .open(until: .seconds(4)))
         breaker.probeBegins()
@@ -123,7 +125,7 @@ struct CircuitBreakerTests {
         _ = failing(&breaker, 3, at: .zero)
         breaker.probeBegins()
         breaker.probeWasGivenUp(epoch: breaker.epoch - 1, at: .seconds(5))
-        #expect(breaker.state == .halfOpen, "not by a request of before")
+        #expect(breaker.state == .halfOpen, "earlier requests have no effect")
         breaker.probeWasGivenUp(epoch: breaker.epoch, at: .seconds(5))
         #expect(breaker.allowance(at: .seconds(5)) == .probe)
     }
@@ -139,6 +141,6 @@ struct CircuitBreakerTests {
         for _ in 0..<3 { _ = breaker.succeeded(epoch: breaker.epoch, at: .seconds(21)) }
         #expect(
             failing(&breaker, 3, at: .seconds(30)) == .opened(until: .seconds(34), wasClosed: true),
-            "it was well in between")
+            "the provider recovered in between")
     }
 }

@@ -21,7 +21,7 @@ struct ConcurrencyLimitTests {
 
     @Test func oneRoundOfFailuresCutsOnce() {
         var limit = ConcurrencyLimit(initial: 16, ceiling: 16)
-        // Sixteen that were on their way together.
+        // Sixteen concurrent requests.
         for request in 0..<16 {
             let cut = limit.overloaded(startedAt: .seconds(1), at: .seconds(2) + .milliseconds(request))
             #expect(cut == (request == 0))
@@ -37,7 +37,7 @@ struct ConcurrencyLimitTests {
         for round in 1...10 { _ = limit.overloaded(startedAt: .seconds(round * 2), at: .seconds(round * 2 + 1)) }
         #expect(limit.value == 1)
         let shrank = limit.overloaded(startedAt: .seconds(50), at: .seconds(51))
-        #expect(!shrank, "nothing to tell any more")
+        #expect(!shrank, "nothing left to report")
         limit.succeeded(wasUsed: true)
         #expect(limit.value == 2)
     }

@@ -6,8 +6,8 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// A provider that hangs, dribbles or sends without end, beside one that is well, in one worker process with more work of
-/// the sick one than it has slots.
+/// A provider that hangs, trickles or sends without end, next to a healthy one, in a worker process with more work for
+/// the failing provider than it has slots.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct HostileNeighbourTests {
     enum Sickness: CaseIterable, Sendable {
@@ -18,7 +18,7 @@ struct HostileNeighbourTests {
             return switch self {
             case .hangs: .hangs
             case .dribbles: .dribbles(head.replacing("1073741824", with: "60000"), every: .seconds(1))
-            // Without its length, which alone would be enough to refuse it.
+            // No content length, which alone would suffice to refuse the answer.
             case .pours:
                 .pours(
                     head.replacing("content-length: 1073741824\r\n", with: ""),
@@ -27,7 +27,7 @@ struct HostileNeighbourTests {
         }
     }
 
-    /// All kinds of the other app name the sick provider.
+    /// All kinds of the other app use the failing provider.
     private func infect(_ worker: TestWorker, port: Int) async throws {
         try await worker.store.sql(
             """
@@ -56,8 +56,8 @@ struct HostileNeighbourTests {
                     try await sick.asked.reaches(1)
                     for round in 1...5 {
                         for user in 0..<5 { try await worker.store.markUser("u\(user)") }
-                        // A slot that the sick provider holds is free after two minutes, the longest timeout of a kind.
-                        try await eventually("round \(round) of the one that is well") {
+                        // The failing provider's slots are released after two minutes, the longest timeout of a kind.
+                        try await eventually("round \(round) of the healthy provider") {
                             for id in well where try await worker.store.detail(id).isStale { return false }
                             return true
                         }
@@ -66,7 +66,7 @@ struct HostileNeighbourTests {
                 #expect(worker.provider.requests.count >= 5 * 5)
                 switch sickness {
                 case .hangs, .dribbles:
-                    #expect(service.counts.failed.isEmpty, "it holds its slots still")
+                    #expect(service.counts.failed.isEmpty, "the failing provider still holds its slots")
                     // Four slots, each with a snapshot and a timeline.
                     #expect(sick.asked.count <= 8)
                 case .pours:

@@ -6,8 +6,8 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Providers that fail, over the real claims and requests: what is poisonous is found, what is overloaded is left alone,
-/// and nothing is lost.
+/// Failing providers with real claims and requests: poisonous timelines are isolated, overloaded providers are spared,
+/// and no request is lost.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct ProtectedReloadTests {
     private func placeUsers(_ count: Int, _ worker: TestWorker, from first: Int = 0) async throws -> [TimelineID] {
@@ -16,7 +16,7 @@ struct ProtectedReloadTests {
 
     // MARK: Poison
 
-    /// A provider's reaction to a batch with a poisonous timeline.
+    /// Reaction of a provider to a batch with a poisonous timeline.
     static let poisons: [@Sendable () -> StubProvider.Answer] = [
         { .status(500) }, { .status(400) }, { .status(422) }, { .body(Array("{\"timelines\": [".utf8)) },
         { .stream(bytes: 1 << 20) },
@@ -40,11 +40,11 @@ struct ProtectedReloadTests {
             }
             let failed = try await worker.store.detail(poison)
             #expect(failed.isStale && failed.attempts == 1)
-            // An answer that is too large needs no search for the cause.
+            // An answer that is too large is halved without a search for the cause.
             #expect(try await worker.store.rule(of: poison) == (index == 4 ? .providerTooLarge : .providerPoison))
             #expect(worker.counts.bisected == 1 && worker.counts.completed == 19)
             #expect(worker.counts.requests <= 1 + 2 * 5)
-            #expect(worker.counts.breakersOpened == 0, "the provider is well")
+            #expect(worker.counts.breakersOpened == 0, "the provider is healthy")
         }
     }
 
@@ -59,7 +59,7 @@ struct ProtectedReloadTests {
         }
     }
 
-    /// A gateway's answer for a provider that crashed or never answered, as in an outage.
+    /// Answer of a gateway whose provider crashed or never answered, as in an outage.
     @Test(arguments: [502, 504])
     func aTimelineThatBreaksItsProviderIsFoundInTheEnd(status: Int) async throws {
         try await withWorker { worker in
@@ -68,11 +68,11 @@ struct ProtectedReloadTests {
                 request.ids.contains(poison) ? .status(status) : .timelines(request.ids.map { .stubTimeline($0) })
             }
             for attempt in 1...4 {
-                #expect(worker.counts.bisected == 0, "an outage is not multiplied")
+                #expect(worker.counts.bisected == 0, "an outage causes no extra requests")
                 try await worker.turn()
                 #expect(worker.counts.breakersOpened == 0)
                 #expect(try await worker.store.detail(poison).attempts == attempt)
-                // All at once, so that no jitter separates them.
+                // All are due at once, so that jitter does not separate them.
                 try await worker.store.passTime(1_000)
             }
             #expect(worker.counts.completed == 39 && worker.counts.bisected == 1)
@@ -101,7 +101,9 @@ struct ProtectedReloadTests {
                 request.ids.contains(poison) ? .status(500) : .timelines(request.ids.map { .stubTimeline($0) })
             }
             try await worker.turn()
-            #expect(try await worker.store.rule(of: poison) == .providerStatus, "alone, it may be the provider")
+            #expect(
+                try await worker.store.rule(of: poison) == .providerStatus,
+                "the cause of a single failure may be the provider")
             try await worker.store.passTime(10)
             let fresh = try await placeUsers(5, worker, from: 1)
             #expect(try await worker.turn() == 6)
@@ -158,14 +160,14 @@ struct ProtectedReloadTests {
             let asked = worker.provider.requests.count
             let later = try await placeUsers(5, worker, from: 5)
             worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0) }) }
-            #expect(try await worker.turn() == 0, "it is not claimed")
+            #expect(try await worker.turn() == 0, "nothing is claimed")
             for id in later {
                 let detail = try await worker.store.detail(id)
                 #expect(detail.attempts == 0 && detail.isStale)
             }
             #expect(worker.provider.requests.count == asked)
-            try await eventually("the probe") { try await worker.turn() > 0 }
-            // Once the probe has succeeded, the rest of its list may follow.
+            try await eventually("a probe is claimed") { try await worker.turn() > 0 }
+            // After a successful probe the rest of its list may follow.
             #expect(worker.provider.requests.count > asked)
             #expect(worker.provider.requests[asked].ids.count == 1)
             #expect(worker.counts.openBreakers.count == 0)
@@ -201,7 +203,7 @@ struct ProtectedReloadTests {
             #expect(try #require(await worker.store.detail(ids[0]).secondsToDue) > 590)
             #expect(try await !worker.store.detail(ids[1]).isStale)
             _ = try await placeUsers(1, worker, from: 2)
-            #expect(try await worker.turn() == 1, "the provider is asked as ever")
+            #expect(try await worker.turn() == 1, "the provider is asked normally")
         }
     }
 
@@ -215,7 +217,7 @@ struct ProtectedReloadTests {
                 try await worker.turn()
             }
             #expect(worker.counts.breakersOpened == 0)
-            // Some may have been tried again by then.
+            // Some may have been retried by now.
             #expect(Array(worker.counts.failed.keys) == [.provider])
             #expect(worker.counts.failed[.provider, default: 0] >= 15)
         }
@@ -245,11 +247,11 @@ struct ProtectedReloadTests {
             let outcome = try await FetchRunner(context: context).fetch(
                 FetchBatch(app: app, provider: provider, items: items))
             #expect(outcome.failed.map(\.failure.reason) == [.timeout, .timeout, .timeout])
-            #expect(context.protection.limit(of: provider) == 8, "it was not given its time")
+            #expect(context.protection.limit(of: provider) == 8, "the request had less than its full time")
         }
     }
 
-    @Test("The lists of a provider that rests go back as they are, and their leases do not count")
+    @Test("Lists of a resting provider are returned unchanged, and their leases do not count")
     func restingProviderGivesBack() async throws {
         try await withWorker(maxBatch: 1) {
             $0.protection.consecutiveFailures = 1
@@ -258,14 +260,14 @@ struct ProtectedReloadTests {
             $0.providerConcurrency = 1
             $0.concurrency = 1
         } _: { worker in
-            // One list; the first request opens the breaker, the others are not made.
+            // The first request of the list opens the breaker; no others are made.
             let ids = try await placeUsers(5, worker)
             worker.provider.respond { _ in .status(502) }
             #expect(try await worker.turn() == 5)
             #expect(worker.provider.requests.count == 1 && worker.counts.restingTimelines == 4)
             #expect(worker.counts.failed.values.reduce(0, +) == 1)
             #expect(try await worker.store.integer("SELECT count(*) FROM work WHERE leases = 0 AND lease IS NULL") == 2)
-            #expect(try await worker.store.lists(ready: .interactive) == 0, "when the breaker probes")
+            #expect(try await worker.store.lists(ready: .interactive) == 0, "at the breaker's next probe")
             for id in ids { #expect(try await worker.store.detail(id).isStale) }
             #expect(worker.context.leases.held == 0 && worker.context.slots.all.isEmpty)
             #expect(try await worker.store.unappointed() == 0)
@@ -293,7 +295,7 @@ struct ProtectedReloadTests {
                 #expect(detail.isStale)
             }
             #expect(try await worker.store.unappointed() == 0)
-            #expect(attempts == 6 + 2, "what was not asked again has not failed again")
+            #expect(attempts == 6 + 2, "timelines without a retry have not failed again")
         }
     }
 
@@ -331,16 +333,16 @@ struct ProtectedReloadTests {
                 let well = try await worker.store.place([.test("well")])[0]
                 #expect(try await worker.start() == 2)
                 try await sick.asked.reaches(1)
-                // While it hangs, the other is reloaded again and again.
+                // While one provider hangs, the other is reloaded repeatedly.
                 try await worker.provider.received.reaches(1)
-                try await eventually("the first is stored") { try await !worker.store.detail(well).isStale }
+                try await eventually("the first timeline is stored") { try await !worker.store.detail(well).isStale }
                 for round in 1...10 {
                     try await worker.store.markUser("u1")
                     try await worker.start()
-                    try await eventually("round \(round)") { try await !worker.store.detail(well).isStale }
+                    try await eventually("round \(round) is stored") { try await !worker.store.detail(well).isStale }
                     #expect(worker.provider.requests.count == round + 1)
                 }
-                #expect(worker.counts.failed.isEmpty, "it still hangs")
+                #expect(worker.counts.failed.isEmpty, "the provider still hangs")
                 try await worker.finish()
                 #expect(worker.counts.failed == [.timeout: 1])
             }

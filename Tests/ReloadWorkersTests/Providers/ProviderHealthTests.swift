@@ -3,7 +3,7 @@ import WidgetModel
 
 @testable import ReloadWorkers
 
-/// Effects of a request's outcomes on the limit and the breaker.
+/// Effects of request outcomes on the limit and the breaker.
 struct ProviderHealthTests {
     private static let provider = ProviderKey(appID: 1, url: "http://p")
 
@@ -60,7 +60,7 @@ struct ProviderHealthTests {
         for var failure in broken {
             #expect(failure.mayBreakProvider)
             failure.retryAfter = .seconds(1)
-            #expect(!failure.mayBreakProvider, "it is able to ask for a rest")
+            #expect(!failure.mayBreakProvider, "a provider that asks for a rest works")
         }
         for reason in ProviderFailure.Reason.allCases where reason != .timeout && reason != .connection {
             #expect(!ProviderFailure(reason, "").mayBreakProvider)
@@ -70,8 +70,8 @@ struct ProviderHealthTests {
         }
     }
 
-    /// A verdict three times, one request after the other: what the limit of eight is then, and whether the breaker is
-    /// open.
+    /// Reports the same verdict for three requests in sequence; returns the limit, which was eight, and whether the
+    /// breaker is open.
     @Test(arguments: [
         (RequestVerdict.answered(slowly: false), 8, false), (.answered(slowly: true), 1, false),
         (.overloaded(rest: nil), 1, true), (.unavailable(rest: nil), 1, true), (.tooLarge, 8, false),
@@ -126,7 +126,7 @@ struct ProviderHealthTests {
         #expect(health.begin(Self.provider, app: "a", held: Self.held(2), lane: .push, at: .seconds(30)) == nil)
         #expect(
             health.ended(probe, .answered(slowly: false), jitter: 0, at: .seconds(31)) == [.breaker(.closed)])
-        #expect(health.limit.value == 2, "one request was used, and answered")
+        #expect(health.limit.value == 2, "one request was made and answered")
         let next = try begin(&health, at: .seconds(31))
         #expect(!next.isProbe)
     }

@@ -5,20 +5,20 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// The claim scheduler and the protection together, over a clock that jumps from event to event: what one sick provider
-/// costs the others.
+/// The claim scheduler and the provider protection in a discrete-event simulation: effects of a failing provider on the
+/// others.
 struct ProviderStormTests {
     /// Behaviour of a provider: duration and outcome of requests.
     private enum Health {
         case well
-        /// Does not answer; the request times out.
+        /// No answer; the request times out.
         case hangs
-        /// Refuses at once.
+        /// Immediate refusal.
         case refuses
         case slow
     }
 
-    /// A worker process of 32 slots with ten providers. Provider 0 has half of the work.
+    /// A worker process with 32 slots and ten providers. Provider 0 has half of the work.
     private struct World {
         static let timeout = Duration.seconds(10)
         static let latency = Duration.milliseconds(100)
@@ -36,10 +36,10 @@ struct ProviderStormTests {
         var scheduler = ClaimScheduler()
         var health: (_ provider: Int, _ time: Duration) -> Health
         var time = Duration.zero
-        /// Timelines answered, and requests made, by provider.
+        /// Answered timelines and requests, by provider.
         var answered = Array(repeating: 0, count: 10)
         var asked = Array(repeating: 0, count: 10)
-        /// Of slots that provider 0 held, the sum over time.
+        /// Slots held by provider 0, integrated over time.
         var heldSlotSeconds = 0.0
         private var inFlight: [Request] = []
 
@@ -79,7 +79,7 @@ struct ProviderStormTests {
                 timelines: 1_000, patientTimelines: 1_000, concurrency: 32,
                 requestsPerProvider: 8, inFlight: held)
             guard inFlight.count < 32 else { return }
-            // Half of the due timelines are provider 0's.
+            // Half of the due timelines belong to provider 0.
             let due = (0..<10).map { DueTimelines(kindID: Int32($0), lane: .push, count: $0 == 0 ? 900 : 100) }
             let permitted = protection.permitted(
                 targets, due: due.map(\.kindID), &capacity.allowances, at: time)
@@ -138,7 +138,7 @@ struct ProviderStormTests {
         let healthy = healthyThroughput(60)
         var world = World { provider, _ in provider == 0 ? .hangs : .well }
         world.run(until: .seconds(10))
-        #expect(world.asked[0] <= 8, "before anything is known, no more than to begin with")
+        #expect(world.asked[0] <= 8, "no more than the initial limit before the first answer")
         let afterOneTimeout = world.othersAnswered
         world.run(until: .seconds(60))
         #expect(world.othersAnswered - afterOneTimeout >= healthy.others * 5 / 6 * 98 / 100)
@@ -154,7 +154,7 @@ struct ProviderStormTests {
         var world = World { provider, _ in provider == 0 ? .refuses : .well }
         world.run(until: .seconds(60))
         #expect(world.othersAnswered >= healthy.others)
-        #expect(world.asked[0] <= 8 + 10, "the first ones, then probes ever more seldom")
+        #expect(world.asked[0] <= 8 + 10, "the first requests, then increasingly rare probes")
     }
 
     @Test func aSlowProviderIsGivenOneSlot() {
@@ -163,7 +163,7 @@ struct ProviderStormTests {
         world.run(until: .seconds(60))
         #expect(world.protection.limit(of: ProviderKey(appID: 0, url: "http://p0")) == 1)
         #expect(world.othersAnswered >= healthy.others * 94 / 100)
-        #expect(world.answered[0] > 0, "it is served all the same")
+        #expect(world.answered[0] > 0, "the failing provider is still served")
     }
 
     @Test func aProviderThatComesBackIsServedAgain() {
@@ -178,8 +178,8 @@ struct ProviderStormTests {
     }
 
     @Test func severalThatHangAtOnceLeaveSlotsFree() {
-        // Three providers take all they get, until all of them hang at once. A fourth would have the rest of the slots,
-        // for one timeout.
+        // Three providers have used all their slots when all of them hang at once. A fourth one would take the
+        // remaining slots for one timeout.
         var world = World { provider, time in
             provider < 3 && time >= .seconds(30) ? .hangs : .well
         }
@@ -187,9 +187,9 @@ struct ProviderStormTests {
         let before = world.answered[9]
         world.run(until: .seconds(42))
         let during = world.answered[9]
-        #expect(during - before >= before * 2 / 5 / 5, "a fifth of its pace, while nothing is known yet")
+        #expect(during - before >= before * 2 / 5 / 5, "a fifth of its pace until the outage is known")
         world.run(until: .seconds(102))
-        #expect(world.answered[9] - during >= before * 2 * 95 / 100, "all of it afterwards")
+        #expect(world.answered[9] - during >= before * 2 * 95 / 100, "its full pace afterwards")
     }
 }
 
@@ -217,7 +217,7 @@ struct ProviderProtectionTests {
         let (protection, statistics) = protection()
         let (sick, well) = (ProviderKey(appID: 1, url: "http://p"), ProviderKey(appID: 2, url: "http://p"))
         for _ in 0..<3 { fail(protection, sick, at: .zero) }
-        #expect(!protection.isWell(sick, at: .zero) && protection.isWell(well, at: .zero), "one URL, two apps")
+        #expect(!protection.isWell(sick, at: .zero) && protection.isWell(well, at: .zero), "one URL of two apps")
         #expect(statistics.snapshot.openBreakers.count == 1 && statistics.snapshot.breakersOpened == 1)
         let targets: [Int32: ClaimTarget] = [
             1: ClaimTarget(appID: 1, provider: sick, maxBatch: 10),
@@ -226,7 +226,7 @@ struct ProviderProtectionTests {
         ]
         var allowances: [ProviderKey: ProviderAllowance] = [:]
         let during = protection.permitted(targets, due: [1, 2, 3], &allowances, at: .zero)
-        #expect(Set(during.keys) == [2, 3], "what is collected asks nobody")
+        #expect(Set(during.keys) == [2, 3], "collected timelines cause no request")
         let after = protection.permitted(targets, due: [1, 2, 3], &allowances, at: .seconds(2))
         #expect(Set(after.keys) == [1, 2, 3])
         #expect(allowances[sick] == ProviderAllowance(requests: 1, timelines: 1), "a probe")
@@ -255,7 +255,7 @@ struct ProviderProtectionTests {
     }
 
     @Test(arguments: [
-        // The limit that a provider has grown to, the slots of 32 that it and the others hold, and how many more it gets.
+        // Limit of the provider, slots of 32 held by it and by the others, and the further slots that it gets.
         (32, 0, 0, 16), (12, 0, 0, 12), (32, 10, 0, 6), (32, 16, 0, 0), (32, 0, 16, 8), (32, 0, 28, 4), (32, 4, 20, 4),
         (32, 10, 10, 1), (3, 1, 0, 2), (1, 1, 0, 0),
     ])

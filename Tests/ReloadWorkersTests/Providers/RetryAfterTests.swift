@@ -31,7 +31,7 @@ struct RetryAfterTests {
     }
 
     @Test func theProvidersOwnClockIsMeant() {
-        // Its clock is an hour behind ours.
+        // The provider's clock is an hour behind.
         let delay = RetryAfter.delay(
             "Sun, 06 Nov 1994 07:51:37 GMT", date: "Sun, 06 Nov 1994 07:49:37 GMT", now: Self.time)
         #expect(delay == .seconds(120))

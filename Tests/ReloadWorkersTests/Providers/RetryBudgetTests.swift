@@ -16,7 +16,7 @@ struct RetryBudgetTests {
         #expect(budget.take(10, at: .zero) == 0)
         budget.firstAttempts(100, at: .zero)
         #expect(budget.take(15, at: .zero) == 15)
-        #expect(budget.take(15, at: .seconds(1)) == 5, "as many as there is budget for")
+        #expect(budget.take(15, at: .seconds(1)) == 5, "the budget limits the retries")
         #expect(budget.take(15, at: .seconds(1)) == 0)
         budget.firstAttempts(50, at: .seconds(2))
         #expect(budget.available(at: .seconds(2)) == 10)
@@ -26,7 +26,7 @@ struct RetryBudgetTests {
         var budget = budget()
         budget.firstAttempts(100, at: .zero)
         #expect(budget.take(20, at: .seconds(5)) == 20)
-        #expect(budget.available(at: .seconds(11)) == 0, "the first attempts are forgotten before the retries")
+        #expect(budget.available(at: .seconds(11)) == 0, "first attempts expire before the retries")
         budget.firstAttempts(100, at: .seconds(12))
         #expect(budget.available(at: .seconds(12)) == 0)
         #expect(budget.available(at: .seconds(16)) == 20)
@@ -52,12 +52,12 @@ struct RetryBudgetTests {
         #expect(budget.wait(after: 1, at: .zero) == .seconds(11))
         #expect(budget.wait(after: 19, at: .zero) == .seconds(30))
         #expect(budget.wait(after: 1_000_000, at: .seconds(1)) == .seconds(300))
-        #expect(budget.wait(after: 10, at: .seconds(20)) == .seconds(20), "those of before are forgotten")
+        #expect(budget.wait(after: 10, at: .seconds(20)) == .seconds(20), "earlier attempts have expired")
         budget.firstAttempts(1_000, at: .seconds(20))
-        #expect(budget.wait(after: 10, at: .seconds(20)) == .seconds(11), "the budget is larger")
+        #expect(budget.wait(after: 10, at: .seconds(20)) == .seconds(11), "the budget has grown")
     }
 
-    /// A storm: everything fails, and everything that failed wants to be tried again at once.
+    /// A storm: every request fails, and every failure is retried at once.
     @Test func aStormOfRetriesIsAFifthOfTheLoad() {
         var budget = budget(floor: 10)
         var (firsts, retries) = (0, 0)
@@ -68,20 +68,20 @@ struct RetryBudgetTests {
             retries += budget.take(1_000, at: time)
         }
         #expect(Double(retries) <= 0.2 * Double(firsts) + 10)
-        #expect(Double(retries) > 0.15 * Double(firsts), "and what is allowed is done")
+        #expect(Double(retries) > 0.15 * Double(firsts), "the permitted retries are made")
     }
 }
 
-@Suite("Batch sizes that providers are found to take")
+@Suite("Learned batch sizes of providers")
 struct BatchSizeLimitsTests {
-    @Test("A size that was too large is learned, and forgotten slowly with each full batch")
+    @Test("A size that was too large is learned, and grows slowly with each full batch")
     func learning() {
         var sizes = BatchSizeLimits()
         #expect(sizes.size(atMost: 100) == 100 && sizes.isEmpty)
         sizes.wasTooLarge(fitting: 50)
         #expect(sizes.size(atMost: 100) == 50 && !sizes.isEmpty)
         sizes.succeeded(20)
-        #expect(sizes.size(atMost: 100) == 50, "a small batch tells nothing")
+        #expect(sizes.size(atMost: 100) == 50, "a small batch has no effect")
         sizes.succeeded(50)
         #expect(sizes.size(atMost: 100) == 51)
         for size in 51..<10_000 { sizes.succeeded(size) }

@@ -10,10 +10,10 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Decisions on their way to Kafka: never in anybody's way.
+/// Publishing of decisions, which never delays the workers.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct DecisionLogTests {
-    /// Stands for Kafka: keeps messages, or holds them up, or refuses them.
+    /// A stand-in for Kafka that records messages, delays them or refuses them.
     private final class Sink: TimelinePublishing {
         let longestPublish = Duration.seconds(1)
         let messages = Mutex<[KafkaMessage]>([])
@@ -34,7 +34,7 @@ struct DecisionLogTests {
             return messages.map { _ in .success(KafkaDelivery(partition: 0, offset: 0)) }
         }
 
-        /// Data of the published messages, by an independent decoder.
+        /// Data of the published messages, parsed by an independent decoder.
         func data() throws -> [[String: Any]] {
             try messages.withLock { $0 }.map { message in
                 let object = try JSONSerialization.jsonObject(with: Data(message.value ?? []))
@@ -56,7 +56,7 @@ struct DecisionLogTests {
         return event
     }
 
-    /// Runs the log as a service while `body` does, and stops it in order.
+    /// Runs the log as a service while `body` runs, and stops it in order.
     private func running(_ log: DecisionLog, _ body: () async throws -> Void) async throws {
         let group = ServiceGroup(services: [log], logger: .silent)
         try await withThrowingTaskGroup(of: Void.self) { tasks in
@@ -67,15 +67,15 @@ struct DecisionLogTests {
         }
     }
 
-    @Test("in order, each once, in few sends, with the topics' names")
+    @Test("Decisions are published in order, once, in few sends, with the topics' names")
     func publishing() async throws {
         let sink = Sink()
         let log = log(sink)
         log.record((0..<2_500).map { record($0) })
         try await running(log) {
-            try await eventually("all are published") { log.counts.published == 2_500 }
+            try await eventually("the first 2,500 are published") { log.counts.published == 2_500 }
             log.record([record(2_500)])
-            try await eventually("the last one too") { log.counts.published == 2_501 }
+            try await eventually("the last one is published") { log.counts.published == 2_501 }
         }
         let data = try sink.data()
         #expect(data.compactMap { $0["claim"] as? Int } == Array(0...2_500))
@@ -85,7 +85,7 @@ struct DecisionLogTests {
         #expect(log.counts == DecisionLog.Counts(published: 2_501, failed: 0, dropped: 0))
     }
 
-    @Test("while Kafka hangs, recording costs nothing and the memory is bounded")
+    @Test("While Kafka hangs, recording does not wait and memory is bounded")
     func bounded() async throws {
         let gate = Gate()
         let sink = Sink(gate: gate)
@@ -96,18 +96,18 @@ struct DecisionLogTests {
             for number in 1...60 { log.record([record(Int64(number)), record(Int64(number) + 1_000)]) }
             #expect(log.counts.dropped == 20)
             gate.open()
-            try await eventually("what found room is published") { log.counts.published == 101 }
+            try await eventually("the queued decisions are published") { log.counts.published == 101 }
         }
         #expect(log.counts == DecisionLog.Counts(published: 101, failed: 0, dropped: 20))
     }
 
-    @Test("Unacknowledged decisions are counted, and not sent again")
+    @Test("Unacknowledged decisions are counted and not sent again")
     func failing() async throws {
         let sink = Sink(isFailing: true)
         let log = log(sink)
         log.record((0..<10).map { record($0) })
         try await running(log) {
-            try await eventually("they have failed") { log.counts.failed == 10 }
+            try await eventually("ten decisions have failed") { log.counts.failed == 10 }
         }
         #expect(sink.sends.withLock { $0 } == [10])
     }
@@ -159,9 +159,9 @@ struct DecisionLogTests {
             try await worker.store.markUser("u1")
             let third = try await turn()
             #expect(third.map(\.decision) == [.failed] && third.map(\.rule) == [.providerError])
-            #expect(third[0].rendered == nil, "what it is rendered at has not changed")
+            #expect(third[0].rendered == nil, "the rendered time is unchanged")
 
-            // Looked at before its spacing is over: it is deferred.
+            // Decided before its spacing is over, the timeline is deferred.
             try await worker.store.sql(
                 """
                 UPDATE timeline SET requested = requested + 1, free_requested = rendered, retry_at = '-infinity',

@@ -11,7 +11,7 @@ extension Tag {
     @Tag static var kafka: Self
 }
 
-/// With real producers on the in-process cluster.
+/// The output with real producers on the embedded cluster.
 @Suite(.tags(.kafka), .timeLimit(.patience))
 struct KafkaOutputTests {
     private static let topic = "freshet.timelines"

@@ -59,7 +59,7 @@ struct OutputHealthTests {
         health.probeEnded(now: .seconds(2))
         #expect(health.allowance(now: .seconds(2)) == .probe(timelines: 10))
         health.publishFailed(now: .seconds(2))
-        #expect(health.allowance(now: .seconds(2)) == .nothing(for: .seconds(2)), "it still counts as down")
+        #expect(health.allowance(now: .seconds(2)) == .nothing(for: .seconds(2)), "the output still counts as down")
     }
 
     @Test func endedBatchesDoNotMendAnOutputThatIsDown() {

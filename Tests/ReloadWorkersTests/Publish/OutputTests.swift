@@ -6,10 +6,10 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Failures of publishing.
+/// Failures to publish.
 @Suite("Output", .serialized, .tags(.database), .timeLimit(.patience))
 struct OutputTests {
-    @Test("Unpublished content is stored, its list goes back, and the next holder publishes it")
+    @Test("Unpublished content is stored, its list is returned, and the next holder publishes it")
     func laterPublished() async throws {
         try await withWorker {
             $0.outputBackoff = Backoff(base: .zero, cap: .zero)
@@ -33,7 +33,7 @@ struct OutputTests {
         }
     }
 
-    @Test("While the output is down nothing is claimed but small probes, one at a time")
+    @Test("While the output is down, only small probes are claimed, one at a time")
     func probes() async throws {
         try await withWorker(maxBatch: 10) {
             $0.outputBackoff = Backoff(base: .seconds(60), cap: .seconds(60))
@@ -47,7 +47,7 @@ struct OutputTests {
         }
         try await withWorker(maxBatch: 10) {
             $0.outputBackoff = Backoff(base: .zero, cap: .zero)
-            // However long the marks below take: lists that went back are not ready before them, with superseded timelines.
+            // The returned lists, with superseded timelines, do not become ready while the marks below run.
             $0.publishRetryDelay = .seconds(3_600)
         } _: { worker in
             try await worker.store.placeApart(50)
@@ -78,7 +78,7 @@ struct OutputTests {
             try await worker.store.markUser("u1")
             try await worker.turn()
             #expect(worker.context.output.allowance() != .everything)
-            // The lists are superseded: nothing is fetched or published through them.
+            // The lists are superseded: they cause no fetch and no message.
             try await worker.store.sql("DELETE FROM work")
             try await worker.store.markUser("u2")
             try await worker.store.sql("UPDATE timeline SET listed_at = 'infinity'")
@@ -91,7 +91,7 @@ struct OutputTests {
         }
     }
 
-    @Test("A timeline that Kafka refuses for its size is stored, counted and not tried again")
+    @Test("A timeline that Kafka refuses for its size is stored and counted, and not retried")
     func tooLarge() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
@@ -105,7 +105,7 @@ struct OutputTests {
         }
     }
 
-    @Test("Nothing is published when too little is left of the lease")
+    @Test("Nothing is published when the lease is about to expire")
     func lateInTheLease() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
@@ -125,15 +125,15 @@ struct OutputTests {
         }
     }
 
-    @Test("An error that is fatal to a producer's client is a failure like others")
+    @Test("An error that is fatal to a producer's client is handled like other failures")
     func fatal() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
             worker.publisher.respond { _ in .testFatal }
             try await worker.turn()
-            #expect(try await !worker.store.isLeased(id), "it is published later")
+            #expect(try await !worker.store.isLeased(id), "the timeline is published later")
             guard case .nothing = worker.context.output.allowance() else {
-                Issue.record("claiming goes on while the output is down")
+                Issue.record("claims continue although the output is down")
                 return
             }
         }
@@ -141,7 +141,7 @@ struct OutputTests {
 }
 
 extension TestStore {
-    /// Places widgets of users `u0`, `u1`, … in transactions of their own, so that each timeline has a list of its own.
+    /// Places widgets of users `u0`, `u1`, … in separate transactions, so that each timeline has its own list.
     @discardableResult
     func placeApart(_ count: Int) async throws -> [TimelineID] {
         var ids: [TimelineID] = []

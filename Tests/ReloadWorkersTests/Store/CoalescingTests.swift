@@ -5,7 +5,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Any number of requests before a fetch cause one fetch, and those during it exactly one more.
+/// Requests before a fetch cause one fetch, and those during it exactly one more.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct CoalescingTests {
     @Test func requestsBeforeTheFetchAreOne() async throws {
@@ -30,7 +30,7 @@ struct CoalescingTests {
             async let drained: Void = worker.drain()
             try await worker.provider.received.reaches(1)
             for _ in 0..<5 { try await worker.store.markUser("u1") }
-            #expect(try await worker.store.lists() == 1, "its list vouches for it while it is leased")
+            #expect(try await worker.store.lists() == 1, "its leased list covers the request")
             gate.open()
             try await drained
             #expect(worker.provider.requests.count == 2)
@@ -70,7 +70,7 @@ struct CoalescingTests {
         }
     }
 
-    @Test("A request in a better lane than a fetch under way is fetched once afterwards")
+    @Test("A request in a more urgent lane than a fetch under way is fetched once afterwards")
     func betterLane() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
@@ -84,8 +84,8 @@ struct CoalescingTests {
             async let drained: Void = worker.drain()
             try await worker.provider.received.reaches(2)
             try await worker.store.markUser("u1", lane: .interactive)
-            #expect(try await worker.store.lists() == 2, "the better lane has a list of its own")
-            // The same process takes that list while the timeline is under way.
+            #expect(try await worker.store.lists() == 2, "the urgent lane has a separate list")
+            // The same process claims that list while the timeline is in flight.
             try await worker.start()
             #expect(worker.context.leases.held == 2)
             gate.open()

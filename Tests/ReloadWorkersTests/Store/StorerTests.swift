@@ -6,10 +6,10 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Rows that are not as the claim read them, and contents that the database refuses.
+/// Rows that changed since the claim read them, and content that the database refuses.
 @Suite("Storing", .serialized, .tags(.database), .timeLimit(.patience))
 struct StorerTests {
-    /// Leases all ready lists of a store and returns its timelines, fetched with this content.
+    /// Leases all ready lists of a store and returns their timelines, fetched with this content.
     private func fetched(
         _ worker: TestWorker, _ content: (ClaimedTimeline) -> String = { _ in "new" }
     ) async throws -> [FetchedTimeline] {
@@ -35,7 +35,7 @@ struct StorerTests {
             "UPDATE timeline SET revision = \(revision), content_revision = \(revision), content = '{}'")
     }
 
-    @Test("A result is discarded when a later token has stored")
+    @Test("A result is discarded after a store with a later token")
     func later() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
@@ -56,7 +56,7 @@ struct StorerTests {
             try await worker.store.sql("UPDATE timeline SET hash = '\(fetched[0].hash)'")
             try await revise(worker.store, to: fetched[0].item.token - 1)
             let (stored, _) = try await Storer(context: worker.context).store(fetched)
-            #expect(stored.map(\.isChanged) == [false], "compared with the content of the earlier one")
+            #expect(stored.map(\.isChanged) == [false], "compared with the earlier store's content")
             let detail = try await worker.store.detail(id)
             #expect(detail.timeline.revision == fetched[0].item.token && detail.decision == .unchanged)
             #expect(detail.revision == fetched[0].item.token - 1 && worker.counts.fenced == 0)
@@ -70,7 +70,7 @@ struct StorerTests {
             let fetched = try await fetched(worker)
             let storer = Storer(context: worker.context)
             #expect(try await storer.store(fetched).stored.map(\.isChanged) == [true])
-            // The outcome of the first attempt was lost.
+            // The first attempt's outcome was lost.
             let (stored, _) = try await storer.store(fetched)
             #expect(stored.map(\.isChanged) == [true] && worker.counts.fenced == 0)
             #expect(stored[0].row.contentRevision == fetched[0].item.token)
@@ -78,7 +78,7 @@ struct StorerTests {
         }
     }
 
-    @Test("Nothing is stored for a list that is not held any more")
+    @Test("Nothing is stored for a list whose lease is lost")
     func lostList() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
@@ -89,7 +89,7 @@ struct StorerTests {
         }
     }
 
-    @Test("Content that the database refuses fails alone, found by halves")
+    @Test("Halving isolates content that the database refuses; the rest is stored")
     func refused() async throws {
         try await withWorker { worker in
             try await worker.store.place((0..<9).map { .test("w\($0)", user: "u\($0)") })

@@ -6,7 +6,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Urgent timelines are not stored behind patient ones.
+/// Urgent timelines do not wait behind patient ones when they are stored.
 @Suite("Storing by urgency", .tags(.database), .timeLimit(.patience))
 struct UrgentStoreTests {
     @Test("A single reload is stored while the statement of a patient lane waits")
@@ -26,12 +26,12 @@ struct UrgentStoreTests {
             }
             try await locked.pass()
             async let storing: Void = worker.finish()
-            // A statement that waits for the locks has the one place that there is.
+            // A statement that waits for locks occupies the only patient slot.
             try await worker.store.waitUntilBlocked()
             try await worker.store.markUser("u4", lane: .push)
             do {
                 try await worker.start()
-                try await eventually("the single one is stored") {
+                try await eventually("the single reload is stored") {
                     try await worker.store.detail(ids[3]).content != nil
                 }
                 #expect(try await worker.store.detail(ids[0]).content == nil, "the others still wait")

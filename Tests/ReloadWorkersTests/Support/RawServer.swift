@@ -4,29 +4,29 @@ import NIOSSL
 import Synchronization
 import TestSupport
 
-/// A server that answers every request with chosen bytes at a chosen pace.
+/// A server that answers every request with given bytes at a given pace.
 final class RawServer: Sendable {
     enum Behaviour: Sendable {
-        /// Accepts the connection and says nothing.
+        /// Accepts the connection and sends nothing.
         case hangs
-        /// Sends this, then nothing more; the connection stays open.
+        /// Sends these bytes, then nothing more; the connection stays open.
         case says(String)
-        /// Sends this, then a byte at a time.
+        /// Sends these bytes, one at a time after the first part.
         case dribbles(String, every: Duration)
-        /// Sends this, then this piece again and again, up to a gigabyte.
+        /// Sends these bytes, then repeats a piece up to a gigabyte.
         case pours(String, piece: String)
-        /// Sends this and closes.
+        /// Sends these bytes and closes the connection.
         case answers(String)
     }
 
     static let gigabyte = 1 << 30
 
     private let behaviour: Behaviour
-    /// Connections on which a request has come in.
+    /// Counts connections on which a request has arrived.
     let asked = Tally()
     private let sentBytes = Mutex(0)
 
-    /// Number of poured bytes so far.
+    /// Number of bytes that `.pours` has sent.
     var sent: Int { sentBytes.withLock { $0 } }
 
     fileprivate init(_ behaviour: Behaviour) {
@@ -54,7 +54,7 @@ final class RawServer: Sendable {
         }
     }
 
-    /// One piece after the other, as fast as the client takes them.
+    /// Sends the pieces one after the other, as fast as the client reads them.
     private func pour(_ piece: ByteBuffer, into channel: any Channel) {
         guard channel.isActive, sent < Self.gigabyte else { return }
         channel.writeAndFlush(piece).whenSuccess { [self] in
@@ -86,11 +86,11 @@ private final class RawHandler: ChannelInboundHandler, Sendable {
     }
 }
 
-/// Lends a server on a port of its own.
+/// Starts a server on a free port and passes it to the closure.
 ///
 /// - Parameters:
-///   - certificate: PEM; with it, the server speaks TLS.
-///   - newestTLS: the newest version that it speaks.
+///   - certificate: PEM; the server uses TLS if it is set.
+///   - newestTLS: Newest supported TLS version.
 func withRawServer<Value: Sendable>(
     _ behaviour: RawServer.Behaviour, certificate: String? = nil, newestTLS: TLSVersion? = nil,
     _ body: (RawServer, _ port: Int) async throws -> Value
@@ -127,7 +127,7 @@ func withRawServer<Value: Sendable>(
     return try result.get()
 }
 
-/// The connections of a server, to be closed with it.
+/// Open connections of a server, closed with it.
 private final class ChildChannels: Sendable {
     private let channels = Mutex<[any Channel]>([])
 

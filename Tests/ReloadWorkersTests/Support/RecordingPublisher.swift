@@ -6,16 +6,16 @@ import WidgetModel
 
 @testable import ReloadWorkers
 
-/// A publisher that records messages, and fails or waits by a script.
+/// A publisher that records messages, and fails or waits as scripted.
 final class RecordingPublisher: TimelinePublishing {
     struct Message: Sendable, Equatable {
         let timeline: TimelineID
         let revision: Int64
-        /// Nil for a tombstone.
+        /// Content; nil for a tombstone.
         let value: String?
     }
 
-    /// Decides on a batch before it is recorded; nil acknowledges all of it.
+    /// Decides on a batch before it is recorded; nil acknowledges the whole batch.
     typealias Script = @Sendable ([KafkaMessage]) async -> KafkaError?
 
     private struct State {

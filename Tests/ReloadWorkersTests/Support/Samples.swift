@@ -28,7 +28,7 @@ enum Sample {
         KindDirectory(apps: [app], kinds: kinds)
     }
 
-    /// A timeline that was requested once and never rendered, unless the test says otherwise.
+    /// Returns a timeline that, by default, was requested once and never rendered.
     static func timeline(
         _ row: Int64, kindID: Int32 = 11, state: TimelineState = TimelineState(requested: 1, freeRequested: 1),
         kind: KindGenerations = KindGenerations(), revision: Int64 = 0, attempts: Int16 = 0,

@@ -9,7 +9,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// A worker service beside a test's worker: on its database, with its provider.
+/// A worker service that shares the database and provider of a test's worker.
 struct TestService: Sendable {
     let service: WorkerService
     let signal = WorkSignal()
@@ -33,7 +33,7 @@ struct TestService: Sendable {
     var counts: WorkerStatistics.Snapshot { statistics.snapshot }
 }
 
-/// Runs services while `body` does, then stops them in order.
+/// Runs services while `body` runs, then stops them in order.
 func serving(_ services: [TestService], _ body: () async throws -> Void) async throws {
     let group = ServiceGroup(services: services.map(\.service), logger: .silent)
     try await withThrowingTaskGroup(of: Void.self) { tasks in
@@ -50,16 +50,16 @@ func serving(_ services: [TestService], _ body: () async throws -> Void) async t
 }
 
 extension TestStore {
-    /// Waits until nothing is stale, and no list is ready or leased.
+    /// Waits until no timeline is stale and no list is ready or leased.
     func settles() async throws {
-        try await eventually("all is done") {
+        try await eventually("all work is done") {
             guard try await stale() == 0 else { return false }
             return try await integer("SELECT count(*) FROM work WHERE lease IS NOT NULL OR due_at <= now()") == 0
         }
     }
 }
 
-/// The timelines topic of an embedded Kafka, read to its end again and again.
+/// The timelines topic of an embedded Kafka, read to its end on every call.
 final class TimelinesTopic: Sendable {
     private let last = Mutex<[TimelineID: (revision: Int64, value: String?)]>([:])
     private let count = Mutex(0)
@@ -67,7 +67,7 @@ final class TimelinesTopic: Sendable {
     /// Messages so far.
     var messages: Int { count.withLock { $0 } }
 
-    /// The last message of a timeline; nil: there is none.
+    /// Returns the last message of a timeline; nil if there is none.
     func message(of id: TimelineID) -> (revision: Int64, value: String?)? { last.withLock { $0[id] } }
 
     func read(_ consumer: KafkaConsumer) async throws {
@@ -90,7 +90,7 @@ final class TimelinesTopic: Sendable {
     }
 }
 
-/// Lends a publisher on an embedded Kafka, and its timelines topic.
+/// Creates a publisher on an embedded Kafka, with its timelines topic.
 func withTimelinesTopic(_ body: (KafkaTimelinePublisher, TimelinesTopic) async throws -> Void) async throws {
     let kafka = try EmbeddedKafka(logger: .silent)
     defer { kafka.close() }

@@ -1,6 +1,6 @@
-/// Certificates for servers of tests: made once, valid for a century, and of no use to anybody.
+/// Certificates for test servers, generated once and valid for a century. Their keys protect nothing.
 enum TestCertificates {
-    /// The authority that has signed the others.
+    /// Authority that signed the other certificates.
     static let authority = """
         -----BEGIN CERTIFICATE-----
         MIIBmDCCAT2gAwIBAgIURHVJDF8S4rQZzbsZMJC7xcJNagUwCgYIKoZIzj0EAwIw
@@ -15,7 +15,7 @@ enum TestCertificates {
         -----END CERTIFICATE-----
         """
 
-    /// For the host `localhost`.
+    /// Certificate of the host `localhost`.
     static let localhost = """
         -----BEGIN CERTIFICATE-----
         MIIBpzCCAU6gAwIBAgIUf2scN/kUgAQMECRdbEVd6CdncuIwCgYIKoZIzj0EAwIw
@@ -30,7 +30,7 @@ enum TestCertificates {
         -----END CERTIFICATE-----
         """
 
-    /// For another host, `other.example`.
+    /// Certificate of another host, `other.example`.
     static let otherHost = """
         -----BEGIN CERTIFICATE-----
         MIIBsTCCAVagAwIBAgIUf2scN/kUgAQMECRdbEVd6CdncuMwCgYIKoZIzj0EAwIw
@@ -46,7 +46,7 @@ enum TestCertificates {
         -----END CERTIFICATE-----
         """
 
-    /// The key of both.
+    /// Private key of both.
     static let key = """
         -----BEGIN PRIVATE KEY-----
         MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgeDJG3RrvYj1ecOUV

@@ -3,7 +3,7 @@ import TestSupport
 import WidgetModel
 import WidgetStore
 
-/// Requests, and the passing of time.
+/// Requests, views and shifts in time.
 extension TestStore {
     static let cause = EventPosition(topic: 0, partition: 3, offset: 42)
 
@@ -56,7 +56,7 @@ extension TestStore {
         _ = try await pool.query(.bumpKinds([bump]))
     }
 
-    /// Notes a view of a widget.
+    /// Records a view of a widget.
     func view(_ widget: String, app: String = TestKinds.app, at time: Timestamp) async throws {
         guard let app = try await directory().apps[app] else { return }
         var input = MarkInput()
@@ -64,7 +64,7 @@ extension TestStore {
         _ = try await pool.query(.markTimelines(input, limit: 1_000))
     }
 
-    /// Removes widgets as ingest does: their timelines are left to be collected if nothing shows them.
+    /// Removes widgets as ingest does: timelines that no widget shows wait for their collection.
     func removeWidgets(showing id: TimelineID) async throws {
         guard let row = try await row(of: id) else { return }
         try await sql("UPDATE widget SET timeline_id = NULL WHERE timeline_id = \(row)")
@@ -76,7 +76,7 @@ extension TestStore {
         _ = try await pool.transaction(pipeline)
     }
 
-    /// Moves every time of timelines and lists into the past, as if this much time had passed.
+    /// Moves all times of timelines and lists into the past, as if this much time had passed.
     func passTime(_ seconds: Int) async throws {
         try await sql(
             """
@@ -98,7 +98,7 @@ extension TestStore {
         let id: TimelineID
     }
 
-    /// Whether a worker holds the list that looks at a timeline.
+    /// Whether a worker holds the timeline's list.
     func isLeased(_ id: TimelineID) async throws -> Bool {
         try await integer(
             """
@@ -120,7 +120,7 @@ extension TestStore {
             """)
     }
 
-    /// Number of lists; of one lane: that are ready.
+    /// Returns the number of lists, or of the ready lists of a lane.
     func lists(ready lane: ReloadLane? = nil) async throws -> Int {
         guard let lane else { return try await integer("SELECT count(*) FROM work") }
         return try await integer("SELECT count(*) FROM work WHERE lane = \(lane.rawValue) AND ready_at <= now()")
@@ -128,7 +128,7 @@ extension TestStore {
 }
 
 extension TimelineDetail {
-    /// Seconds until there is something to do; 0 or less: now; nil: nothing.
+    /// Seconds until the timeline is due; 0 or less if it is due now, nil if never.
     var secondsToDue: Double? {
         nextLook.map { Double($0.microseconds - readAt.microseconds) / 1_000_000 }
     }

@@ -7,7 +7,7 @@ import WidgetStore
 @testable import ReloadIngest
 
 extension TestStore {
-    /// Applies events like ingest in one transaction, without Kafka. Returns the codes of rejected events.
+    /// Applies events in one transaction like ingest, without Kafka. Returns the codes of rejected events.
     @discardableResult
     func apply(_ events: [FreshetEvent], at time: Timestamp) async throws -> [String] {
         var fold = BatchFold(directory: try await directory())
@@ -24,7 +24,7 @@ extension TestStore {
         return outcome.rejected.map(\.code)
     }
 
-    /// Content that a widget shows in place of its timeline's; nil: it shows the timeline's, or nothing.
+    /// Content that a widget shows instead of its timeline's; nil if it shows the timeline's or none.
     func fallback(of widget: String) async throws -> FallbackContent? {
         try await pool.query(.readWidgetTimeline(app: TestKinds.app, widget: widget)).first?.fallback
     }
@@ -33,7 +33,7 @@ extension TestStore {
         try await self.widget(widget)?.timelineID
     }
 
-    /// Again after a conflict with another writer, as ingest does.
+    /// Retries after a conflict with another writer, as ingest does.
     func applyRetrying(_ events: [FreshetEvent], at time: Timestamp) async throws {
         while true {
             do {

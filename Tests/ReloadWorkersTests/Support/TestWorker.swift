@@ -8,7 +8,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// A worker that takes one turn at a time, so that a test decides what happens in between.
+/// A worker that takes one turn at a time, so that tests control the steps in between.
 struct TestWorker: Sendable {
     let store: TestStore
     let provider: StubProvider
@@ -22,7 +22,7 @@ struct TestWorker: Sendable {
     var counts: WorkerStatistics.Snapshot { context.statistics.snapshot }
     var sweeper: Sweeper { Sweeper(context: context, directory: directory) }
 
-    /// Another worker process on the same database, with the same provider and Kafka.
+    /// Creates another worker process on the same database, with the same provider and Kafka.
     func another(
         fetcher: (any ProviderFetching)? = nil, pool: PostgresPool? = nil,
         configure: (inout WorkerConfiguration) -> Void = { _ in }
@@ -64,7 +64,7 @@ struct TestWorker: Sendable {
         return count
     }
 
-    /// Takes turns until no list is ready any more.
+    /// Takes turns until no list is ready.
     func drain() async throws {
         var claims: Int
         repeat {
@@ -88,9 +88,9 @@ struct TestWorker: Sendable {
         return counts.claimed - before
     }
 
-    /// Lets the work go on that waits, waits until nothing is under way, and ends the lists.
+    /// Releases waiting work, waits until none is under way, and ends the lists.
     ///
-    /// - Parameter endsLists: false: the lists stay leased, as if the worker was killed.
+    /// - Parameter endsLists: `false` leaves the lists leased, as after a killed worker.
     func finish(endsLists: Bool = true) async throws {
         works.release()
         guard try await context.leases.drained(within: Patience.limit, clock: context.clock) else {
@@ -100,7 +100,7 @@ struct TestWorker: Sendable {
         if endsLists { while await pipeline.ender.endSome() {} }
     }
 
-    /// Sweeps for as long as there is room for lists.
+    /// Sweeps for as long as lists have room.
     func sweep() async throws {
         while try await sweeper.pass() {}
     }
@@ -110,7 +110,7 @@ struct TestWorker: Sendable {
         _ = try await store.pool.query(.registerWorker(context.worker))
     }
 
-    /// Runs the pipeline's work, as the service does.
+    /// Runs the pipeline's work as the service does.
     fileprivate func work() async {
         await withDiscardingTaskGroup { group in
             for await work in pipeline.works {
@@ -129,7 +129,7 @@ private struct StillUnderWay: Error {
     let timelines: Int
 }
 
-/// Pieces of work that are under way, or held back.
+/// Work that is under way or held back.
 private final class Works: Sendable {
     private let state = Mutex((running: 0, isHeld: false))
     private let changes = WorkSignal()
@@ -179,7 +179,7 @@ private final class TestEngine: Sendable {
     }
 }
 
-/// Lends a worker on a database of its own, with a provider that all kinds name.
+/// Creates a worker with its own database and a provider that serves all kinds.
 func withWorker<Value: Sendable>(
     maxBatch: Int = 100, minimumSpacing: Duration = .seconds(300), developerMode: Bool = false,
     timeout: Duration = .seconds(10), allowing patterns: [String] = ["127.0.0.0/8"],

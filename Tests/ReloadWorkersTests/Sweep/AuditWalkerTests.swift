@@ -7,7 +7,7 @@ import WidgetStore
 
 @Suite("Audit", .serialized, .tags(.database), .timeLimit(.patience))
 struct AuditWalkerTests {
-    @Test("A pass goes through all timelines in chunks, and finds nothing where all are appointed")
+    @Test("A pass visits all timelines in chunks, and finds nothing where all are scheduled")
     func nothing() async throws {
         try await withWorker {
             $0.auditChunk = 4
@@ -25,7 +25,7 @@ struct AuditWalkerTests {
         }
     }
 
-    @Test("A timeline whose list is lost is appointed, counted, and fetched")
+    @Test("A timeline whose list is lost is rescheduled, counted and fetched")
     func lost() async throws {
         try await withWorker {
             $0.auditSlack = .zero
@@ -37,14 +37,14 @@ struct AuditWalkerTests {
             let mark = worker.context.signal.mark(.timelines)
             _ = try await AuditWalker(context: worker.context).chunk(after: 0)
             #expect(worker.counts.auditAppointed == 1)
-            #expect(worker.context.signal.mark(.timelines) != mark, "the claim loop is told")
+            #expect(worker.context.signal.mark(.timelines) != mark, "the claim loop is notified")
             try await worker.drain()
             for id in ids { #expect(try await !worker.store.detail(id).isStale) }
             #expect(try await worker.store.unappointed() == 0)
         }
     }
 
-    @Test("A timeline that was due for less than the slack is trusted")
+    @Test("A timeline that has been due for less than the slack is left alone")
     func slack() async throws {
         try await withWorker { worker in
             try await worker.store.place([.test("w1")])

@@ -6,7 +6,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// A kind whose timelines get another identity: the sweeper moves the widgets, the workers do the rest.
+/// A kind whose timelines get a new identity: the sweeper moves the widgets, the workers fetch the new timelines.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct MovedKindTests {
     @Test func widgetsMoveUnderTheHighWaterMarkAndTheOldTimelinesAreBuried() async throws {
@@ -21,7 +21,7 @@ struct MovedKindTests {
             for _ in 0..<400 {
                 let isProgress = try await worker.sweeper.pass()
                 #expect(try await worker.store.lists(ready: .bulk) <= 3)
-                // Whatever a widget shows can be read, the old timeline with its content until it has moved.
+                // Widgets stay readable: the old timeline serves its content until the widget has moved.
                 #expect(
                     try await worker.store.integer(
                         """
@@ -65,7 +65,7 @@ struct MovedKindTests {
             try await worker.store.apply(try await worker.store.changing("Weather") { $0.sharing = .perUser })
             try await worker.store.apply(try await worker.store.changing("Purchases") { $0.sharing = .shared })
             let workers = [worker, worker.another()]
-            try await eventually("the moves are over") {
+            try await eventually("all widgets have moved") {
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     for worker in workers {
                         group.addTask {

@@ -51,7 +51,7 @@ struct PausedKindTests {
                 #expect(next == .wait(atMost: poll))
             }
             #expect(worker.counts.claims == 0)
-            // Also with an old directory.
+            // A stale directory makes no difference.
             let stale = try await worker.store.directory()
             #expect(
                 stale.claimTargets(of: Set(stale.kinds.keys)).values.allSatisfy { target in
@@ -71,7 +71,7 @@ struct PausedKindTests {
             #expect(try await worker.turn() == 0)
             try await resume(worker)
             #expect(try await worker.turn() == 1)
-            // And the other way round: the database has the last word.
+            // Conversely, the database also decides when the directory still has the pause.
             try await pause(worker)
             try await worker.store.markUser("u1")
             #expect(try await worker.turn() == 0)

@@ -6,7 +6,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// A kind that is deleted: its widgets go, its timelines are buried, and it can be made anew.
+/// A deleted kind: its widgets are removed and its timelines collected, and it can be created again.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct RetiredKindTests {
     private func retire(_ worker: TestWorker, _ kind: String = "Purchases") async throws {
@@ -20,7 +20,7 @@ struct RetiredKindTests {
             try await worker.turn()
             if !isProgress && worker.counts.claims == claims { return }
         }
-        Issue.record("it does not end")
+        Issue.record("the retirement does not end")
     }
 
     @Test func everyTimelineGetsItsTombstoneUnderTheHighWaterMark() async throws {
@@ -43,7 +43,7 @@ struct RetiredKindTests {
             #expect(try await worker.store.integer("SELECT count(*) FROM timeline WHERE content IS NOT NULL") == 1)
             for id in ids { #expect(worker.publisher.messages(of: id).last?.value == nil) }
             #expect(worker.publisher.messages(of: other).count == 1)
-            #expect(worker.provider.requestedIDs.count == fetched, "nothing of it is fetched any more")
+            #expect(worker.provider.requestedIDs.count == fetched, "the retired kind is not fetched")
             #expect(worker.counts.collected == 60)
             #expect(try await worker.store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 1)
         }
@@ -112,7 +112,7 @@ struct RetiredKindTests {
         }
     }
 
-    @Test("A pending request of a retired kind is looked at once, and not again before its widgets are gone")
+    @Test("A pending request of a retired kind is examined once, and again only after its widgets are removed")
     func runsDry() async throws {
         try await withWorker { worker in
             try await worker.store.place([.test("w1")])

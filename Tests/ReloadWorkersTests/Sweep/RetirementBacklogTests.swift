@@ -5,7 +5,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Retirement of a kind with a due backlog, which is not claimed any more.
+/// Retirement of a kind with a due backlog, which is no longer claimed.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct RetirementBacklogTests {
     @Test func aKindWithMoreDueThanTheHighWaterMarkIsRetiredToItsEnd() async throws {
@@ -23,7 +23,7 @@ struct RetirementBacklogTests {
             }
             #expect(try await worker.store.integer("SELECT count(*) FROM timeline") == 0)
             #expect(try await worker.store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 0)
-            #expect(worker.provider.requests.isEmpty, "nothing of it is fetched")
+            #expect(worker.provider.requests.isEmpty, "the retired kind is not fetched")
         }
     }
 }

@@ -9,7 +9,7 @@ import WidgetStore
 /// Reloads of everyone during an earlier one.
 @Suite("Reloads of everyone, one after another", .serialized, .tags(.database), .timeLimit(.patience))
 struct SweepConvergenceTests {
-    @Test("A walk that is raised goes on to the end, then round to where it was raised")
+    @Test("A sweep whose generation increases runs to the end, then from the start to the place of the increase")
     func round() async throws {
         try await withWorker(maxBatch: 30) {
             $0.sweepChunk = 10
@@ -17,7 +17,7 @@ struct SweepConvergenceTests {
             let ids = try await worker.store.place((0..<30).map { .test("w\($0)", user: "u\($0)") })
             try await worker.store.settle()
             try await worker.store.bumpKind("Purchases")
-            // The first third is listed and rendered, the second only listed; then the generation is raised.
+            // The first third is listed and rendered, the second only listed; then the generation increases.
             _ = try await worker.sweeper.pass()
             try await worker.drain()
             let first = Set(worker.provider.requestedIDs)
@@ -34,7 +34,7 @@ struct SweepConvergenceTests {
         }
     }
 
-    @Test("Raised again and again while the workers keep up, each timeline is rendered once a raise at most")
+    @Test("Under repeated bumps each timeline is rendered at most once per bump")
     func keepsUp() async throws {
         try await withWorker(maxBatch: 20) { configuration in
             configuration.sweepChunk = 10
@@ -53,7 +53,7 @@ struct SweepConvergenceTests {
             let fetches = Dictionary(grouping: worker.provider.requestedIDs) { $0 }.mapValues(\.count)
             #expect(Set(fetches.keys) == Set(ids))
             #expect(fetches.values.allSatisfy { $0 <= bumps })
-            // No more than 20 a bump were rendered before the last one, and so again after it.
+            // At most 20 per bump were rendered before the last one, and so are rendered again.
             #expect(worker.provider.requestedIDs.count <= 60 + (bumps - 1) * 20)
         }
     }

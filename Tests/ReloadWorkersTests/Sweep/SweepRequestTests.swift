@@ -6,7 +6,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Recorded sweeps: everyone with a match, and audiences of very many widgets.
+/// Recorded sweeps: everyone with a match, and audiences with very many widgets.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct SweepRequestTests {
     /// Records sweeps of everyone with a match.
@@ -21,7 +21,7 @@ struct SweepRequestTests {
         _ = try await store.pool.execute(.recordSweep([sweep]))
     }
 
-    /// Requests a reload of an audience that has more widgets than a mark may.
+    /// Requests a reload of an audience with more widgets than a mark may have.
     private func record(
         _ store: TestStore, _ audience: TimelineMark.Audience, _ id: String, matching: String? = nil
     ) async throws {
@@ -116,14 +116,14 @@ struct SweepRequestTests {
             try await record(worker.store, kind: "Purchases", matching: #"{"a":1}"#)
             try await worker.sweep()
             #expect(worker.counts.swept == 20)
-            // Another process may go on.
+            // Another process may continue.
             let other = worker.another()
             repeat {
                 try await worker.drain()
                 try await other.sweep()
             } while try await sweeps(worker.store) > 0
             try await worker.drain()
-            #expect(worker.provider.requestedIDs.count == 70, "each of them once")
+            #expect(worker.provider.requestedIDs.count == 70, "each timeline is fetched once")
         }
     }
 
@@ -167,7 +167,7 @@ struct SweepRequestTests {
             #expect(try await sweeps(worker.store) == 0)
             #expect(
                 try await worker.store.integer("SELECT count(*) FROM timeline WHERE requested = 2") == 120,
-                "each is requested exactly once")
+                "each timeline is requested exactly once")
         }
     }
 }

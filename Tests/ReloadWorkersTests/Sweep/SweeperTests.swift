@@ -6,7 +6,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Reloads of everyone become bulk lists in paced chunks.
+/// Reloads of everyone, split into paced chunks of bulk lists.
 @Suite("Reloads of everyone", .serialized, .tags(.database), .timeLimit(.patience))
 struct SweeperTests {
     /// Two lists of twenty.
@@ -21,7 +21,9 @@ struct SweeperTests {
         return ids
     }
 
-    @Test("A reload of everyone is paced under the high-water mark, reaches all once, and leaves nothing for the audit")
+    @Test(
+        "A reload of everyone stays below the high-water mark, reaches each timeline once and leaves no audit finding"
+    )
     func paced() async throws {
         try await withWorker(maxBatch: 30, configure: configure) { worker in
             let ids = try await place(200, worker)
@@ -34,7 +36,7 @@ struct SweeperTests {
             } while try await worker.turn() > 0
             #expect(rounds >= 5)
             #expect(Set(worker.provider.requestedIDs) == Set(ids))
-            #expect(worker.provider.requestedIDs.count == 200, "each of them once")
+            #expect(worker.provider.requestedIDs.count == 200, "each timeline is fetched once")
             #expect(worker.counts.swept == 200)
             #expect(try await worker.store.stale() == 0)
             #expect(try await worker.store.lists() == 0)
@@ -55,7 +57,7 @@ struct SweeperTests {
         }
     }
 
-    @Test("Single reloads go ahead of a reload of everyone")
+    @Test("Single reloads overtake a reload of everyone")
     func singlesFirst() async throws {
         try await withWorker(maxBatch: 10) { configuration in
             configuration.concurrency = 1
@@ -70,7 +72,7 @@ struct SweeperTests {
         }
     }
 
-    @Test("Single reloads are claimed and fetched by themselves, and not once more for the reload of everyone")
+    @Test("A single reload is fetched at once and not repeated for the reload of everyone")
     func singlesApart() async throws {
         try await withWorker(maxBatch: 10) { worker in
             let ids = try await place(50, worker)
@@ -85,7 +87,7 @@ struct SweeperTests {
         }
     }
 
-    @Test("A generation that is raised in the middle of a sweep converges")
+    @Test("A generation that increases in the middle of a sweep converges")
     func raised() async throws {
         try await withWorker(configure: configure) { worker in
             _ = try await place(100, worker)
@@ -98,12 +100,12 @@ struct SweeperTests {
             repeat { try await worker.sweep() } while try await worker.turn() > 0
             #expect(try await worker.store.stale() == 0)
             let fetches = worker.provider.requestedIDs.count
-            #expect(fetches >= 100 && fetches <= 140, "only those that were rendered before the second bump are again")
+            #expect(fetches >= 100 && fetches <= 140, "only timelines rendered before the second bump repeat")
             #expect(try await worker.store.unappointed() == 0)
         }
     }
 
-    @Test("A reload of all of an app's kinds reaches no other app")
+    @Test("A reload of all of an app's kinds affects no other app")
     func app() async throws {
         try await withWorker { worker in
             try await worker.store.place([
@@ -119,7 +121,7 @@ struct SweeperTests {
         }
     }
 
-    @Test("A timeline that is being fetched when everyone's reload comes is fetched once more")
+    @Test("A timeline that is being fetched during a reload of everyone is fetched once more")
     func duringTheFetch() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
@@ -135,7 +137,7 @@ struct SweeperTests {
         }
     }
 
-    @Test("A timeline that was rendered for the generation before its list is looked at is not fetched again")
+    @Test("A timeline already rendered for the generation of its list is not fetched again")
     func renderedMeanwhile() async throws {
         try await withWorker { worker in
             let id = try await place(1, worker)[0]
@@ -185,7 +187,7 @@ struct SweeperTests {
         }
     }
 
-    @Test("A cancelled reload of everyone fetches nothing more, and a later one does")
+    @Test("Cancelling a reload of everyone stops its fetches, and a later reload works")
     func cancelled() async throws {
         try await withWorker(configure: configure) { worker in
             _ = try await place(60, worker)
