@@ -26,7 +26,7 @@ struct FillTests {
         }
     }
 
-    @Test("Every row is there, quiet, readable and appointed")
+    @Test("Every row exists, idle, readable and scheduled")
     func everything() async throws {
         try await withStore { store in
             let widget = try await Self.population(store)
@@ -46,7 +46,7 @@ struct FillTests {
                     == 25_000)
             let overview = try #require(try await store.pool.query(.overview()).first)
             #expect(overview.due == 0 && overview.stale == 0 && overview.leased == 0)
-            // An event would find it by its identity.
+            // An event finds the timeline by its identity.
             #expect(
                 try await store.timeline(widget(4).identity.id)?.content.map { String(decoding: $0, as: UTF8.self) }
                     == #"{"entries":[]}"#)

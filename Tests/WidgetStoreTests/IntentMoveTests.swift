@@ -4,14 +4,14 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-/// `widget-rules.md` D: a definition that changes.
+/// `widget-rules.md` D: a changed definition.
 @Suite("Moving widgets when the intent changes", .timeLimit(.patience))
 struct IntentMoveTests {
     private func definition(_ parameters: IntentParameter...) -> IntentDefinition {
         IntentDefinition(title: "Purchases", parameters: parameters)
     }
 
-    @Test("widget-rules D: a changed intent keeps configurations; values that fit no more are shown and counted")
+    @Test("widget-rules D: a changed intent keeps configurations; values that no longer fit are reported and counted")
     func misfits() async throws {
         try await withStore { store in
             try await store.place([
@@ -34,14 +34,14 @@ struct IntentMoveTests {
             #expect(try await store.shown("w2").timeline.configuration.canonical == #"{"count":1}"#)
             #expect(try await store.pool.query(.countMisfits(kindID: kindID)) == [1])
 
-            // Without the parameter the value stays, and counts nowhere.
+            // Without its parameter the value stays and is not counted.
             _ = try await store.change { $0.intent = definition(card) }
             try await store.moveAll(kindID)
             #expect(try await widget("w1").configuration == #"{"card":"acme","count":3}"#)
             #expect(try await store.shown("w1").timeline.configuration.canonical == #"{"card":"acme"}"#)
             #expect(try await store.pool.query(.countMisfits(kindID: kindID)) == [2])
 
-            // Without an intent every value counts again.
+            // Without an intent every value is valid again.
             _ = try await store.change { $0.intent = nil }
             try await store.moveAll(kindID)
             #expect(try await store.shown("w2").timeline.configuration.canonical == #"{"count":9}"#)
@@ -50,7 +50,7 @@ struct IntentMoveTests {
         }
     }
 
-    @Test("Widgets of a shared timeline that are to leave are found among many that stay")
+    @Test("Widgets that leave a shared timeline are found among many that stay")
     func someLeave() async throws {
         try await withStore { store in
             let city = IntentParameter(name: "city", displayName: "City", type: .string(.words), defaultValue: "Oslo")

@@ -5,11 +5,11 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-/// Widgets that change all the time while their kind is moved, or retired: whatever the order, nothing is lost and
-/// nothing is left behind.
+/// Widgets that change continuously while their kind is moved or retired. No order of changes loses a widget or leaves
+/// rows behind.
 @Suite("Kinds change under load", .timeLimit(.patience))
 struct KindChurnTests {
-    /// State by the last event of each widget; nil for removed ones.
+    /// Configurations by the last event of each widget; nil for removed ones.
     private final class Truth: Sendable {
         private let configurations = Mutex<[String: String?]>([:])
 
@@ -22,7 +22,7 @@ struct KindChurnTests {
 
     private static let widgetsPerTask = 8
 
-    /// Runs a transaction again when it met others, as ingest does.
+    /// Retries a transaction after conflicts with others, as ingest does.
     private func persistently(_ body: () async throws -> Void) async throws {
         var attempt = 0
         while true {
@@ -34,7 +34,7 @@ struct KindChurnTests {
         }
     }
 
-    /// One partition of events: its widgets are its own, their timelines are not.
+    /// A partition of events, with widgets of its own on shared timelines.
     private func churn(
         _ task: Int, rounds: Int, _ store: TestStore, _ truth: Truth, known: @Sendable () async throws -> KindDirectory
     ) async throws {
@@ -66,7 +66,7 @@ struct KindChurnTests {
         return try #require(kinds.first { $0.definition.name == "Weather" })
     }
 
-    @Test("While the definition changes to and fro, every widget ends on the timeline of its last configuration")
+    @Test("While the definition alternates, every widget ends on the timeline of its last configuration")
     func moving() async throws {
         try await withStore { store in
             let truth = Truth()
@@ -74,7 +74,7 @@ struct KindChurnTests {
             let kindID = try await weather(store).id
             try await withThrowingTaskGroup(of: Bool.self) { group in
                 for task in 0..<4 {
-                    // Half of them never learn of a change.
+                    // Half of the processes never learn of a change.
                     let old = try await store.directory()
                     group.addTask {
                         try await churn(task, rounds: 120, store, truth) {
@@ -115,13 +115,13 @@ struct KindChurnTests {
                     throw error
                 }
                 group.cancelAll()
-                // Whether they were waiting or in the middle of a statement.
+                // Cancellation may reach a waiting task or a running statement.
                 do {
                     while try await group.next() != nil {}
                 } catch is CancellationError {
                 } catch let error as PostgresError where error.kind == .cancelled {}
             }
-            // Everybody knows by now.
+            // Makes the last pass begin after every process has learned of the change.
             try await store.sql(
                 "UPDATE kind_change SET pass_begins_at = now() - interval '1 s', started_at = now() - interval '1 h'")
             while try await store.store.changeChunk(kindID: kindID, limit: 5, settling: .zero) != nil {}
@@ -144,7 +144,7 @@ struct KindChurnTests {
         }
     }
 
-    @Test("While the kind is retired, every widget loses its timeline, and no timeline is left")
+    @Test("Retiring a kind under load leaves no widget with a timeline, and no timeline")
     func retiring() async throws {
         try await withStore { store in
             let truth = Truth()
@@ -183,10 +183,10 @@ struct KindChurnTests {
         }
     }
 
-    /// Has orphans collected, and expects that exactly the timelines that widgets show are left.
+    /// Collects orphans, and expects that exactly the timelines remain that widgets show.
     ///
-    /// A timeline is orphaned although a widget shows it where the transaction that placed the widget had not committed.
-    /// Collecting finds the widget.
+    /// A timeline is orphaned although a widget shows it if the widget's transaction had not committed. The collection
+    /// finds the widget.
     private func expectNothingLeftBehind(_ store: TestStore) async throws {
         #expect(try await store.unappointed() == 0)
         while case let lists = try await store.claimAll(), !lists.isEmpty {

@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Registering kinds", .timeLimit(.patience))
+@Suite("Registration of kinds", .timeLimit(.patience))
 struct KindsTests {
     private func apply(_ apps: [AppDefinition], _ store: TestStore, secrets: [String: [UInt8]] = [:]) async throws
         -> [KindChange]
@@ -12,7 +12,7 @@ struct KindsTests {
         try await store.store.apply(apps, secrets: secrets) { [1, 2, 3] }
     }
 
-    @Test("Applying is repeatable: the second time nothing changes, and a change names its fields")
+    @Test("Applying a manifest again changes nothing, and a change lists its fields")
     func differences() async throws {
         try await withStore { store in
             var apps = TestKinds.apps()
@@ -28,7 +28,7 @@ struct KindsTests {
         }
     }
 
-    @Test("A kind that the manifest leaves out stays registered and is named; a new one is added")
+    @Test("A kind missing in the manifest stays registered and is reported; a new one is added")
     func unlisted() async throws {
         try await withStore { store in
             var apps = TestKinds.apps()
@@ -52,16 +52,16 @@ struct KindsTests {
             #expect(expected.first { $0.kind == "DueDate" }?.moving == 2)
             #expect(expected.first { $0.kind == "DueDate" }?.fields == ["variesBy"])
             #expect(expected.filter { $0.kind != "DueDate" }.allSatisfy { $0.moving == nil })
-            #expect(try await store.pool.query(.listMoves()).isEmpty, "nothing but told")
+            #expect(try await store.pool.query(.listMoves()).isEmpty, "a dry run records nothing")
             #expect(try await apply(apps, store) == expected)
             let moves = try await store.pool.query(.listMoves())
             #expect(moves.count == 1 && moves[0].pass == 1 && moves[0].movedInAll == 0)
             #expect(try await apply(apps, store).allSatisfy { $0.action != .change })
-            #expect(try await store.pool.query(.listMoves()) == moves, "applied again, it does not begin anew")
+            #expect(try await store.pool.query(.listMoves()) == moves, "applying again does not restart the move")
         }
     }
 
-    @Test("An app keeps its signing secret unless it is given another")
+    @Test("An app keeps its signing secret unless a new one is set")
     func secrets() async throws {
         try await withStore { store in
             func secret() async throws -> [UInt8]? {

@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Current widgets of an app, a person, a device", .timeLimit(.patience))
+@Suite("Current widgets of an app, a person or a device", .timeLimit(.patience))
 struct ListWidgetsTests {
     private static let filters: [(WidgetFilter, [String])] = {
         func filter(_ change: (inout WidgetFilter) -> Void) -> WidgetFilter {
@@ -67,7 +67,7 @@ struct ListWidgetsTests {
         ]
     }()
 
-    @Test("Every filter finds its widgets in id order, with the person's configuration")
+    @Test("Every filter finds its widgets in ID order, with the person's configuration")
     func filters() async throws {
         try await withStore { store in
             try await store.place([
@@ -103,7 +103,7 @@ struct ListWidgetsTests {
     }
 
     @Test(
-        "Listing by person and by device reads their index and no other widget, with a plan for any parameters too",
+        "Listing by person or device reads only their index and widgets, also with a generic plan",
         arguments: [("'u77'", "NULL", "widget_by_user"), ("NULL", "'d77'", "widget_by_device")],
         ["force_generic_plan", "force_custom_plan"])
     func plans(audience: (user: String, device: String, index: String), mode: String) async throws {
@@ -133,7 +133,7 @@ struct ListWidgetsTests {
                     "EXECUTE listing('\(TestKinds.app)', \(audience.user), \(audience.device), NULL, NULL, '', 100)"
                 return try await connection.query(Plan(query: call)).first ?? ""
             }
-            // The scans of widgets that were run, and not only planned.
+            // Scans of widgets that were executed and not only planned.
             let lines = plan.split(separator: "\n")
             let scans = lines.filter { $0.contains(" on widget w") && !$0.contains("never executed") }
             #expect(!scans.isEmpty)

@@ -4,9 +4,9 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Moving widgets to timelines of another identity", .timeLimit(.patience))
+@Suite("Moving widgets to timelines with another identity", .timeLimit(.patience))
 struct MoveTests {
-    @Test("Per-user timelines become one shared timeline, and back again")
+    @Test("Per-user timelines become one shared timeline and are separated again")
     func sharing() async throws {
         try await withStore { store in
             let placements: [WidgetPlacement] = (0..<12).map {
@@ -38,7 +38,7 @@ struct MoveTests {
     }
 
     @Test(
-        "Any change of what timelines vary by leaves exactly those that the new identity gives",
+        "Changing the dimensions of timelines leaves exactly those of the new identity",
         arguments: [
             ([], .all), (.all, []), ([.family], [.locale]), ([.locale, .timeZone], [.family, .timeZone]),
         ] as [(KindVariation, KindVariation)])
@@ -76,7 +76,9 @@ struct MoveTests {
         }
     }
 
-    @Test("A shared timeline of many widgets is left in several chunks; a process that dies goes on from the cursor")
+    @Test(
+        "The widgets of a large shared timeline move in chunks; after a crash another process continues at the cursor"
+    )
     func chunks() async throws {
         try await withStore { store in
             try await store.place((0..<25).map { .test("w\($0)", user: "u\($0)", kind: "Weather") })
@@ -88,7 +90,7 @@ struct MoveTests {
                 #expect(chunk.widgets <= 10)
                 moved += chunk.widgets
                 let old = try await store.integer("SELECT count(*) FROM timeline WHERE orphaned")
-                #expect(old == (moved < 25 ? 0 : 1), "it is read until the last has moved")
+                #expect(old == (moved < 25 ? 0 : 1), "the old timeline is read until the last widget has moved")
             }
             try await store.moveAll(kindID)
             #expect(try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 25)
@@ -96,7 +98,7 @@ struct MoveTests {
         }
     }
 
-    @Test("A chunk that is rolled back leaves nothing behind, and the cursor where it was")
+    @Test("A chunk that is rolled back leaves nothing behind and keeps the cursor")
     func crash() async throws {
         try await withStore { store in
             try await store.place((0..<20).map { .test("w\($0)", user: "u\($0)") })
@@ -104,7 +106,7 @@ struct MoveTests {
             _ = try await store.store.changeChunk(kindID: kindID, limit: 5, settling: .zero)
             let before = try await store.pool.query(.listMoves())
             #expect(before[0].moved == 5 && before[0].passProgress > 0)
-            // The next chunk waits for a lock, and its connection is lost.
+            // The next chunk waits for a lock and loses its connection.
             try await store.pool.withTransaction { connection in
                 try await connection.simple("SELECT 1 FROM timeline FOR UPDATE")
                 try await withThrowingTaskGroup(of: Bool.self) { group in
@@ -132,7 +134,7 @@ struct MoveTests {
         }
     }
 
-    @Test("The move goes on until a pass that began when everybody knew has moved nothing")
+    @Test("The move ends after a pass that began when every process knew the definition and moved nothing")
     func settling() async throws {
         try await withStore { store in
             let old = try await store.directory()
@@ -142,10 +144,10 @@ struct MoveTests {
             let waiting = try #require(try await store.pool.query(.listMoves()).first)
             #expect(waiting.movedInAll == 10 && waiting.moved == 0)
             #expect(waiting.passBeginsAt == waiting.startedAt + .seconds(3_600))
-            #expect(try await store.pool.query(.kindsToChange(maximumLists: 10)).isEmpty, "nobody looks meanwhile")
+            #expect(try await store.pool.query(.kindsToChange(maximumLists: 10)).isEmpty, "no pass is due meanwhile")
             #expect(try await store.store.changeChunk(kindID: kindID, limit: 10, settling: .seconds(3_600)) == nil)
 
-            // A process that knows only the old definition.
+            // This process knows only the old definition.
             try await store.place([.test("late", user: "late")], known: old)
             try await store.sql(
                 "UPDATE kind_change SET started_at = started_at - interval '2 h', pass_begins_at = pass_begins_at - interval '2 h'"
@@ -157,7 +159,7 @@ struct MoveTests {
         }
     }
 
-    @Test("A definition that changes again starts the move anew")
+    @Test("A further change of the definition restarts the move")
     func changedAgain() async throws {
         try await withStore { store in
             let before = try await store.place((0..<10).map { .test("w\($0)", user: "u\($0)") })
@@ -172,7 +174,7 @@ struct MoveTests {
         }
     }
 
-    // MARK: Meanwhile
+    // MARK: Concurrent events
 
     @Test("A chunk does not overwrite an earlier event of its widget", arguments: [true, false])
     func eventFirst(isConfigured: Bool) async throws {
@@ -205,7 +207,7 @@ struct MoveTests {
         }
     }
 
-    @Test("An event that comes while the chunk has the widget finds it moved", arguments: [true, false])
+    @Test("An event that arrives while the chunk holds the widget finds it moved", arguments: [true, false])
     func chunkFirst(isConfigured: Bool) async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -213,7 +215,7 @@ struct MoveTests {
             let known = try await store.directory()
             try await withThrowingTaskGroup(of: Void.self) { group in
                 try await store.pool.withTransaction { connection in
-                    // The chunk has locked and read the widget by the time that it waits for this.
+                    // When the chunk waits for this transaction, it has already locked and read the widget.
                     try await connection.simple("SELECT FROM timeline WHERE identity = '\(id)' FOR NO KEY UPDATE")
                     group.addTask { _ = try await store.store.changeChunk(kindID: kindID, limit: 10, settling: .zero) }
                     try await store.waitUntilBlocked()
@@ -241,7 +243,7 @@ struct MoveTests {
         }
     }
 
-    @Test("A widget that is placed on a timeline while its others leave keeps it from being collected")
+    @Test("Placing a widget on a timeline that others leave prevents its collection")
     func placedMeanwhile() async throws {
         try await withStore { store in
             let old = try await store.directory()
@@ -253,7 +255,7 @@ struct MoveTests {
                     try await connection.simple("SELECT FROM timeline WHERE identity = '\(id)' FOR NO KEY UPDATE")
                     group.addTask { _ = try await store.store.changeChunk(kindID: kindID, limit: 10, settling: .zero) }
                     try await store.waitUntilBlocked()
-                    // Another widget of the same timeline, by a process with the old definition, in this transaction.
+                    // A process with the old definition places another widget of the same timeline in this transaction.
                     let app = try #require(old.apps[TestKinds.app])
                     _ = try await connection.query(
                         .insertWidgets([
@@ -273,7 +275,7 @@ struct MoveTests {
         }
     }
 
-    @Test("Retiring the kind ends its move; a retired kind that comes back otherwise is moved")
+    @Test("Retiring a kind ends its move; restoring it with another definition moves it")
     func retired() async throws {
         try await withStore { store in
             let kindID = try await store.change { $0.variesBy = [] }
@@ -283,7 +285,7 @@ struct MoveTests {
             #expect(try await store.store.changeChunk(kindID: kindID, limit: 10, settling: .zero)?.isEnd == true)
             #expect(try await store.store.changeChunk(kindID: kindID, limit: 10, settling: .zero) == nil)
             try await store.apply(TestKinds.apps())
-            #expect(try await store.moves() == 1, "a process may still place by what it was")
+            #expect(try await store.moves() == 1, "a process may still place by the old definition")
         }
     }
 

@@ -34,7 +34,7 @@ struct PauseTests {
         }
     }
 
-    @Test("Resuming wakes the workers of other processes, also when it changes nothing")
+    @Test("Resuming wakes the workers of other processes, even if it changes nothing")
     func wakes() async throws {
         try await withStore { store in
             let (stream, heard) = AsyncStream.makeStream(of: PostgresNotification.self)
@@ -54,7 +54,7 @@ struct PauseTests {
         }
     }
 
-    @Test("Neither a bump nor a placement nor a mark is lost while the kind is paused")
+    @Test("Bumps, placements and marks are kept while the kind is paused")
     func nothingLost() async throws {
         try await withStore { store in
             try await store.place([.test("w1"), .test("w2", kind: "DueDate")])

@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Placeholders are fetched seldom and never without bound", .timeLimit(.patience))
+@Suite("Placeholders are limited in number and fetched rarely", .timeLimit(.patience))
 struct PlaceholderTests {
     private func kind(_ name: String, _ store: TestStore) async throws -> RegisteredKind {
         let directory = try await store.directory()
@@ -37,7 +37,7 @@ struct PlaceholderTests {
         try await store.pool.execute(.recordPlaceholders(keys))
     }
 
-    /// Lets this much time pass for the placeholders.
+    /// Moves the placeholders' times into the past.
     private func pass(_ time: String, _ store: TestStore) async throws {
         try await store.sql(
             """
@@ -46,7 +46,7 @@ struct PlaceholderTests {
             """)
     }
 
-    @Test("An environment is recorded once, fetched once, and again only when asked for after an hour")
+    @Test("An environment is recorded and fetched once, and again only on a request after an hour")
     func seldom() async throws {
         try await withStore { store in
             let kind = try await kind("Purchases", store)
@@ -86,7 +86,7 @@ struct PlaceholderTests {
             #expect(listed.map(\.content) == ["{}", "new"])
             #expect(listed.map(\.attempts) == [0, 1])
             #expect(listed.map { $0.dueAt == nil } == [true, false])
-            #expect(try await record([key(kind)], store) == 0, "the back-off holds")
+            #expect(try await record([key(kind)], store) == 0, "the back-off applies")
             #expect(try await claim(kind, store).isEmpty)
             try await pass("61 seconds", store)
             #expect(try await claim(kind, store).map(\.attempts) == [1])
@@ -115,9 +115,9 @@ struct PlaceholderTests {
             let many = (0..<(PlaceholderKey.limit - 1)).map { key(kind, "en-\($0)") }
             #expect(try await record(many, store) == many.count)
             let more = (0..<10).map { key(kind, "fr-\($0)") }
-            #expect(try await record(more + [key(other)], store) == 2, "one of the kind, and the other kind's")
+            #expect(try await record(more + [key(other)], store) == 2, "one of this kind and one of the other")
             #expect(try await record(more, store) == 0)
-            // Those that are there already are still asked for.
+            // Existing placeholders can still be requested.
             #expect(try await finish(try await claim(kind, store), store) == 100)
             try await pass("2 hours", store)
             #expect(try await record(many + more, store) == 100)
@@ -132,7 +132,7 @@ struct PlaceholderTests {
     }
 
     @Test(
-        "A changed definition asks for the kind's placeholders anew, and drops what was being fetched for the old one")
+        "A changed definition requests the kind's placeholders again and drops fetches for the old one")
     func renewed() async throws {
         try await withStore { store in
             let kind = try await kind("Purchases", store)
@@ -157,7 +157,7 @@ struct PlaceholderTests {
         }
     }
 
-    @Test("The stored placeholder of a timeline's environment is shown; without one the manifest's")
+    @Test("A timeline shows the stored placeholder of its environment, or else the manifest's")
     func shown() async throws {
         try await withStore { store in
             let berlin = WidgetEnvironment(storedLocale: "de-DE", timeZone: "Europe/Berlin")
@@ -182,7 +182,7 @@ struct PlaceholderTests {
                 return
             }
             #expect(try await fallback(1) == .placeholder(content: "{}", fetchedAt: nil), "another environment")
-            // The timeline of a kind that varies by nothing has no environment: the widget's counts.
+            // A kind that varies by nothing has timelines without an environment: the widget's applies.
             #expect(try await fallback(2) == .placeholder(content: "{}", fetchedAt: nil))
             guard case .placeholder(#"{"a":1}"#, .some) = try await fallback(2, "w3") else {
                 Issue.record("\(String(describing: try await fallback(2, "w3")))")

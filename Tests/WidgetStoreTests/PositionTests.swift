@@ -10,7 +10,7 @@ struct PositionTests {
             \.epoch)
     }
 
-    @Test("They are taken only by processes on the Kafka cluster that they are of")
+    @Test("Positions are taken only by processes on the same Kafka cluster")
     func cluster() async throws {
         try await withStore { store in
             #expect(try await take(store, on: "old") == [1], "no cluster is recorded yet")

@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Reading widgets for their lifecycle", .timeLimit(.patience))
+@Suite("Reading widgets for lifecycle events", .timeLimit(.patience))
 struct ReadWidgetsTests {
     @Test("A widget moved by a concurrent transaction is read with its new configuration")
     func movedMeanwhile() async throws {

@@ -13,14 +13,14 @@ struct RetireTests {
         return id
     }
 
-    /// A chunk; nil when there is nothing to do now.
+    /// Runs a chunk; returns nil when no work is due.
     private func chunk(
         _ kindID: Int32, _ store: TestStore, limit: Int = 100, settling: Duration = .zero
     ) async throws -> KindChunk? {
         try await store.store.changeChunk(kindID: kindID, limit: limit, settling: settling)
     }
 
-    /// Chunks until nothing is to be done now.
+    /// Runs chunks until no work is due.
     private func chunks(
         _ kindID: Int32, _ store: TestStore, limit: Int = 100, settling: Duration = .zero
     ) async throws -> [KindChunk] {
@@ -32,7 +32,7 @@ struct RetireTests {
         return chunks
     }
 
-    @Test("It is retired once; its widgets and timelines are not found any more, its sweeps are deleted")
+    @Test("A kind is retired once; its widgets and timelines are no longer found, and its sweeps are deleted")
     func retired() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1"), .test("w2", user: "u2"), .test("w3", kind: "DueDate")])[0]
@@ -54,10 +54,10 @@ struct RetireTests {
         }
     }
 
-    @Test("Its widgets go chunk by chunk, a timeline of many widgets in several, and leave tombstones")
+    @Test("A retired kind's widgets are removed in chunks, across large timelines, and leave tombstones")
     func chunks() async throws {
         try await withStore { store in
-            // One shared timeline of 25 widgets, and one of its own.
+            // One shared timeline with 25 widgets, and a separate one.
             try await store.place((0..<25).map { .test("w\($0)", user: "u\($0)", kind: "Weather") })
             try await store.place([.test("x", kind: "Weather", configuration: #"{"city":"x"}"#)])
             let kindID = try await retire(store, "Weather")
@@ -104,16 +104,18 @@ struct RetireTests {
         }
     }
 
-    @Test("Widgets placed by a process with an old directory are found and removed")
+    @Test("Widgets placed by a process with a stale directory are found and removed")
     func stragglers() async throws {
         try await withStore { store in
             let old = try await store.directory()
             try await store.place([.test("w1"), .test("w2", user: "u2")])
             let kindID = try await retire(store)
             _ = try await chunks(kindID, store, settling: .seconds(60))
-            #expect(try await store.pool.query(.kindsToChange(maximumLists: 10)).isEmpty, "it waits for the others")
+            #expect(
+                try await store.pool.query(.kindsToChange(maximumLists: 10)).isEmpty,
+                "the kind waits for the other processes")
 
-            // A new timeline; one that was left to be collected; another configuration of a widget that is still there.
+            // A new timeline, an orphaned timeline, and a new configuration of an existing widget.
             try await store.place([.test("w3", user: "u3"), .test("w4")], known: old)
             #expect(try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 2)
             try await store.configure(
@@ -130,14 +132,14 @@ struct RetireTests {
         }
     }
 
-    @Test("A widget that is placed while a chunk runs is not left on a timeline that goes")
+    @Test("A widget that is placed while a chunk runs does not keep a timeline that is removed")
     func race() async throws {
         try await withStore { store in
             let old = try await store.directory()
             try await store.place([.test("w1", kind: "Weather"), .test("w2", user: "u2", kind: "Weather")])
             let kindID = try await retire(store, "Weather")
             try await withThrowingTaskGroup(of: Void.self) { group in
-                // It has read w1 and is about to give it a configuration; the chunk has to wait for it.
+                // This transaction has read w1 and is about to configure it; the chunk has to wait.
                 try await store.configure(
                     "w1", #"{"city":"x"}"#, at: Timestamp(microseconds: 5), known: old
                 ) {
@@ -146,7 +148,7 @@ struct RetireTests {
                 }
                 try await group.waitForAll()
             }
-            // It was moved before the chunk got it, to a timeline that another chunk finds.
+            // The widget moved, before the chunk could lock it, to a timeline that another chunk finds.
             #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 1)
             #expect(try await chunks(kindID, store).map(\.widgets).reduce(0, +) == 1)
             #expect(try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 0)
@@ -154,7 +156,7 @@ struct RetireTests {
     }
 
     @Test(
-        "A widget placed by a transaction that the chunk did not see is removed by the next", arguments: [true, false])
+        "A widget whose placement was not visible to a chunk is removed by the next chunk", arguments: [true, false])
     func unseen(isCollected: Bool) async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1", kind: "Weather")])[0]
@@ -181,7 +183,7 @@ struct RetireTests {
                 let chunk = try #require(try await chunk(kindID, store, settling: .seconds(60)))
                 #expect(chunk.widgets == 1 && chunk.orphans == 1)
             }
-            // Its timeline is orphaned although it is shown, until a worker wants to collect it.
+            // The timeline is orphaned although a widget shows it, until a worker tries to collect it.
             #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 1)
             #expect(try await store.integer("SELECT count(*) FROM timeline WHERE orphaned") == 1)
             if isCollected {
@@ -195,7 +197,7 @@ struct RetireTests {
         }
     }
 
-    @Test("Two processes never change one kind at a time, and none changes a paused kind")
+    @Test("Two processes never change one kind at a time, and a paused kind is not changed")
     func exclusive() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])

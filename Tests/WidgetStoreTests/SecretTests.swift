@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("An app's signing secret is replaced without a moment in which its provider knows none", .timeLimit(.patience))
+@Suite("Rotating an app's signing secret never leaves its provider without a valid one", .timeLimit(.patience))
 struct SecretTests {
     private static let app = TestKinds.app
 
@@ -12,7 +12,7 @@ struct SecretTests {
         try await store.directory().apps[Self.app]?.signingSecrets ?? []
     }
 
-    @Test("While two are valid both sign, the newest first")
+    @Test("While two secrets are valid both sign, the newest first")
     func both() async throws {
         try await withStore { store in
             let old = try await secrets(store)
@@ -20,12 +20,12 @@ struct SecretTests {
             let rotation = try #require(await store.store.rotateSecret(app: Self.app, to: [1, 2]))
             #expect(rotation.isChanged && rotation.secrets.previousExpiresAt != nil)
             #expect(try await secrets(store) == [[1, 2]] + old)
-            // Another app's secrets are its own.
+            // Another app's secrets are separate.
             #expect(try await store.directory().apps[TestKinds.otherApp]?.signingSecrets.count == 1)
         }
     }
 
-    @Test("Only the database's clock ends the old one")
+    @Test("Only the database's clock ends the old secret")
     func expiry() async throws {
         try await withStore { store in
             _ = try await store.store.rotateSecret(app: Self.app, to: [1], keepingOld: .seconds(3_600))
@@ -35,11 +35,11 @@ struct SecretTests {
             try await store.sql("UPDATE previous_secret SET expires_at = now() - interval '1 s'")
             #expect(try await secrets(store) == [[1]])
             #expect(try await store.pool.query(Statements.readSecrets(app: Self.app)).first?.previousExpiresAt == nil)
-            #expect(try await !store.store.endSecretRotation(app: Self.app), "it was over already")
+            #expect(try await !store.store.endSecretRotation(app: Self.app), "the rotation had already ended")
         }
     }
 
-    @Test("Nothing is kept when nothing is to be, or when the secret is the same")
+    @Test("No old secret is kept without an overlap, or when the secret is unchanged")
     func nothingKept() async throws {
         try await withStore { store in
             _ = try await store.store.rotateSecret(app: Self.app, to: [1], keepingOld: .zero)
@@ -47,11 +47,11 @@ struct SecretTests {
             _ = try await store.store.rotateSecret(app: Self.app, to: [2])
             let again = try #require(await store.store.rotateSecret(app: Self.app, to: [2], keepingOld: .zero))
             #expect(!again.isChanged)
-            #expect(try await secrets(store) == [[2], [1]], "the rotation under way goes on")
+            #expect(try await secrets(store) == [[2], [1]], "the rotation under way continues")
         }
     }
 
-    @Test("A rotation can be ended, taken back, and followed by the next")
+    @Test("A rotation can be ended, reverted and followed by another")
     func ending() async throws {
         try await withStore { store in
             _ = try await store.store.rotateSecret(app: Self.app, to: [1])
@@ -62,12 +62,12 @@ struct SecretTests {
             _ = try await store.store.rotateSecret(app: Self.app, to: [1])
             #expect(try await secrets(store) == [[1], [2]])
             _ = try await store.store.rotateSecret(app: Self.app, to: [3])
-            #expect(try await secrets(store) == [[3], [1]], "two at a time, no more")
+            #expect(try await secrets(store) == [[3], [1]], "at most two secrets at a time")
             #expect(try await store.store.rotateSecret(app: "no.such.app", to: [1]) == nil)
         }
     }
 
-    @Test("A manifest with another secret keeps the one before valid beside it; one with the same changes nothing")
+    @Test("A manifest with a new secret keeps the previous one valid; with the same secret it changes nothing")
     func manifest() async throws {
         try await withStore { store in
             let first = try await secrets(store)

@@ -14,7 +14,7 @@ struct SnapshotTests {
         ).first
     }
 
-    @Test("First the manifest's placeholder, then the snapshot, then the timeline alone")
+    @Test("A widget shows the manifest's placeholder, then the snapshot, then only the timeline")
     func order() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -35,11 +35,11 @@ struct SnapshotTests {
             let last = try #require(try await store.timeline(id))
             #expect(last.fallback == nil && last.content.map { String(decoding: $0, as: UTF8.self) } == "stored")
             #expect(try await store.integer("SELECT count(*) FROM snapshot") == 0)
-            #expect(try await save(list, store) == 0, "it comes after its timeline")
+            #expect(try await save(list, store) == 0, "the snapshot is later than its timeline")
         }
     }
 
-    @Test("That of a later fetch replaces it, that of an earlier one does not")
+    @Test("A snapshot of a later fetch replaces the stored one, one of an earlier fetch does not")
     func ordered() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
@@ -54,7 +54,7 @@ struct SnapshotTests {
         }
     }
 
-    @Test("A snapshot is deleted with its collected timeline and its erased user")
+    @Test("A snapshot is deleted with its collected timeline or its erased user")
     func goes() async throws {
         try await withStore { store in
             let ids = try await store.place([
@@ -70,7 +70,7 @@ struct SnapshotTests {
             #expect(try await snapshots(ids[0]) == 0)
 
             try await store.remove(["w2"])
-            #expect(try await save(list, store) == 1, "nobody will look at the others")
+            #expect(try await save(list, store) == 1, "the others are not shown any more")
             try await store.sql("UPDATE work SET ready_at = now()")
             for orphans in try await store.claimAll() {
                 var orphans = orphans

@@ -14,7 +14,7 @@ struct StatementTests {
     private static let letter = DeadLetter(
         topic: "a", partition: 1, offset: 1, app: nil, code: "a", error: "a", key: nil, headers: [], payload: nil)
 
-    /// Every statement of the store: a new one belongs here.
+    /// All statements of the store. New statements are added here.
     static let all: [any PostgresStatement] = [
         Statements.listAppDeadLetters(app: "a", limit: 1), Statements.listDeadLetters(DeadLetterFilter(), limit: 1),
         Statements.listAllDeadLetters(DeadLetterFilter(), limit: 1),
@@ -136,11 +136,11 @@ struct StatementTests {
         Statements.relistDevices(app: "a", after: 1, notifiedSince: nil, delay: .zero),
     ]
 
-    @Test("utility statements, which PREPARE does not take, can be run")
+    @Test("Utility statements, which PREPARE does not accept, can be run")
     func utilities() async throws {
         try await withStore { store in
             try await store.pool.withConnection { connection in
-                // A checkpoint waits for the disk with all that the tests beside have written: minutes on a slow one.
+                // A checkpoint waits until the disk has all writes of concurrent tests, which may take minutes.
                 try await connection.simple("SET statement_timeout = 0")
                 _ = try await connection.execute(.tidyTimelines())
                 _ = try await connection.execute(.compactTimelines())
@@ -168,7 +168,7 @@ struct StatementTests {
         }
     }
 
-    @Test("The table of timelines has three indexes and no more, none on a column that a reload changes")
+    @Test("The timeline table has exactly three indexes, none on a column that a reload changes")
     func indexes() async throws {
         try await withStore { store in
             let count = try await store.integer("SELECT count(*) FROM pg_indexes WHERE tablename = 'timeline'")

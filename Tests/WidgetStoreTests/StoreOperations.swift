@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-/// Steps of ingest and workers, each a statement or two, for tests that drive them in an order of their own.
+/// Steps of ingest and workers, one or two statements each, for tests that control their order.
 extension TestStore {
     func kind(_ name: String = "Purchases", app: String = TestKinds.app) async throws -> RegisteredKind {
         let kinds = try await pool.query(.listKinds(app: app))
@@ -113,7 +113,7 @@ extension TestStore {
         try await pool.withTransaction { try await remove(widgets, on: $0) }
     }
 
-    /// Gives the orphans of a list the revisions of their tombstones.
+    /// Assigns revisions for the tombstones of a list's orphans.
     func bury(_ list: LeasedList) async throws -> [BuriedTimeline] {
         try await pool.query(.buryOrphans(list.timelines.map(\.row)))
     }
@@ -139,16 +139,16 @@ extension TestStore {
     }
 }
 
-/// Changes of kinds, and the moves of their widgets.
+/// Changes of kinds and moves of their widgets.
 extension TestStore {
-    /// Applies a change of a kind and returns the kind's row id.
+    /// Applies a change of a kind and returns the kind's row ID.
     func change(_ kind: String = "Purchases", _ change: (inout KindDefinition) -> Void) async throws -> Int32 {
         try await apply(try await changing(kind, change))
         let directory = try await directory()
         return try #require(directory.apps[TestKinds.app].flatMap { directory.kind(kind, of: $0) }).id
     }
 
-    /// Moves widgets until nothing is left to move now.
+    /// Moves widgets until no work is due.
     func moveAll(_ kindID: Int32, limit: Int = 100, settling: Duration = .zero) async throws {
         var chunks = 0
         while try await store.changeChunk(kindID: kindID, limit: limit, settling: settling) != nil {
@@ -160,7 +160,7 @@ extension TestStore {
     /// Number of moves under way.
     func moves() async throws -> Int { try await integer("SELECT count(*) FROM kind_change WHERE NOT retires") }
 
-    /// The timeline that a widget shows.
+    /// Returns the timeline that a widget shows.
     func shown(_ widget: String) async throws -> TimelineDetail {
         let id = try #require(try await self.widget(widget)?.timelineID)
         return try #require(try await timeline(id))

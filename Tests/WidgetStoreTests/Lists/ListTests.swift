@@ -4,9 +4,9 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Work lists are leased, given back and ended by their holder", .timeLimit(.patience))
+@Suite("Work lists are leased, returned and ended by their holders", .timeLimit(.patience))
 struct ListTests {
-    @Test("A claim leases a list once, with the rows that it stands for")
+    @Test("A claim leases a list once, with its rows")
     func claim() async throws {
         try await withStore { store in
             let ids = try await store.place((0..<3).map { .test("w\($0)", user: "u\($0)") })
@@ -18,7 +18,7 @@ struct ListTests {
         }
     }
 
-    @Test("A list is at most 200 timelines long")
+    @Test("A list has at most 200 timelines")
     func length() async throws {
         try await withStore { store in
             try await store.place((0..<450).map { .test("w\($0)", user: "u\($0)") })
@@ -27,7 +27,7 @@ struct ListTests {
         }
     }
 
-    @Test("An id whose row has another appointment is left out; a list of such ids alone comes without timelines")
+    @Test("Timelines scheduled through another list are left out; a list of only such timelines is empty")
     func superseded() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
@@ -37,7 +37,7 @@ struct ListTests {
             // Due in an hour.
             try await store.apply([try await store.mark(.user, "u1")])
             #expect(try await store.claim(.push).isEmpty)
-            // Now: the list of before is superseded.
+            // Now due: the earlier list is superseded.
             try await store.apply([try await store.mark(.user, "u1", urgency: .free, lane: .interactive)])
             #expect(try await store.lists() == 2)
             try await store.sql("UPDATE work SET ready_at = now() - interval '1 s'")
@@ -46,7 +46,7 @@ struct ListTests {
         }
     }
 
-    @Test("After its lease a list is claimed again, and names all its rows as suspects")
+    @Test("After its lease has expired a list is claimed again, and all its rows are suspects")
     func expired() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -79,7 +79,7 @@ struct ListTests {
                 """)
             #expect(try await store.end(lists[0], isCompared: false) == .ended)
             #expect(try await store.end(lists[1]) == .ended)
-            // The silent one is deleted only long after it has stopped to count.
+            // A silent worker is deleted long after it stops to count as registered.
             #expect(try await store.pool.query(.registerWorker(mine)) == [false])
             #expect(try await store.integer("SELECT count(*) FROM worker") == 2)
             try await store.sql(
@@ -92,7 +92,7 @@ struct ListTests {
         }
     }
 
-    @Test("A list that is given back is ready after its delay; a lease that does not count leaves no suspects")
+    @Test("A returned list is ready after its delay; a lease that does not count leaves no suspects")
     func givenBack() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
@@ -105,7 +105,7 @@ struct ListTests {
             let second = try #require(try await store.claim(.interactive).first)
             #expect(!second.wasLeasedBefore)
             try await giveBack(first, delay: .zero, counts: false)
-            #expect(try await store.claim(.interactive).isEmpty, "the first is not its holder any more")
+            #expect(try await store.claim(.interactive).isEmpty, "the first worker is no longer the holder")
             try await giveBack(second, delay: .seconds(600), counts: true)
             #expect(try await store.claim(.interactive).isEmpty)
             try await store.sql("UPDATE work SET ready_at = now()")
@@ -141,7 +141,7 @@ struct ListTests {
         }
     }
 
-    @Test("The token sequence jumps when the server's history is another, once")
+    @Test("The token sequence jumps once when the server has a different history")
     func origin() async throws {
         try await withStore { store in
             #expect(try await store.pool.query(.checkTokenOrigin()) == [false])

@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-/// Rows of a table of states, with the answers of the SQL functions.
+/// Rows of a table of states, with the results of the SQL functions.
 private struct NextLooks: PostgresStatement {
     struct Row {
         let state: TimelineState
@@ -52,7 +52,7 @@ private struct NextLooks: PostgresStatement {
     }
 }
 
-@Suite("The time of a timeline's next look", .timeLimit(.patience))
+@Suite("Time of a timeline's next look", .timeLimit(.patience))
 struct NextLookTests {
     @Test("SQL and the model agree on thousands of random rows")
     func agreement() async throws {

@@ -13,7 +13,7 @@ struct ReadExplanationTests {
         try await store.pool.query(.readExplanation(app: app, widget: widget)).first
     }
 
-    @Test("every column of the state arrives where it belongs")
+    @Test("Every column is read into its property")
     func columns() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -77,7 +77,7 @@ struct ReadExplanationTests {
         }
     }
 
-    @Test("a row as it is after placing: nothing decided, nothing rendered")
+    @Test("A newly placed row has no decision and no rendering")
     func fresh() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
@@ -85,14 +85,14 @@ struct ReadExplanationTests {
             #expect(timeline.facts.need == .first && timeline.facts.renderedAt == nil && !timeline.facts.isStored)
             #expect(timeline.facts.timeline.policyAt == .distantFuture)
             #expect(timeline.facts.ledger == BudgetLedger() && timeline.content == nil)
-            // Placed by hand in this test, so from no event.
+            // This test inserts the widget directly, so no event placed it.
             #expect(timeline.causes.map(\.reason) == [.placed] && timeline.causes[0].position == nil)
             let explanation = try #require(try await read("w1", store)?.explanation)
             #expect(explanation.status == .due && explanation.next.rule == .first)
         }
     }
 
-    @Test("views: decayed, of all widgets that show the timeline")
+    @Test("Views decay, and those of all widgets of the timeline add up")
     func views() async throws {
         try await withStore { store in
             try await store.place((0..<70).map { .test("w\($0)", device: "d\($0)") })
@@ -111,7 +111,7 @@ struct ReadExplanationTests {
         }
     }
 
-    @Test("where a timeline waits: for its time, for the sweeper, in a paused kind")
+    @Test("A timeline may wait for its time, for the sweeper, or in a paused kind")
     func waiting() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
@@ -133,7 +133,7 @@ struct ReadExplanationTests {
         }
     }
 
-    @Test("fallback content: a snapshot, a placeholder of the provider's, the manifest's")
+    @Test("Fallback content is a snapshot, the provider's placeholder or the manifest's")
     func fallbackContent() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -173,7 +173,7 @@ struct ReadExplanationTests {
         }
     }
 
-    @Test("a kind's own rules and developer mode are those that explain it")
+    @Test("The explanation uses the kind's own rules and developer mode")
     func rules() async throws {
         var apps = TestKinds.apps(minimumSpacing: .seconds(1_234), developerMode: true)
         apps[0].kinds[0].dailyBudget = DailyBudget(minimum: 3, maximum: 5)
@@ -186,7 +186,7 @@ struct ReadExplanationTests {
         }
     }
 
-    @Test("refused requests: those of the app with one of the keys, the latest first")
+    @Test("Refused requests are those of the app with one of the keys, latest first")
     func refused() async throws {
         try await withStore { store in
             func refuse(_ key: String?, app: String?, offset: Int64) async throws {

@@ -6,7 +6,7 @@ import WidgetStore
 
 @Suite("Forecast of scheduled reloads", .timeLimit(.patience))
 struct ForecastDueTests {
-    /// Places a widget whose timeline is listed then (SQL), in a lane.
+    /// Places a widget with a timeline listed in a lane at a time (an SQL expression).
     private func schedule(
         _ widget: String, _ due: String, lane: Int = 2, kind: String = "Purchases", app: String = TestKinds.app,
         set: String? = nil, _ store: TestStore
@@ -22,7 +22,7 @@ struct ForecastDueTests {
         if let set { try await store.sql("UPDATE \(set) = (SELECT id FROM timeline WHERE identity = '\(id)')") }
     }
 
-    @Test("Counts by kind and hour, over all lanes, up to the end of the window; overdue timelines are due now")
+    @Test("Due timelines are counted by kind and hour, in all lanes; overdue ones count as due now")
     func hours() async throws {
         try await withStore { store in
             let hour = "date_trunc('hour', now(), 'UTC')"
@@ -52,14 +52,14 @@ struct ForecastDueTests {
 
             #expect(try await store.pool.query(.forecastDue(app: nil, hours: 2)).map(\.scheduled).reduce(0, +) == 4)
             #expect(try await store.pool.query(.forecastDue(app: "no.such", hours: 24)).isEmpty)
-            // The same by brute force: the lists of the placements are superseded.
+            // The expected counts by brute force: the lists of the placements are superseded.
             let all = try await store.pool.query(.forecastDue(app: nil, hours: 168)).map(\.scheduled).reduce(0, +)
             #expect(try await store.integer("SELECT count(*) FROM timeline WHERE listed_at < 'infinity'") == all)
             #expect(try await store.lists() > all)
         }
     }
 
-    @Test("Leased timelines are separate until the end of the lease; orphaned, paused and retired ones are distinct")
+    @Test("Leased timelines count separately until the lease ends, as do orphaned, paused and retired ones")
     func apart() async throws {
         try await withStore { store in
             func lease(_ end: String) -> String {

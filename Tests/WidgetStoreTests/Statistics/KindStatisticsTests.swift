@@ -17,13 +17,13 @@ struct KindStatisticsTests {
         return counters
     }
 
-    @Test("increments add up, each counter in its column, and only the app's kinds are read")
+    @Test("Increments add up, each counter in its column, and only the app's kinds are read")
     func adding() async throws {
         try await withStore { store in
             let purchases = try await kindID("Purchases", store)
             let dueDate = try await kindID("DueDate", store)
             let other = try await kindID("Purchases", app: TestKinds.otherApp, store)
-            // A kind that is not there, and any order: the statement sorts.
+            // The input has an unknown kind and is unsorted: the statement sorts.
             for _ in 0..<2 {
                 _ = try await store.pool.execute(
                     Statements.addKindStatistics([
@@ -40,7 +40,7 @@ struct KindStatisticsTests {
             let today = try await store.integer("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')::bigint")
             #expect(rows[0].day.map { $0.replacing("-", with: "") } == "\(today)")
             for (index, field) in KindCounters.fields.enumerated() {
-                // The columns' own names, by their position in the table.
+                // The table's column names, by position.
                 let value = try await store.integer(
                     """
                     SELECT (to_jsonb(s) ->> (SELECT column_name FROM information_schema.columns
@@ -52,7 +52,7 @@ struct KindStatisticsTests {
         }
     }
 
-    @Test("days: so many, today included; older ones are pruned")
+    @Test("The number of days includes today; older ones are pruned")
     func days() async throws {
         try await withStore { store in
             let id = try await kindID("Purchases", store)
@@ -76,7 +76,7 @@ struct KindStatisticsTests {
         }
     }
 
-    @Test("processes that add at once wait for one another and lose nothing")
+    @Test("Processes that add at once wait for one another and lose nothing")
     func concurrent() async throws {
         try await withStore { store in
             let ids = try await [kindID("Purchases", store), kindID("DueDate", store), kindID("Weather", store)]
@@ -96,7 +96,7 @@ struct KindStatisticsTests {
         }
     }
 
-    @Test("adding touches no index: half of each page is left free")
+    @Test("Adding updates no index, since half of each page is left free")
     func hot() async throws {
         try await withStore { store in
             let id = try await kindID("Purchases", store)

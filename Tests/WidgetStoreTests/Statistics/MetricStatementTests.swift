@@ -21,7 +21,7 @@ struct MetricStatementTests {
                 try await store.pool.query(.queueDepths(limit: limit, overdueAfter: overdueAfter))
             }
             #expect(try await depths(limit: 100).isEmpty)
-            // Ten lists in each lane, due one to forty minutes ago, and one to come.
+            // Ten lists in each lane, due one to forty minutes ago, and one in the future.
             try await store.sql(
                 """
                 INSERT INTO work (kind_id, lane, due_at, ready_at, timelines)
@@ -36,7 +36,7 @@ struct MetricStatementTests {
             #expect(all.map(\.overdue).reduce(0, +) == 60)
             let oldest = try #require(all.first { $0.lane == .interactive }?.oldest)
             #expect((2_400..<2_430).contains(oldest))
-            // The oldest come first, so that a bounded count includes the overdue ones: two lists.
+            // The oldest lists come first, so that a bounded count includes the overdue ones: two lists.
             #expect(try await depths(limit: 400).allSatisfy { $0.due == 6 && $0.overdue == 6 })
             try await store.sql("UPDATE kind SET paused_at = now()")
             #expect(try await depths(limit: 100).isEmpty)
@@ -58,7 +58,7 @@ struct MetricStatementTests {
             #expect(rows.first.map { (2_400..<2_430).contains($0.late) } == true)
             let estimate = try #require(try await store.pool.query(.timelineEstimate()).first)
             #expect(estimate >= 0)
-            // A sample may well have nothing of so small a table.
+            // A sample of such a small table may be empty.
             _ = try await store.pool.query(.timelineAges(rows: 1, of: 1_000_000_000))
         }
     }
@@ -83,7 +83,7 @@ struct MetricStatementTests {
         }
     }
 
-    @Test("an old transaction shows, and an index too many")
+    @Test("An old transaction and an additional index are reported")
     func health() async throws {
         try await withStore { store in
             let oldest = try await store.pool.withConnection { holder in
@@ -102,14 +102,14 @@ struct MetricStatementTests {
         }
     }
 
-    @Test("trace contexts are kept by position, and deleted when they are old")
+    @Test("Trace contexts are kept by position, and old ones are deleted")
     func traces() async throws {
         try await withStore { store in
             let places = (0..<3).map { EventPosition(topic: 0, partition: 7, offset: Int64($0)) }
             #expect(try await store.pool.query(.eventTracesExist()) == [false])
             _ = try await store.pool.execute(
                 .insertEventTraces(places.map { (position: $0, traceparent: "trace \($0.offset)") }))
-            // The same place of a topic that was made anew.
+            // The same offset of a recreated topic.
             _ = try await store.pool.execute(.insertEventTraces([(position: places[1], traceparent: "another")]))
             #expect(try await store.pool.query(.eventTracesExist()) == [true])
             let unknown = EventPosition(topic: 1, partition: 7, offset: 0)

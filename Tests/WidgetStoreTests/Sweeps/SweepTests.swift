@@ -21,13 +21,13 @@ struct SweepTests {
         return try await store.pool.query(.walkKind(sweep.id, limit: limit, maximumLists: lists)).first
     }
 
-    @Test("A bump writes the kind and a sweep, whatever the number of timelines")
+    @Test("A bump writes the kind and a sweep, regardless of the number of timelines")
     func constant() async throws {
         try await withStore { store in
             try await store.place((0..<50).map { .test("w\($0)", user: "u\($0)") })
             try await store.settle()
             let kind = try await store.kind()
-            // Written rows by the server's own count, which has those of the connection's last transactions too.
+            // The server's count of written rows includes the connection's previous transactions.
             let written = "SELECT sum(n_tup_upd + n_tup_ins + n_tup_del) FROM pg_stat_xact_user_tables"
             try await store.pool.withTransaction { connection in
                 try await connection.simple("SELECT set_config('test.written', (\(written))::text, true)")
@@ -45,7 +45,7 @@ struct SweepTests {
         }
     }
 
-    @Test("All kinds of an app are bumped, in id order, retired ones not; a sweep for each")
+    @Test("All kinds of an app that are not retired are bumped in ID order, with a sweep each")
     func allKinds() async throws {
         try await withStore { store in
             _ = try await store.store.retire(app: TestKinds.app, kind: "DueDate")
@@ -65,7 +65,7 @@ struct SweepTests {
         }
     }
 
-    @Test("The walk lists outdated timelines in chunks while the backlog is below its limit, and writes no row")
+    @Test("A sweep lists outdated timelines in chunks while the backlog is below its limit, and writes no row")
     func walked() async throws {
         try await withStore { store in
             let ids = try await store.place((0..<5).map { .test("w\($0)", user: "u\($0)") })
@@ -96,7 +96,7 @@ struct SweepTests {
         }
     }
 
-    @Test("A bump in the middle of a walk has it go round to where it was raised")
+    @Test("A bump in the middle of a sweep makes it wrap around to the place of the bump")
     func raised() async throws {
         try await withStore { store in
             try await store.place((0..<6).map { .test("w\($0)", user: "u\($0)") })
@@ -124,7 +124,7 @@ struct SweepTests {
         }
     }
 
-    @Test("A bump during the fetch is one more reload, which the walk finds")
+    @Test("A bump during the fetch causes one more reload, which the sweep finds")
     func captured() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -133,17 +133,17 @@ struct SweepTests {
             #expect(try await store.complete(list).count == 1)
             try await store.end(list)
             #expect(try await store.timeline(id)?.isStale == true)
-            // The store has appointed it already, and the walk lists it too: one of them finds it done.
+            // Both the store and the sweep have listed the timeline: one of the two lists finds it done.
             _ = try await walk(store, limit: 10)
             let bulk = try await store.claim(.bulk)
             #expect(bulk.count == 2)
             _ = try await store.complete(bulk[0])
             #expect(try await store.timeline(id)?.isStale == false)
-            #expect(try await store.complete(bulk[1]).isEmpty, "the revision has moved")
+            #expect(try await store.complete(bulk[1]).isEmpty, "the revision has changed")
         }
     }
 
-    @Test("Cancelling deletes sweeps and their lists; a request of one's own stays, and a later bump is swept")
+    @Test("Cancelling deletes sweeps and their lists; targeted requests stay, and a later bump is swept")
     func cancelled() async throws {
         try await withStore { store in
             let ids = try await store.place((0..<5).map { .test("w\($0)", user: "u\($0)") })
@@ -160,10 +160,10 @@ struct SweepTests {
                 try await store.store.cancelWork(app: TestKinds.app, kind: "Purchases")
                     == Cancellation(sweeps: 2, timelines: 2))
             #expect(try await store.integer("SELECT count(*) FROM sweep") == 0)
-            #expect(try await store.end(leased) == .ended, "its timelines may be stored and not published")
+            #expect(try await store.end(leased) == .ended, "its timelines may be stored but not published")
             #expect(try await store.pool.query(Statements.overview()).first?.stale == 1)
             #expect(try await store.timeline(ids[4])?.isStale == true)
-            // A list appended behind it by a walk names no timeline.
+            // A list that a sweep appends later names no timeline.
             try await store.sql(
                 """
                 INSERT INTO work (kind_id, lane, due_at, ready_at, generation, timelines)
@@ -181,7 +181,7 @@ struct SweepTests {
         }
     }
 
-    @Test("A matching reload of everyone is marked in chunks, equal waiting ones once")
+    @Test("A matching reload of everyone is marked in chunks, and equal waiting ones only once")
     func matching() async throws {
         try await withStore { store in
             let ids = try await store.place(
@@ -207,20 +207,20 @@ struct SweepTests {
     }
 }
 
-@Suite("The audit of appointments", .timeLimit(.patience))
+@Suite("Audit of scheduled timelines", .timeLimit(.patience))
 struct AuditTests {
-    @Test("The audit appoints and counts only rows with work and no list")
+    @Test("The audit schedules and counts only rows with work and no list")
     func found() async throws {
         try await withStore { store in
             let ids = try await store.place((0..<4).map { .test("w\($0)", user: "u\($0)") })
             #expect(try await store.unappointed() == 0)
             try await store.sql("DELETE FROM work")
-            // Within the slack the appointment is trusted.
+            // Within the slack the schedule is trusted.
             let trusting = Statements.auditTimelines(after: 0, limit: 100, slack: .seconds(3_600))
             #expect(try await store.pool.query(trusting).map(\.appointed) == [0])
             #expect(try await store.unappointed() == 4)
             #expect(try await store.unappointed() == 0)
-            // Appointed for never, though a request is pending.
+            // Scheduled for never although a request is pending.
             try await store.settle()
             try await store.sql(
                 "UPDATE timeline SET requested = requested + 1 WHERE id = (SELECT min(id) FROM timeline)")

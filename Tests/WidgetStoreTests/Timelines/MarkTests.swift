@@ -49,11 +49,11 @@ struct MarkTests {
         }
     }
 
-    @Test("Several audiences mark each timeline once, with the best lane and the last cause")
+    @Test("Several audiences mark each timeline once, with the most urgent lane and the last cause")
     func severalSorts() async throws {
         try await withStore { store in
             let ids = try await store.place([
-                // Ids that are the same of one sort and of another are not the same audience.
+                // Equal IDs of a user, a device and a widget are separate audiences.
                 .test("w1", user: "same", device: "d1"), .test("w2", user: "u2", device: "same"),
                 .test("same", user: "u3", device: "d3"), .test("w4", user: "u4", device: "d4"),
                 // Two widgets of one timeline.
@@ -78,7 +78,7 @@ struct MarkTests {
         }
     }
 
-    @Test("An audience of more widgets than the limit becomes a sweep; equal ones are one; the others are marked")
+    @Test("An audience over the limit becomes a sweep, equal ones a single sweep; smaller audiences are marked")
     func tooMany() async throws {
         try await withStore { store in
             let ids = try await store.place(
@@ -113,7 +113,7 @@ struct MarkTests {
         }
     }
 
-    @Test("A mark improves an appointment, in time or in lane, and never makes it worse")
+    @Test("A mark may move a timeline to an earlier time or a more urgent lane, never the reverse")
     func improves() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -124,10 +124,10 @@ struct MarkTests {
             #expect(later.timeline.listedAt == later.timeline.state.eligibleAt)
             #expect(try await store.lists("due_at > now()") == 1)
             _ = try await store.apply([try await store.mark(.user, "u1")])
-            #expect(try await store.lists() == 1, "the list vouches for it")
-            // A free one is due now.
+            #expect(try await store.lists() == 1, "the list covers the request")
+            // A free request is due now.
             #expect(try await store.apply([try await store.mark(.user, "u1", urgency: .free, lane: .push)]).due == 1)
-            // The same time, a better lane; a worse one changes nothing.
+            // At the same time a more urgent lane applies; a less urgent one changes nothing.
             #expect(try await store.apply([try await store.mark(.user, "u1", urgency: .free, lane: .bulk)]).due == 0)
             #expect(
                 try await store.apply([try await store.mark(.user, "u1", urgency: .free, lane: .interactive)]).due == 1)
@@ -136,14 +136,14 @@ struct MarkTests {
         }
     }
 
-    @Test("Timelines are handed over: lists leased to this process, with the rows; reports name every marked one")
+    @Test("Handed-over lists are leased to this process with their rows; reports name every marked timeline")
     func handOver() async throws {
         try await withStore { store in
             let ids = try await store.place([
                 .test("w1"), .test("w2", configuration: #"{"n":2}"#), .test("w3", kind: "DueDate"),
             ])
             try await store.settle()
-            // One waits: it is not handed over.
+            // One timeline has to wait: it is not handed over.
             try await store.sql(
                 "UPDATE timeline SET eligible_at = now() + interval '1 hour' WHERE identity = '\(ids[1])'")
             let kind = try await store.kind()
@@ -159,7 +159,7 @@ struct MarkTests {
             let claim = try #require(Claim([handed], token: token))
             let list = claim.lists[0]
             #expect(token > list.lease && !list.wasLeasedBefore)
-            // Nobody else claims it; it is stored and ended as any other.
+            // No other worker claims the list; it is stored and ended like any other.
             #expect(try await store.claim(.push).map(\.kindID) != [kind.id])
             #expect(try await store.complete(list, token: token).count == 1)
             #expect(try await store.end(list) == .ended)
@@ -170,7 +170,7 @@ struct MarkTests {
         }
     }
 
-    @Test("Nothing to mark is one row that says so")
+    @Test("A mark without matches returns one row with zero counts")
     func nothing() async throws {
         try await withStore { store in
             let row = try await store.apply([try await store.mark(.user, "nobody")])
@@ -178,7 +178,7 @@ struct MarkTests {
         }
     }
 
-    @Test("Rows are locked in the order of their keys: a nested loop over the ordered input")
+    @Test("A nested loop over the ordered input locks rows in key order")
     func order() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
@@ -218,7 +218,7 @@ struct MarkTests {
 struct ViewTests {
     private static let start = Timestamp(microseconds: 1_700_000_000_000_000)
 
-    @Test("A view within the hour after a counted one writes nothing; the rate decays over three days")
+    @Test("A view within an hour of a counted one writes nothing; the rate decays over three days")
     func hourly() async throws {
         try await withStore { store in
             // Two widgets of one timeline count together.
@@ -234,7 +234,7 @@ struct ViewTests {
             #expect(try await view("w2", after: 3_000, 3_600, 3_700, 7_199) == 1)
             #expect(try await store.integer("SELECT views FROM timeline") == 2)
             #expect(try await store.integer("SELECT (view_rate * 1000)::bigint FROM timeline") == 662)
-            // From the future: counted as now.
+            // A time in the future counts as now.
             #expect(try await view(after: 1_000_000_000) == 1)
             #expect(try await store.integer("SELECT count(*) FROM timeline WHERE viewed_at <= now()") == 1)
         }
@@ -250,13 +250,13 @@ struct ViewTests {
         }
     }
 
-    @Test("Which views count, and the rate, are those of the model, however the views are batched")
+    @Test("SQL and the model agree on counted views and their rate for any batching")
     func conformance() async throws {
         try await withStore { store in
             var random = SeededGenerator(seed: 5)
             var widgets: [String: [Timestamp]] = [:]
             for index in 0..<20 {
-                // Some out of order, some days apart.
+                // Some are out of order, some days apart.
                 var second: Int64 = 0
                 widgets["w\(index)"] = (0..<40).map { _ in
                     second += Int64.random(in: -600...7_200, using: &random)

@@ -6,7 +6,7 @@ import WidgetStore
 
 @Suite("Placing widgets and collecting orphaned timelines", .timeLimit(.patience))
 struct PlacementTests {
-    @Test("The last widget's removal orphans once, in the bulk lane, also when two are removed at once")
+    @Test("Removing the last widget orphans once, in the bulk lane, also when two are removed at once")
     func twoRemovals() async throws {
         try await withStore { store in
             let ids = try await store.place([.test("w1"), .test("w2")])
@@ -31,7 +31,7 @@ struct PlacementTests {
         }
     }
 
-    @Test("A timeline that is placed again before it is collected stays, is asked for and keeps its content")
+    @Test("A timeline that is placed again before its collection stays, is requested and keeps its content")
     func revived() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -44,7 +44,7 @@ struct PlacementTests {
             try await store.place([.test("w2")])
             let timeline = try #require(try await store.timeline(id))
             #expect(!timeline.timeline.state.isOrphaned && timeline.requested == 2 && timeline.isStale)
-            #expect(try await store.collect(list).isEmpty, "it was revived since it was read")
+            #expect(try await store.collect(list).isEmpty, "the timeline was revived after it was read")
             #expect(try await store.timeline(id)?.content.map { String(decoding: $0, as: UTF8.self) } == "kept")
             try await store.end(list)
             #expect(try await store.unappointed() == 0)
@@ -52,7 +52,7 @@ struct PlacementTests {
         }
     }
 
-    @Test("Locked rows are not collected, and neither are rows with a new widget")
+    @Test("Locked rows and rows with a new widget are not collected")
     func locked() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -77,7 +77,7 @@ struct PlacementTests {
         }
     }
 
-    @Test("A timeline that is collected while a widget is placed on it fails the transaction as one to be tried again")
+    @Test("Placing a widget on a timeline that is being collected fails with a transient error")
     func gone() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
@@ -102,7 +102,7 @@ struct PlacementTests {
         }
     }
 
-    @Test("Erasing a user takes widgets and content at once, fences fetches, and leaves the rows to be collected")
+    @Test("Erasing a user removes widgets and content at once, fences fetches, and leaves the rows to the collection")
     func erased() async throws {
         try await withStore { store in
             let ids = try await store.place([
@@ -120,13 +120,13 @@ struct PlacementTests {
             #expect(mine.content == nil && mine.timeline.state.isOrphaned)
             #expect(try await store.timeline(ids[1])?.content != nil)
             let shared = try #require(try await store.timeline(ids[2]))
-            #expect(shared.content != nil && !shared.timeline.state.isOrphaned, "somebody else shows it")
+            #expect(shared.content != nil && !shared.timeline.state.isOrphaned, "another person's widget shows it")
             try await store.sql("UPDATE work SET ready_at = now()")
             #expect(try await store.claimAll().flatMap(\.timelines).map(\.id) == [ids[0]])
         }
     }
 
-    @Test("Erasing a user takes the API's placements among the dead letters, tombstones and outcomes too")
+    @Test("Erasing a user also removes the API's placements among dead letters, tombstones and outcomes")
     func erasedTraces() async throws {
         try await withStore { store in
             let kind = try await store.kind()
@@ -138,7 +138,7 @@ struct PlacementTests {
                     topic: "t", partition: 0, offset: offset, app: TestKinds.app, code: "invalidValue", error: "e",
                     key: Array("w\(offset)".utf8), headers: headers, payload: Array(data.utf8))
             }
-            // More than are looked through at once.
+            // More than one statement examines.
             try await store.sql(
                 """
                 INSERT INTO dead_letter (topic, partition, "offset", app, code, error, header_names, header_values)
@@ -166,7 +166,7 @@ struct PlacementTests {
         }
     }
 
-    @Test("An import places, moves and leaves older events alone, in the bulk lane")
+    @Test("An import places and moves widgets in the bulk lane, and ignores older events")
     func imported() async throws {
         try await withStore { store in
             let kind = try await store.kind()

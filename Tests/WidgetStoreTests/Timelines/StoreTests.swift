@@ -6,7 +6,7 @@ import WidgetStore
 
 @Suite("Storing content and ending looks", .timeLimit(.patience))
 struct StoreTests {
-    @Test("A store serves the captured requests and appoints the policy's time")
+    @Test("A store satisfies the captured requests and schedules the policy's time")
     func stored() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -24,13 +24,13 @@ struct StoreTests {
         }
     }
 
-    @Test("A mark during the fetch is one more reload; unchanged content keeps its revision")
+    @Test("A mark during the fetch causes one more reload; unchanged content keeps its revision")
     func markedMeanwhile() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
             let first = try #require(try await store.claim(.interactive).first)
             let mark = try await store.apply([try await store.mark(.user, "u1", events: 3)])
-            #expect(mark.marked == 1 && mark.due == 0, "the leased list vouches for it")
+            #expect(mark.marked == 1 && mark.due == 0, "the leased list covers the request")
             #expect(try await store.complete(first).map(\.isDue) == [true])
             try await store.end(first)
             #expect(try await store.timeline(id)?.isStale == true)
@@ -47,7 +47,7 @@ struct StoreTests {
         }
     }
 
-    @Test("Rows of a list that is no longer held are dropped")
+    @Test("Rows of a list whose lease is lost are dropped")
     func leaseLost() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -66,7 +66,7 @@ struct StoreTests {
             let id = try await store.place([.test("w1")])[0]
             let kind = try await store.kind()
             let first = try #require(try await store.claim(.interactive).first)
-            // The same timeline through a sweep's list, by another holder.
+            // Another holder stores the same timeline through a sweep's list.
             try await store.sql("UPDATE kind SET generation = 1 WHERE id = \(kind.id)")
             try await store.sql(
                 """
@@ -77,14 +77,14 @@ struct StoreTests {
             #expect(second.generation == 1 && second.timelines.count == 1)
             #expect(try await store.complete(second, content: "two", hash: 2).count == 1)
             #expect(try await store.complete(first, content: "one").isEmpty)
-            #expect(try await store.finish(first, .fail(retryAt: .distantFuture)).isEmpty, "a failure neither")
+            #expect(try await store.finish(first, .fail(retryAt: .distantFuture)).isEmpty, "failures are dropped, too")
             #expect(try await store.timeline(id)?.content.map { String(decoding: $0, as: UTF8.self) } == "two")
             let again = try await store.pool.query(.readTimelinesAgain(first.timelines.map(\.row)))
             #expect(again.map(\.revision) == [second.lease])
         }
     }
 
-    @Test("A look without work ends the appointment; a deferral appoints its time")
+    @Test("A look without work clears the schedule; a deferral sets its time")
     func settled() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -105,14 +105,14 @@ struct StoreTests {
             let now = try #require(try await store.claim(.push).first)
             _ = try await store.complete(now)
             try await store.end(now)
-            // The list of before is superseded: looked at, it comes without the row.
+            // The earlier list is superseded: its claim returns no row.
             try await store.sql("UPDATE work SET ready_at = now()")
             #expect(try await store.claim(.push).map(\.timelines.count) == [0])
             #expect(try await store.unappointed() == 0)
         }
     }
 
-    @Test("A failure counts, and no request passes its back-off")
+    @Test("A failure is counted, and no request shortens its back-off")
     func failed() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -152,14 +152,14 @@ struct StoreTests {
                 }
                 let rows = try await store.finish(list, .sleep, decision: .slept)
                 try await store.end(list)
-                // A mark has made another appointment: the look ends nothing.
+                // A mark has scheduled the timeline again: the look ends nothing.
                 #expect(rows.map(\.isAsleep) == (change == "mark" ? [] : [change == "nothing"]), "\(change)")
                 #expect(rows.map(\.isDue) == (change == "mark" ? [] : [change != "nothing"]), "\(change)")
                 #expect(try await store.claimAll().flatMap(\.timelines).count == (change == "nothing" ? 0 : 1))
                 #expect(try await store.unappointed() == 0)
                 if change == "nothing" {
                     #expect(try await store.lists() == 0)
-                    // A view wakes it, and its policy is due at once.
+                    // A view wakes the timeline, whose policy is due at once.
                     #expect(try await store.view("w1", at: [try await store.now()]).due == 1)
                     #expect(try await store.timeline(id)?.timeline.state.isAsleep == false)
                 }
@@ -167,7 +167,7 @@ struct StoreTests {
         }
     }
 
-    @Test("Through a sweep's list a look only improves the appointment")
+    @Test("A look through a sweep's list only moves the schedule forward")
     func swept() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]

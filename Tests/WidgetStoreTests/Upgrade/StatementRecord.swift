@@ -3,13 +3,12 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// Statements of the store as they were in a release at a level of the schema, kept in a file beside this one, such as
-/// `statements-6.json`.
+/// Statements of a release at a schema level, kept in a file in this folder, such as `statements-6.json`.
 ///
-/// A release records its own, which later migrations must leave understood:
+/// Later migrations must keep these statements valid. A release records its own with:
 /// `FRESHET_TEST_RECORD_STATEMENTS=1 ./deploy/local/test --filter UpgradeTests`.
 struct StatementRecord: Sendable {
-    /// The number of migrations that the binary knew.
+    /// Number of migrations that the release's binary knows.
     let level: Int
     let statements: [(name: String, sql: String)]
 
@@ -19,7 +18,7 @@ struct StatementRecord: Sendable {
         folder.appendingPathComponent("statements-\(level).json")
     }
 
-    /// Those that are kept, oldest first.
+    /// All records, oldest first.
     static func all() throws -> [StatementRecord] {
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
         let levels = names.compactMap { name -> Int? in
@@ -36,7 +35,7 @@ struct StatementRecord: Sendable {
         }
     }
 
-    /// This build's own.
+    /// Statements of this build.
     static var current: StatementRecord {
         StatementRecord(
             level: StoreMigrations.all.count,

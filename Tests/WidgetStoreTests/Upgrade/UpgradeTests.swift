@@ -4,11 +4,11 @@ import TestSupport
 import Testing
 import WidgetStore
 
-/// Old and new binaries run side by side while an upgrade goes on: the database is migrated first, then the processes are
+/// Old and new binaries run side by side during an upgrade: first the database is migrated, then the processes are
 /// replaced one by one.
-@Suite("Upgrades without a pause", .timeLimit(.patience))
+@Suite("Upgrades without downtime", .timeLimit(.patience))
 struct UpgradeTests {
-    /// The least that a binary must know to use the schema of this build.
+    /// Lowest level that a binary must know to use this build's schema.
     private static var leastKnown: Int {
         StoreMigrations.all.map { PostgresMigration.leastKnown(by: $0.name, version: $0.version) }.max() ?? 0
     }
@@ -18,7 +18,7 @@ struct UpgradeTests {
         if ProcessInfo.processInfo.environment["FRESHET_TEST_RECORD_STATEMENTS"] != nil {
             try StatementRecord.current.write()
         }
-        // Without a release the statements of this build are its own past.
+        // Without an earlier release this build's own statements are checked.
         let records = try StatementRecord.all().filter { $0.level >= Self.leastKnown } + [.current]
         try await withStore { store in
             for record in records {
@@ -35,7 +35,7 @@ struct UpgradeTests {
         }
     }
 
-    @Test("the check notices a column that a release before needs")
+    @Test("The check notices a removed column that an earlier release needs")
     func statementsOfBeforeCanFail() async throws {
         try await withStore { store in
             try await store.sql("ALTER TABLE widget RENAME COLUMN changed_at TO modified_at")
@@ -57,14 +57,14 @@ struct UpgradeTests {
         let released = try StatementRecord.all().first?.level ?? StoreMigrations.all.count
         for migration in StoreMigrations.all where migration.version > released {
             let least = PostgresMigration.leastKnown(by: migration.name, version: migration.version)
-            // The release before this migration does not know it, and must be able to go on.
-            #expect(least < migration.version, "\(migration.name): nobody could run while it is applied")
+            // The release before this migration does not know it and must continue to run.
+            #expect(least < migration.version, "\(migration.name): no binary could run while it is applied")
             if least == 0 { #expect(Self.takesAway(migration.sql) == nil, "\(migration.version) \(migration.name)") }
         }
     }
 
     @Test(
-        "what takes something away is recognised",
+        "Destructive statements are recognised",
         arguments: [
             ("ALTER TABLE a ADD COLUMN b int", true), ("ALTER TABLE a ADD COLUMN b int NOT NULL DEFAULT 0", true),
             ("ALTER TABLE a ADD COLUMN b int NOT NULL", false), ("ALTER TABLE a DROP COLUMN b", false),
@@ -85,13 +85,13 @@ struct UpgradeTests {
             let newest = PostgresMigrator(migrations: all)
             try await #expect(newest.check(on: database.pool).pending == [all[all.count - 1]])
             try await #expect(newest.apply(on: database.pool) == [all[all.count - 1]])
-            // A binary of the level before can use the new level.
+            // A binary of the previous level can use the new level.
             let before = PostgresMigrator(migrations: Array(all.dropLast()))
             try await #expect(before.check(on: database.pool).newer.map(\.version) == [all.count])
         }
     }
 
-    @Test("a database of the release before, with rows, can be migrated")
+    @Test("A database of the previous release, with rows, can be migrated")
     func rowsOfBefore() async throws {
         let all = StoreMigrations.all
         let released = try StatementRecord.all().first?.level ?? all.count - 1
@@ -107,7 +107,7 @@ struct UpgradeTests {
         }
     }
 
-    /// The part of a migration that removes something older binaries may need; nil if it only adds.
+    /// Returns the part of a migration that removes something older binaries may need; nil if it only adds.
     static func takesAway(_ sql: String) -> String? {
         let text = sql.split(separator: "\n", omittingEmptySubsequences: false)
             .map { line in line.firstRange(of: "--").map { line[..<$0.lowerBound] } ?? line }
