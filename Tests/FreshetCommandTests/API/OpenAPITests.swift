@@ -12,7 +12,7 @@ import WidgetStore
 @testable import FreshetService
 @testable import WidgetAPI
 
-/// `schemas/openapi.yaml` and the program say the same.
+/// Agreement between `schemas/openapi.yaml` and the program.
 @Suite(.timeLimit(.patience))
 struct OpenAPITests {
     private static let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -55,7 +55,7 @@ struct OpenAPITests {
         return operations
     }
 
-    /// What a `$ref` stands for.
+    /// Resolves a `$ref`.
     private static func resolve(_ value: JSONValue, _ document: JSONValue) -> JSONValue {
         guard let reference = value["$ref"]?.stringValue,
             let pointer = JSONPointer(String(reference.dropFirst()))
@@ -63,7 +63,7 @@ struct OpenAPITests {
         return pointer.tokens.reduce(document) { value, token in value[token] ?? .null }
     }
 
-    @Test("every route of the router is in the document, with its scope and parameters, and the other way round")
+    @Test("The document lists exactly the router's routes, with their scopes and parameters")
     func routes() throws {
         let document = try Self.document()
         #expect(document["openapi"] == "3.1.0")
@@ -71,7 +71,7 @@ struct OpenAPITests {
         for operation in try Self.operations(document) {
             let id = try #require(operation.value["operationId"]?.stringValue)
             guard let route = open.removeValue(forKey: id) else {
-                Issue.record("\(id) is no route")
+                Issue.record("\(id) is not a route")
                 continue
             }
             #expect(operation.path == route.template)
@@ -92,7 +92,7 @@ struct OpenAPITests {
         #expect(open.isEmpty, "not in the document: \(open.keys.sorted())")
     }
 
-    @Test("every reference leads somewhere")
+    @Test("Every reference resolves")
     func references() throws {
         let document = try Self.document()
         var count = 0
@@ -112,7 +112,7 @@ struct OpenAPITests {
         #expect(count > 100)
     }
 
-    /// The document's schemas as the checker of JSON Schemas takes them.
+    /// The document's schemas in the form that the schema checker takes.
     private static func schema(_ name: String, _ document: JSONValue) throws -> JSONValue {
         func rewrite(_ value: JSONValue) -> JSONValue {
             switch value {
@@ -137,7 +137,7 @@ struct OpenAPITests {
         return .object(object)
     }
 
-    @Test("examples satisfy their schemas, and the program's own decoders take those of requests")
+    @Test("Examples satisfy their schemas, and the program decodes those of requests")
     func examples() throws {
         let document = try Self.document()
         let schemas = try #require(document["components"]?["schemas"]?.objectValue)
@@ -172,7 +172,7 @@ struct OpenAPITests {
         }
     }
 
-    @Test("the scopes are those of the program")
+    @Test("The document lists the program's scopes")
     func scopes() throws {
         let text = try Self.document()["components"]?["securitySchemes"]?["token"]?["description"]?.stringValue ?? ""
         for scope in TokenScope.allCases { #expect(text.contains(scope.rawValue)) }

@@ -4,7 +4,7 @@ import Testing
 @testable import freshet
 
 struct CapacityTests {
-    @Test("ten times the widgets take ten times the resources")
+    @Test("Resources grow in proportion to the number of widgets")
     func decades() throws {
         let plans = try [1e6, 1e7, 1e8].map { widgets in
             var plan = try CapacityPlan.parse([])
@@ -20,7 +20,7 @@ struct CapacityTests {
         #expect(plans[0].databases == 1 && plans[0].partitions == 12)
     }
 
-    @Test("requests under way follow from their rate and latency")
+    @Test("Concurrent requests follow from their rate and latency")
     func concurrency() throws {
         var plan = try CapacityPlan.parse([])
         let before = plan.providerConcurrency

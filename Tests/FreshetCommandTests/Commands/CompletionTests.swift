@@ -8,7 +8,7 @@ import Testing
 /// Completion scripts and help of the built program.
 @Suite(.timeLimit(.patience)) struct CompletionTests {
     @Test(
-        "a completion script is one that its shell takes, and it knows the commands",
+        "A completion script is valid in its shell and lists the commands",
         arguments: ["bash", "zsh", "fish"])
     func script(_ shell: String) async throws {
         let generated = try await FreshetProcess.run(["--generate-completion-script", shell])
@@ -16,7 +16,7 @@ import Testing
         for word in ["run", "publish", "topics", "doctor", "dead-letters", "config"] {
             #expect(generated.out.contains(word), "\(word)")
         }
-        // Where the shell is installed, it reads the script.
+        // Runs only if the shell is installed.
         guard let path = Self.path(of: shell) else { return }
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("\(UUID().uuidString).\(shell)")
         try generated.out.write(to: file, atomically: true, encoding: .utf8)
@@ -40,7 +40,7 @@ import Testing
         let command: any ParsableCommand.Type
     }
 
-    /// A command and all those below it.
+    /// Returns a command with all its subcommands.
     private static func all(_ command: any ParsableCommand.Type, _ name: String) -> [Named] {
         var found = [Named(name: name, command: command)]
         for child in command.configuration.subcommands {
@@ -49,7 +49,7 @@ import Testing
         return found
     }
 
-    @Test("every command says what it does, and the main ones how, with examples")
+    @Test("Every command has an abstract, and the main ones a discussion with examples")
     func help() {
         let commands = Self.all(Freshet.self, "freshet")
         let silent = commands.filter { $0.command.configuration.abstract.isEmpty }.map { $0.name }

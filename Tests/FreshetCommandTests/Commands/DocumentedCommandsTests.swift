@@ -6,7 +6,7 @@ import Testing
 @testable import FreshetService
 @testable import freshet
 
-/// Commands, options, settings and alerts that the documents name: all of them exist.
+/// Existence of the commands, options, settings and alerts in the documents.
 @Suite(.timeLimit(.patience))
 struct DocumentedCommandsTests {
     private static let repository = URL(fileURLWithPath: #filePath)
@@ -18,7 +18,7 @@ struct DocumentedCommandsTests {
     }
 
     @Test(
-        "every command in the documents is there, with its options",
+        "Every command in the documents exists with its options",
         arguments: [
             "deploy/runbook.md", "deploy/README.md", "deploy/api.md", "deploy/observe.md", "README.md",
             "deploy/capacity.md", "deploy/operations.md", "deploy/providers.md", "deploy/publishing.md",
@@ -33,7 +33,7 @@ struct DocumentedCommandsTests {
         }
     }
 
-    @Test("the check notices what is not there")
+    @Test("The check reports missing commands and options")
     func canFail() {
         func problem(_ command: String) -> String? { DocumentedCommands.problem(with: command, of: Freshet.self) }
         #expect(problem("freshet explain --app A W") == nil)
@@ -47,7 +47,7 @@ struct DocumentedCommandsTests {
     }
 
     @Test(
-        "every setting that the documents name is one",
+        "Every setting in the documents exists",
         arguments: [
             "deploy/runbook.md", "deploy/README.md", "deploy/operations.md", "deploy/providers.md",
             "deploy/publishing.md", "deploy/observe.md", "deploy/api.md",
@@ -67,7 +67,7 @@ struct DocumentedCommandsTests {
         }
     }
 
-    @Test("every alert leads to a heading of the runbook")
+    @Test("Every alert links to a heading of the runbook")
     func alerts() throws {
         let headings = Set(
             try Self.text("deploy/runbook.md").split(separator: "\n").filter { $0.hasPrefix("#") }
@@ -83,7 +83,7 @@ struct DocumentedCommandsTests {
     }
 
     @Test(
-        "settings files of the deployments hold settings that there are",
+        "Settings files of the deployments contain only existing settings",
         arguments: [
             "deploy/kubernetes/base/freshet.yaml", "deploy/compose/freshet.yaml", "deploy/samples/freshet.yaml",
         ])

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Links and paths that the documents name: all of them lead to a file, and to a heading.
+/// Links and paths in the documents, which must point to existing files and headings.
 @Suite(.timeLimit(.patience))
 struct DocumentedLinksTests {
     private static let repository = URL(fileURLWithPath: #filePath)
@@ -13,7 +13,7 @@ struct DocumentedLinksTests {
         try String(contentsOf: repository.appendingPathComponent(path), encoding: .utf8)
     }
 
-    /// The document without its blocks of code.
+    /// Returns the document without its code blocks.
     static func prose(of document: String) -> [Substring] {
         var isCode = false
         return document.split(separator: "\n", omittingEmptySubsequences: false).filter { line in
@@ -23,7 +23,7 @@ struct DocumentedLinksTests {
         }
     }
 
-    /// The anchors that Markdown renderers give to headings.
+    /// Returns the heading anchors that Markdown renderers create.
     static func anchors(in document: String) -> Set<String> {
         Set(
             prose(of: document).filter { $0.hasPrefix("#") }.map { line in
@@ -33,14 +33,14 @@ struct DocumentedLinksTests {
             })
     }
 
-    /// Targets of links to other places of the repository.
+    /// Targets of links within the repository.
     static func links(in document: String) -> [String] {
         prose(of: document).joined(separator: " ").split(separator: "](").dropFirst()
             .compactMap { rest in rest.firstIndex(of: ")").map { String(rest[..<$0]) } }
             .filter { !$0.contains("://") }
     }
 
-    /// Paths of the repository between backquotes, without placeholders and patterns.
+    /// Repository paths in code spans, without placeholders and patterns.
     static func paths(in document: String) -> [String] {
         prose(of: document).joined(separator: " ").split(separator: "`", omittingEmptySubsequences: false).enumerated()
             .filter { $0.offset % 2 == 1 }.map { String($0.element.prefix { $0 != " " }) }
@@ -52,7 +52,7 @@ struct DocumentedLinksTests {
     }
 
     @Test(
-        "every link leads to a file and a heading, and every path exists",
+        "Every link points to an existing file and heading, and every path exists",
         arguments: [
             "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Tests/README.md", "Benchmarks/README.md",
             "schemas/README.md", "deploy/README.md", "deploy/api.md", "deploy/capacity.md", "deploy/observe.md",
@@ -77,7 +77,7 @@ struct DocumentedLinksTests {
         }
     }
 
-    @Test("links, anchors and paths are recognized")
+    @Test("Links, anchors and paths are recognised")
     func recognition() {
         let document = "# A b: `c_d`\n[x](y.md#z), `Sources/a` and `deploy/*.md`\n```\n# no\n[n](o)\n```\n"
         #expect(Self.anchors(in: document) == ["a-b-c_d"])

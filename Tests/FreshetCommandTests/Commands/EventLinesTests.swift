@@ -15,7 +15,7 @@ struct EventLinesTests {
 
     private static let data = #"{"app":"a","audience":{"user":"u"},"kinds":["K"]}"#
 
-    @Test("the short form gets an id, a source and a time of its own")
+    @Test("An event in short form gets an ID, a source and a time")
     func short() throws {
         let event = try event(#"{"type":"freshet.push.received.v1","data":\#(Self.data)}"#)
         #expect(
@@ -27,7 +27,7 @@ struct EventLinesTests {
         #expect(event.key == nil)
     }
 
-    @Test("what the line says of its envelope is kept")
+    @Test("Envelope attributes in the line are kept")
     func envelope() throws {
         let event = try event(
             #"""
@@ -40,7 +40,7 @@ struct EventLinesTests {
         #expect(event.traceparent?.hasPrefix("00-0af7") == true)
     }
 
-    @Test("every type of event can be read", arguments: EventType.allCases)
+    @Test("Every type of event can be read", arguments: EventType.allCases)
     func types(_ type: EventType) throws {
         let data =
             switch type {
@@ -65,7 +65,7 @@ struct EventLinesTests {
     }
 
     @Test(
-        "what is wrong is told with its place",
+        "Errors are reported with a pointer",
         arguments: [
             ("nonsense", "not JSON"), ("[]", "expected an object, found an array"), ("{}", "/type"),
             (#"{"type":5}"#, "/type"),

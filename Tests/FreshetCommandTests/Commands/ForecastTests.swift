@@ -19,7 +19,7 @@ struct ForecastTests {
             scheduled: scheduled, leased: leased, start: start, readAt: start + .seconds(60))
     }
 
-    @Test("kinds of a provider are summed by hour; paused, retired and leased stand apart")
+    @Test("Kinds of a provider are summed by hour; paused, retired and leased timelines are listed separately")
     func grouping() {
         let forecast = Forecast(
             [
@@ -38,7 +38,7 @@ struct ForecastTests {
             forecast.json["providers"]?.arrayValue?.first?["hours"]?.arrayValue?[3]["from"] == "2026-06-23T01:00:00Z")
     }
 
-    @Test("the chart: scaled over all providers, never wider than 80 columns, numbers beside")
+    @Test("The chart is scaled over all providers, at most 80 columns wide, with numbers")
     func chart() {
         let forecast = Forecast(
             [
@@ -61,7 +61,7 @@ struct ForecastTests {
         #expect(lines.map(\.count).max() == Forecast.width)
     }
 
-    @Test("nothing scheduled, nothing registered")
+    @Test("Empty forecasts say that nothing is scheduled or registered")
     func empty() {
         let idle = Forecast([Self.row("K1", nil, 0)], hours: 24)
         #expect(
@@ -69,14 +69,14 @@ struct ForecastTests {
         #expect(Forecast([], hours: 24).lines == ["no kinds are registered"])
     }
 
-    @Test("a bar is as long as its share, and what is not nothing can be seen")
+    @Test("The length of a bar is its share, and a small share is visible")
     func bars() {
         let bars: [(Int, String)] = [(0, ""), (1, "▏"), (1_000, "████"), (500, "██"), (531, "██▏"), (625, "██▌")]
         for (number, bar) in bars { #expect(Forecast.bar(number, of: 1_000, columns: 4) == bar) }
         #expect(Forecast.bar(5, of: 0, columns: 4) == "")
     }
 
-    @Test("numbers for people")
+    @Test("Numbers are formatted for people")
     func texts() {
         for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (-1_234_567, "-1,234,567")] {
             #expect(NumberText.grouped(number) == text)
@@ -85,7 +85,7 @@ struct ForecastTests {
 }
 
 struct KindReportTests {
-    @Test("days of a kind are summed up; a kind without counts has zeros")
+    @Test("The days of a kind are added up; a kind without counts has zeros")
     func report() throws {
         var first = KindCounters()
         first.reloaded = 2

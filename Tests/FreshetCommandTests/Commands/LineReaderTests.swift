@@ -7,7 +7,7 @@ import Testing
 
 @Suite(.timeLimit(.patience))
 struct LineReaderTests {
-    /// Numbers and texts of the lines of a file, and the messages for refused lines.
+    /// Numbers and texts of a file's lines, and messages about refused lines.
     private func read(
         _ input: String, maximumBytes: Int = 100, chunk: Int = 500
     ) async throws -> (lines: [(line: Int, value: String)], refused: [String]) {
@@ -27,7 +27,7 @@ struct LineReaderTests {
     }
 
     @Test(
-        "lines are those between line ends; blank ones are skipped, and the last needs no end",
+        "Lines are split at line ends; blank lines are skipped, and the last needs no line end",
         arguments: [
             ("", []), ("\n", []), ("a", ["1 a"]), ("a\n", ["1 a"]), ("a\nb", ["1 a", "2 b"]),
             ("a\r\nb\r\n", ["1 a", "2 b"]), ("\n \na", ["3 a"]), ("ü\n", ["1 ü"]),
@@ -37,7 +37,7 @@ struct LineReaderTests {
         #expect(try await read(input, chunk: 1).lines.map { "\($0.line) \($0.value)" } == expected)
     }
 
-    @Test("a line that is too long is refused, and the next is read")
+    @Test("A line that is too long is refused, and reading continues with the next")
     func tooLong() async throws {
         let exact = String(repeating: "x", count: 100)
         let outcome = try await read("\(exact)\n\(exact)\r\n\(exact)x\nok")
@@ -48,7 +48,7 @@ struct LineReaderTests {
         #expect(rest.lines.map(\.value) == ["a", "b"] && rest.refused.count == 2)
     }
 
-    @Test("reading ends when the handler of a chunk says so")
+    @Test("Reading ends when the handler of a chunk returns false")
     func stopping() async throws {
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("lines-\(UUID().uuidString)")
         try Data("a\nb\nc\nd".utf8).write(to: file)
@@ -63,7 +63,7 @@ struct LineReaderTests {
         #expect(chunks == 1)
     }
 
-    @Test("errors name the file")
+    @Test("Errors contain the file's name")
     func unreadable() async throws {
         #expect { try LineReader("/no/such/file.jsonl", maximumBytes: 10) } throws: { error in
             guard let failure = error as? CommandFailure else { return false }

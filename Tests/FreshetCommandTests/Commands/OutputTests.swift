@@ -11,7 +11,7 @@ import WidgetStore
 @testable import freshet
 
 struct PrettyJSONTests {
-    @Test("short values stay on a line, long ones are laid out, and nothing is lost")
+    @Test("Short values stay on one line, long ones are indented, and nothing is lost")
     func layout() throws {
         let short: JSONValue = ["a": [1, 2], "b": "x"]
         #expect(PrettyJSON.text(short) == #"{"a":[1,2],"b":"x"}"#)
@@ -26,13 +26,13 @@ struct PrettyJSONTests {
         #expect(try JSONValue.parse(text) == long)
     }
 
-    @Test("columns are as wide as they need to be")
+    @Test("Columns are as wide as their longest cell")
     func table() {
         let table = TextTable("A", "LONGER", "C", rows: [["wide one", "x", ""]])
         #expect(table.lines == ["A         LONGER  C", "wide one  x       "])
     }
 
-    @Test("cells show members of JSON without control characters")
+    @Test("Cells show members of JSON without control characters")
     func cells() {
         let table = TextTable(
             [["a": "x\u{7}", "b": true, "c": [1, 2], "d": ["e": nil]]],
@@ -42,7 +42,7 @@ struct PrettyJSONTests {
 }
 
 struct LineLogHandlerTests {
-    @Test("each message is one line of JSON with its metadata, and cannot be broken up by what it says")
+    @Test("Each message is one line of JSON with its metadata, whatever it contains")
     func lines() throws {
         let written = Mutex<[String]>([])
         let logger = Logger(label: "freshet") { label in
@@ -66,7 +66,7 @@ struct LineLogHandlerTests {
         #expect(document["time"] == "1970-01-01T00:00:00Z")
     }
 
-    @Test("every value is quoted, so that none can be taken for another field or line")
+    @Test("Every value is quoted, so that it cannot pass for another field or line")
     func values() throws {
         let written = Mutex<[String]>([])
         var logger = Logger(label: "freshet") { label in
@@ -102,7 +102,7 @@ struct CommandFailureTests {
     }
 
     @Test(
-        "errors end a command with the status that says whose turn it is",
+        "Errors end a command with the exit status of their cause",
         arguments: [
             (PostgresError(.connection, "m") as any Error, CommandStatus.unavailable),
             (PostgresError(.poolTimeout, "m"), .unavailable),
@@ -119,7 +119,7 @@ struct CommandFailureTests {
         #expect(CommandFailure(explaining: error)?.status == status)
     }
 
-    @Test("what the argument parser has to tell is left to it")
+    @Test("Messages of the argument parser are passed through")
     func parser() {
         #expect(CommandFailure(explaining: ValidationError("m")) == nil)
         #expect(CommandFailure(explaining: CleanExit.helpRequest()) == nil)
@@ -131,7 +131,7 @@ struct CommandHelpTests {
         [command] + command.configuration.subcommands.flatMap(all)
     }
 
-    @Test("every command says what it does, and its help can be asked for")
+    @Test("Every command has an abstract and accepts --help")
     func help() {
         for command in Self.all(Freshet.self) {
             #expect(!command.configuration.abstract.isEmpty, "\(command)")
@@ -140,7 +140,7 @@ struct CommandHelpTests {
     }
 
     @Test(
-        "options after the name of an event are read",
+        "Options after the name of an event are read",
         arguments: [
             ["publish", "push", "--app", "a", "--user", "u", "--json", "--set", "api.port=1", "--config", "x.yaml"]
         ])
@@ -152,7 +152,7 @@ struct CommandHelpTests {
     }
 
     @Test(
-        "the name of an event decides which options are needed",
+        "The name of an event determines the required options",
         arguments: [
             ("push --user u", nil), ("push", "exactly one of --user"), ("push w1 --user u", "unexpected w1"),
             ("app-change --everyone", "expected --state"), ("app-change --everyone --state foreground", nil),

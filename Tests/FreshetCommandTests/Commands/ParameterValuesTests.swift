@@ -3,7 +3,7 @@ import WidgetModel
 
 @testable import freshet
 
-/// `widget-rules.md` D: values of parameters on a command line.
+/// `widget-rules.md` D: parameter values on the command line.
 @Suite struct ParameterValuesTests {
     private static let intent = IntentDefinition(
         title: "T",
@@ -22,7 +22,7 @@ import WidgetModel
         try ParameterValues.assign(assignments, to: try WidgetConfiguration(stored), of: intent).value
     }
 
-    @Test("D: each type reads its values")
+    @Test("D: values are parsed by the type of their parameter")
     func types() throws {
         let values = try Self.assign([
             "card=42", "note=true", "hidden=true", "count=3", #"place={"latitude":1,"longitude":2}"#,
@@ -32,28 +32,28 @@ import WidgetModel
                 "card": "42", "note": "true", "hidden": true, "count": 3, "place": ["latitude": 1, "longitude": 2],
             ])
         #expect(try Self.assign([#"card={"identifier":"a","display":"A=B"}"#])["card"]?["display"] == "A=B")
-        // The check of the configuration refuses it.
+        // The configuration's own check rejects the value.
         #expect(try Self.assign(["count=many"]) == ["count": "many"])
     }
 
-    @Test("Parameters that are not named keep their values, and an empty one is taken away")
+    @Test("Parameters that are not given keep their values, and an empty value removes one")
     func others() throws {
         #expect(try Self.assign(["card=b"], to: ["card": "a", "note": "n"]) == ["card": "b", "note": "n"])
         #expect(try Self.assign(["card="], to: ["card": "a", "note": "n"]) == ["note": "n"])
     }
 
-    @Test("D: a parameter may take several values: each assignment is one, and they take the place of the stored ones")
+    @Test("D: several assignments to one parameter replace its stored values")
     func several() throws {
         #expect(try Self.assign(["lists=a", "lists=b"], to: ["lists": ["z"]]) == ["lists": ["a", "b"]])
         #expect(try Self.assign(["lists="], to: ["lists": ["z"]]) == [:])
     }
 
-    @Test("Without an intent, JSON is itself and other text a string")
+    @Test("Without an intent, JSON is parsed and other text is a string")
     func free() throws {
         #expect(try Self.assign(["a=1", "b=x y", "c=[1,2]"], of: nil) == ["a": 1, "b": "x y", "c": [1, 2]])
     }
 
-    @Test("What is no assignment is refused", arguments: ["card", "=x", ""])
+    @Test("Arguments that are not assignments are refused", arguments: ["card", "=x", ""])
     func refused(_ text: String) {
         #expect(throws: ModelError.self) { try Self.assign([text]) }
     }

@@ -9,7 +9,7 @@ import WidgetRepresentation
 @testable import FreshetService
 @testable import SampleProvider
 
-/// The code that deploy/providers.md gives providers, run with signatures as Freshet makes them.
+/// The code in deploy/providers.md for providers, run with Freshet's signatures.
 @Suite(.timeLimit(.patience))
 struct VerificationSnippetTests {
     /// Code of deploy/providers.md.
@@ -30,7 +30,7 @@ struct VerificationSnippetTests {
                 for part in headers["webhook-signature"].split(" ") if part.startswith("v1,"))
         """#
 
-    @Test("the document has this code")
+    @Test("The document contains this code")
     func documented() throws {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().deletingLastPathComponent()
@@ -45,7 +45,7 @@ struct VerificationSnippetTests {
 
     private static let body = Array(#"{"requests":[]}"#.utf8)
 
-    /// Whether a snippet in Python takes the request; nil when there is no Python.
+    /// Whether a Python snippet accepts the request; nil when there is no Python.
     private func isTaken(
         secret: SigningSecret, signedWith secrets: [SigningSecret], at time: Int64, body: [UInt8] = body
     )
@@ -84,13 +84,13 @@ struct VerificationSnippetTests {
         return process.terminationStatus == 0
     }()
 
-    @Test(.enabled(if: hasPython, "python3 (3.9 or later) is not on this machine"))
+    @Test(.enabled(if: hasPython, "python3 (3.9 or later) is not installed"))
     func pythonOfTheDocument() throws {
         let now = Int64(Date().timeIntervalSince1970)
         let old = try #require(SigningSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))
         let new = try #require(SigningSecret("whsec_" + String(repeating: "AAAA", count: 8)))
         #expect(try isTaken(secret: old, signedWith: [old], at: now) == true)
-        // While the secret is being replaced, whoever has either takes it.
+        // During a rotation, providers with either secret accept the request.
         #expect(try isTaken(secret: old, signedWith: [new, old], at: now) == true)
         #expect(try isTaken(secret: new, signedWith: [new, old], at: now) == true)
         #expect(try isTaken(secret: old, signedWith: [new], at: now) == false)

@@ -12,7 +12,7 @@ import WidgetStore
 struct WidgetImportTests {
     private static let app = TestKinds.app
 
-    /// A line with defaults.
+    /// Returns a line with default values.
     private static func line(
         _ widget: String, kind: String = "Purchases", user: String = "u1", configuration: String = "{}",
         time: String? = "2026-01-01T00:00:00Z", family: String = "systemSmall", app: String = TestKinds.app
@@ -47,7 +47,7 @@ struct WidgetImportTests {
     }
 
     @Test(
-        "new widgets get timelines that are due now in the bulk lane, over any number of chunks",
+        "New widgets get timelines that are due now in the bulk lane, over any number of chunks",
         arguments: [1, 3, 100])
     func new(_ chunk: Int) async throws {
         try await withStore { store in
@@ -67,7 +67,7 @@ struct WidgetImportTests {
         }
     }
 
-    @Test("the timelines are those that events would give the widgets")
+    @Test("Imported widgets get the same timelines as by events")
     func identity() async throws {
         try await withStore { store in
             let placed = try await store.place([
@@ -82,7 +82,7 @@ struct WidgetImportTests {
                         "i2", kind: "Weather", user: "someone", configuration: #"{"city":"Oslo"}"#,
                         family: "systemLarge"),
                 ], into: store)
-            // Both are shown already: their content serves the new widgets too.
+            // Both timelines are shown already; their content serves the new widgets, too.
             #expect(summary.counts == counts(widgets: 2, timelines: 0))
             for (widget, timeline) in zip(["i1", "i2"], placed) {
                 let found = try await store.pool.query(
@@ -93,7 +93,7 @@ struct WidgetImportTests {
         }
     }
 
-    @Test("an older time never overrides a newer widget; an equal or newer one does")
+    @Test("An older time never overrides a newer widget; an equal or newer one does")
     func older() async throws {
         try await withStore { store in
             let time = try #require(Timestamp(rfc3339: "2026-01-02T00:00:00Z"))
@@ -106,20 +106,20 @@ struct WidgetImportTests {
                 [Self.line("w", configuration: #"{"v":"older"}"#, time: "2026-01-01T23:59:59.999999Z")], into: store)
             #expect(before.summary.counts == counts(widgets: 0, timelines: 0, older: 1))
             #expect(try await configuration() == #"{"v":"stored"}"#)
-            // What an older line would have shown is not even made.
+            // The timeline for the older line is not created.
             #expect(try await store.integer("SELECT count(*) FROM timeline") == 1)
 
             let equal = try await importing(
                 [Self.line("w", configuration: #"{"v":"equal"}"#, time: "2026-01-02T00:00:00Z")], into: store)
             #expect(equal.summary.counts == counts(widgets: 1, timelines: 1))
             #expect(try await configuration() == #"{"v":"equal"}"#)
-            // Nobody shows the first one any more.
+            // No widget shows the first timeline any more.
             #expect(
                 try await store.integer("SELECT count(*) FROM timeline WHERE orphaned AND listed_at <= now()") == 1)
         }
     }
 
-    @Test("a removed widget's tombstone holds against older lines and gives way to newer ones")
+    @Test("A removed widget's tombstone overrides older lines and yields to newer ones")
     func removed() async throws {
         try await withStore { store in
             try await store.place([.test("w")])
@@ -128,7 +128,7 @@ struct WidgetImportTests {
             _ = try await importing([Self.line("w", time: "2026-01-01T00:00:00Z")], into: store)
             #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NULL") == 1)
             let (summary, _) = try await importing([Self.line("w", time: "2026-01-03T00:00:00Z")], into: store)
-            // Its timeline is there still: none is made.
+            // The removed widget's timeline still exists: none is created.
             #expect(summary.counts == counts(widgets: 1, timelines: 0))
             #expect(
                 try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned AND requested = 6") == 1
@@ -136,7 +136,7 @@ struct WidgetImportTests {
         }
     }
 
-    @Test("of several lines of one widget the newest counts, of equal times the last")
+    @Test("The newest of several lines for one widget applies; at equal times, the last")
     func duplicates() async throws {
         try await withStore { store in
             let (summary, _) = try await importing(
@@ -154,7 +154,7 @@ struct WidgetImportTests {
         }
     }
 
-    @Test("every bad line is told with its number, nothing of it is imported, and the rest is")
+    @Test("Every bad line is reported with its number and skipped; the others are imported")
     func badLines() async throws {
         try await withStore { store in
             let (summary, complaints) = try await importing(
@@ -176,14 +176,14 @@ struct WidgetImportTests {
             for (complaint, start) in zip(complaints, expected) { #expect(complaint.hasPrefix(start), "\(complaint)") }
             #expect(complaints[1].contains("did you mean Purchases"))
             #expect(try await store.integer("SELECT count(*) FROM widget WHERE id = 'x'") == 0)
-            // A line without a time is of the time of the import.
+            // A line without a time gets the time of the import.
             let second = try await store.pool.query(.listWidgets(WidgetFilter(app: Self.app, widget: "ok2"), limit: 1))
                 .first
             #expect(second?.changedAt == Timestamp(rfc3339: "2026-06-01T00:00:00Z"))
         }
     }
 
-    @Test("imports of the same widgets side by side end with each widget once")
+    @Test("Concurrent imports of the same widgets store each widget once")
     func concurrent() async throws {
         try await withStore { store in
             let lines = (0..<600).map { Self.line("w\($0)", user: "u\($0)") }
@@ -202,7 +202,7 @@ struct WidgetImportTests {
         }
     }
 
-    @Test("a chunk of ten thousand is one set, whatever is stored already")
+    @Test("A chunk of ten thousand lines is one set, whatever is already stored")
     func large() async throws {
         try await withStore { store in
             let lines = (0..<25_000).map {

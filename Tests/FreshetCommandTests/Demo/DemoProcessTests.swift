@@ -3,7 +3,7 @@ import Testing
 
 @Suite(.tags(.process), .timeLimit(.patience))
 struct DemoProcessTests {
-    @Test("the demo runs to its end on an empty database and has lost nothing; it refuses to run there again")
+    @Test("The demo completes on an empty database without losses, and refuses to run there again")
     func demo() async throws {
         try await withDatabase { database in
             let environment = ["FRESHET_POSTGRES_URL": database.connectionString]
@@ -13,7 +13,7 @@ struct DemoProcessTests {
             let (out, err) = (process.standardOutput, process.standardError)
             #expect(exit == FreshetProcess.Exit(status: 0, isSignal: false), "\(out.suffix(2_000))\n\(err)")
             #expect(out.split(separator: "\n").contains("  lost: 0"), "\(out.suffix(2_000))")
-            // 60 people, each with 5 widgets; those of the weather are shared by the people of 40 cities.
+            // 60 people with 5 widgets each; weather widgets are shared by the people of 40 cities.
             #expect(out.contains("300 / 280 "), "\(out.suffix(2_000))")
 
             let again = try await FreshetProcess.run(["demo", "--seconds", "1"], environment: environment)

@@ -5,7 +5,7 @@ import WidgetModel
 @testable import freshet
 
 struct DemoVerdictTests {
-    /// What the demo found; as it stands, two timelines of one user that are as they should be.
+    /// Findings of the demo; by default, two correct timelines of one user.
     private struct Findings {
         var due: Int64 = 0
         var stale: Int64 = 0
@@ -31,47 +31,47 @@ struct DemoVerdictTests {
         }
     }
 
-    /// What is lost with one thing changed.
+    /// Returns the losses with one value changed.
     private func lost(_ change: (inout Findings) -> Void) -> [String] {
         var findings = Findings()
         change(&findings)
         return findings.lost
     }
 
-    @Test("nothing is lost when everything is applied, rendered, stored and published")
+    @Test("Nothing is lost when everything is applied, rendered, stored and published")
     func right() {
         #expect(Findings().lost == [])
     }
 
-    @Test("events that Kafka did not acknowledge, or that are not applied, are lost")
+    @Test("Events that are not acknowledged or not applied are losses")
     func events() {
         #expect(lost { $0.failures = 4 } == ["4 events were not acknowledged by Kafka"])
         #expect(lost { $0.applied = 8 } == ["9 events were published, 8 are applied"])
         #expect(lost { $0.applied = 10 } == ["9 events were published, 10 are applied"])
     }
 
-    @Test("timelines that are not stored, or not published, are lost")
+    @Test("Timelines that are not stored or not published are losses")
     func timelines() {
         #expect(lost { $0.expected = 3 } == ["3 distinct timelines expected, 2 are stored"])
         #expect(lost { $0.leased = 1 } == ["1 timelines are in lists that have not ended"])
         let short = ["2 timelines are stored, 1 were seen on the output topic"]
         #expect(lost { $0.revisions["b"] = nil } == short)
-        // A tombstone is no timeline.
+        // A tombstone is not a timeline.
         #expect(lost { $0.revisions["b"] = -7 } == short)
     }
 
-    @Test("sweeps that are not done and dead letters are lost")
+    @Test("Unfinished sweeps and dead letters are losses")
     func leftovers() {
         #expect(lost { $0.sweeps = 1 } == ["1 sweeps are not done"])
         #expect(lost { $0.deadLetters = 2 } == ["2 events became dead letters"])
     }
 
-    @Test("a stale timeline is lost")
+    @Test("A stale timeline is a loss")
     func stale() {
         #expect(lost { $0.stale = 1 } == ["1 timelines are still stale"])
     }
 
-    @Test("all that is lost is told")
+    @Test("All losses are reported")
     func several() {
         let all = lost {
             $0.failures = 1

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-@Suite("Doctor of the delivery", .tags(.process), .timeLimit(.patience))
+@Suite("Doctor's checks of the delivery", .tags(.process), .timeLimit(.patience))
 struct DoctorDeliveryTests {
     private static let app = TestKinds.app
 
@@ -21,7 +21,7 @@ struct DoctorDeliveryTests {
         }
     }
 
-    @Test("The push service checks keys, topics and the clock; missing keys and foreign topics are named")
+    @Test("The push service's keys, topics and clock are checked; missing keys and foreign topics are reported")
     func service() async throws {
         let standIn = try await APNsStandIn.start()
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)

@@ -12,10 +12,10 @@ import WidgetModel
         }
     }
 
-    @Test("an installation that works: every check has something to say, and only the server's settings may be wrong")
+    @Test("On a working installation every check reports, and only the server's settings may be wrong")
     func works() async throws {
         try await withInstallation { installation in
-            // The tests' server may run without fsync, which is a problem anywhere else.
+            // The test server may run without fsync, which is a problem elsewhere.
             let isSafe =
                 try await installation.store.integer(
                     """
@@ -46,7 +46,7 @@ import WidgetModel
         }
     }
 
-    @Test("no brokers and no embedded cluster: a problem; with one, a warning")
+    @Test("No brokers are a problem without an embedded cluster and a warning with one")
     func brokers() async throws {
         for (embedded, severity) in [("false", "problem"), ("true", "warning")] {
             let doctor = try await FreshetProcess.run(["doctor", "--json", "--set", "kafka.embedded=\(embedded)"])
@@ -55,7 +55,7 @@ import WidgetModel
         }
     }
 
-    @Test("nothing is there: all of it is named, and the status says so")
+    @Test("On a machine without services everything missing is reported, and the status is a failure")
     func nothing() async throws {
         let doctor = try await HealthProbe.withSilentPort { port in
             try await FreshetProcess.run([

@@ -21,13 +21,13 @@ import WidgetModel
         return Doctor.judge(Dictionary(uniqueKeysWithValues: values))
     }
 
-    @Test("a server as it should be has no findings")
+    @Test("A well-configured server has no findings")
     func goodServer() {
         #expect(Self.judge([:]).allSatisfy { $0.severity == .ok })
     }
 
     @Test(
-        "each setting that endangers Freshet is found, with what to do",
+        "Each setting that endangers Freshet is reported with a remedy",
         arguments: [
             ("fsync", "off", Finding.Severity.problem), ("full_page_writes", "off", .problem),
             ("autovacuum", "off", .problem), ("track_counts", "off", .problem),
@@ -41,7 +41,7 @@ import WidgetModel
     }
 
     @Test(
-        "clocks that differ",
+        "Clocks that differ are reported",
         arguments: [
             (Duration.zero, Finding.Severity.ok), (.milliseconds(900), .ok), (.milliseconds(-1_500), .warning),
             (.seconds(29), .warning), (.seconds(31), .problem), (.seconds(-3_600), .problem),
@@ -50,13 +50,13 @@ import WidgetModel
         #expect(Doctor.judge(skew: skew, within: .milliseconds(1)).severity == severity)
     }
 
-    @Test("the keys of tokens are read as the API reads them: what it would not start with is a problem")
+    @Test("Token keys are validated as by the API: a file that stops its start is a problem")
     func keys() async throws {
         func set(_ keys: JSONValue...) -> JSONValue { ["keys": .array(keys)] }
         let good = TokenIssuer.makeKey(.hs256, id: "a")
         let sets: [(JSONValue, Finding.Severity)] = [
             (set(good), .ok), (set(good, TokenIssuer.makeKey(.eddsa, id: "b")), .ok),
-            // A key for something else is passed over.
+            // A key for another purpose is ignored.
             (set(good, ["kty": "RSA", "kid": "r", "n": "AQAB", "e": "AQAB"]), .ok),
             (set(), .problem), (["keys": 7], .problem),
             (set(["kty": "RSA", "kid": "r", "n": "AQAB", "e": "AQAB"]), .problem),
@@ -75,14 +75,14 @@ import WidgetModel
             let found = await Doctor.findings(of: Doctor.Check(name: "keys") { try await doctor.checkKeys() })
             let text = String(decoding: document.encoded, as: UTF8.self)
             #expect(found.map(\.severity) == [severity], "\(text): \(found)")
-            // The API's own judgement of the same file.
+            // The API's own verdict on the same file.
             let isUsable = (try? await TokenKeys(jwks: document.encoded)) != nil
             #expect(isUsable == (severity == .ok), "\(text)")
         }
     }
 
     @Test(
-        "what a provider's failure means",
+        "Provider failures are explained",
         arguments: [
             (ProviderFailure.Reason.status, 401, Finding.Severity.problem), (.status, 403, .problem),
             (.status, 404, .problem), (.status, 400, .ok), (.status, 422, .ok), (.status, 503, .warning),
@@ -95,7 +95,7 @@ import WidgetModel
         #expect(Doctor.judge(failure, of: "https://p.example.com", app: "com.example").severity == severity)
     }
 
-    @Test("the audit's counter above zero is a problem")
+    @Test("An audit counter above zero is a problem")
     func audit() {
         let name = MetricCatalogue.auditAppointed.name
         #expect(Doctor.judge(metrics: "# TYPE \(name) counter\n\(name) 0\n").severity == .ok)
@@ -104,7 +104,7 @@ import WidgetModel
         #expect(Doctor.judge(metrics: "other 7\n").severity == .skipped)
     }
 
-    @Test("a check that hangs is a finding, after its time limit")
+    @Test("A check that hangs becomes a finding after its time limit")
     func hanging() async {
         var settings = Settings()
         settings.health.port = 1

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-/// Asks the HTTP API of a process.
+/// Sends requests to the HTTP API of a process.
 struct APIProbe: Sendable {
     let port: Int
     let token: String
@@ -48,7 +48,7 @@ struct APIProbe: Sendable {
 }
 
 extension Installation {
-    /// Lends a file of keys that the command has made.
+    /// Passes a key file that the command has created to the closure.
     func withKeys(_ body: (String) async throws -> Void) async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-keys-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

@@ -3,10 +3,10 @@ import TestSupport
 import Testing
 import WidgetModel
 
-/// The HTTP API end to end: by the commands and processes that its users have.
+/// The HTTP API end to end, through the commands and processes that users have.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct APIProcessTests {
-    @Test("what was placed a moment ago is removed, and each write tells what became of it")
+    @Test("A widget just placed can be removed, and each write reports its outcome")
     func atOnce() async throws {
         try await withInstallation { installation in
             try await installation.withKeys { keys in
@@ -22,7 +22,9 @@ struct APIProcessTests {
                 ]
                 func settled(_ answer: APIProbe.Answer) async throws -> JSONValue {
                     let id = try #require(answer.document["event"]?["id"]?.stringValue)
-                    try await eventually("applied") { try await probe.ask(.get, "events/\(id)").status == 200 }
+                    try await eventually("the event is applied") {
+                        try await probe.ask(.get, "events/\(id)").status == 200
+                    }
                     let event = try await probe.ask(.get, "events/\(id)?wait=applied")
                     return event.document["outcome"]?["result"] ?? .null
                 }
@@ -51,7 +53,7 @@ struct APIProcessTests {
         }
     }
 
-    @Test("a token of the command; place, read, wait for the reload that was asked for, and be told of it")
+    @Test("With a token from the command a user places a widget, reads it, waits for its reload and is notified")
     func journey() async throws {
         try await withInstallation { installation in
             try await installation.withKeys(
@@ -85,12 +87,12 @@ struct APIProcessTests {
                     let first = try await probe.ask(.get, "widgets/w1/timeline?wait=30")
                     #expect(first.status == 200 && first.document["content"] != .null, "\(first.text)")
                     let etag = try #require(first.etag)
-                    try await eventually("nothing is stale any more") {
+                    try await eventually("no timeline is stale") {
                         try await probe.ask(.get, "widgets/w1/timeline", known: etag).stale == "false"
                     }
                     #expect(try await probe.ask(.get, "widgets/w1/timeline", known: etag).status == 304)
 
-                    // Who waits is told of the reload, and so is the stream.
+                    // The waiting request and the stream both report the reload.
                     async let waited = probe.ask(.get, "widgets/w1/timeline?wait=60", known: etag)
                     async let streamed = probe.ask(.get, "devices/d1/events?for=8")
                     let reload = try await probe.ask(

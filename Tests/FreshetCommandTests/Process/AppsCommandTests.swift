@@ -28,7 +28,7 @@ struct AppsCommandTests {
         try await store.directory().apps[Self.app]?.signingSecrets ?? []
     }
 
-    @Test("A generated secret is printed once, and signs beside the one before until the rotation is ended")
+    @Test("A generated secret is printed once, and the previous one stays valid until the rotation is ended")
     func generated() async throws {
         try await withStore { store in
             let old = try await secrets(store)
@@ -71,7 +71,7 @@ struct AppsCommandTests {
         }
     }
 
-    @Test("What is wrong is told")
+    @Test("Errors are reported")
     func wrong() async throws {
         try await withStore { store in
             let cases: [(status: Int32, arguments: [String])] = [

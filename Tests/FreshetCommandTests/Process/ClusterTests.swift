@@ -7,11 +7,11 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// The Kafka cluster is the one that the stored positions are of.
+/// Association of the stored positions with a Kafka cluster.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct ClusterTests {
     @Test(
-        "another cluster is refused until it is accepted; its positions are forgotten, or kept if it has the same logs",
+        "Another cluster is refused until it is accepted; its positions are deleted, or kept for the same logs",
         arguments: [false, true])
     func another(keeps: Bool) async throws {
         try await withInstallation { installation in

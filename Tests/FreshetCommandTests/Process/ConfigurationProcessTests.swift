@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-/// `widget-rules.md` D, end to end: from the manifest to what the provider is asked for.
+/// `widget-rules.md` D, end to end: from the manifest to the provider's requests.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct ConfigurationProcessTests {
     private static let app = "com.example.every"
@@ -48,7 +48,7 @@ struct ConfigurationProcessTests {
         "contactPicker", "locationPicker", "datePicker", "urlField", "textField", "list",
     ]
 
-    /// A value of every type, with the display strings that a person chose by.
+    /// A value of every type, with the display strings that a person saw.
     private static let configuration = """
         {"card": {"identifier": "soup", "display": "Soup Pay"}, "category": "groceries", "note": "For Lunch",
          "mirror": false, "calendars": [{"identifier": "work", "display": "Work"}, "home"], "count": 6, "year": 2026,
@@ -57,7 +57,7 @@ struct ConfigurationProcessTests {
          "link": "rangers://hero/panda", "items": ["b", "a"], "symbol": "AAPL"}
         """
 
-    /// What the timeline is for: the same without display strings.
+    /// The timeline's configuration: the same values without display strings.
     private static let shown = """
         {"card": "soup", "category": "groceries", "note": "For Lunch", "mirror": false, "calendars": ["work", "home"],
          "count": 6, "year": 2026, "volume": 0.25, "price": 9.5, "person": "p1",
@@ -65,7 +65,7 @@ struct ConfigurationProcessTests {
          "link": "rangers://hero/panda", "items": ["b", "a"], "symbol": "AAPL"}
         """
 
-    @Test("D: a value of every type goes from the manifest by intent, form, event and identity to the provider")
+    @Test("D: a value of every type goes from the manifest through intent, form, event and identity to the provider")
     func everyType() async throws {
         let configuration = try JSONValue.parse(Self.configuration)
         let shown = try WidgetConfiguration(JSONValue.parse(Self.shown)).value
@@ -100,7 +100,7 @@ struct ConfigurationProcessTests {
                     let expected = try #require(configuration.objectValue)
                     for member in expected.members { #expect(rows[member.key] == member.value, "\(member.key)") }
 
-                    try await eventually("the provider is asked for the values") {
+                    try await eventually("the values reach the provider") {
                         provider.requests.flatMap(\.items).contains { $0["configuration"] == shown }
                     }
                     let asked = try #require(
@@ -108,7 +108,7 @@ struct ConfigurationProcessTests {
                     let timeline = try await shownTimeline(of: "w1", by: api)
                     #expect(timeline == asked["id"])
 
-                    // One that shows the same has the same timeline.
+                    // Equal configurations share a timeline.
                     var same = expected
                     same["card"] = "soup"
                     same["day"] = "2026-06-22T07:41:00Z"
@@ -125,7 +125,7 @@ struct ConfigurationProcessTests {
         }
     }
 
-    @Test("D: the commands list the options of a parameter and give a widget other values")
+    @Test("D: the commands list a parameter's options and change a widget's values")
     func commands() async throws {
         try await withInstallation { installation in
             try await withStubProvider { provider in
@@ -185,7 +185,7 @@ struct ConfigurationProcessTests {
         #expect(placed.status == 200, "\(placed.text)")
     }
 
-    /// The form's values, once the defaults are known.
+    /// Values of the form, after the defaults are known.
     private func form(of widget: String, by api: APIProbe) async throws -> JSONObject {
         var values = JSONObject()
         try await eventually("the form has a card") {

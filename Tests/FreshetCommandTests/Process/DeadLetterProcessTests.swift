@@ -7,7 +7,7 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Dead letters, diversion and halting as an operator meets them.
+/// Dead letters, diversions and halts from an operator's view.
 @Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct DeadLetterProcessTests {
     private static let app = Installation.app
@@ -49,7 +49,7 @@ struct DeadLetterProcessTests {
         }
     }
 
-    /// A manifest with one kind.
+    /// A manifest with a single kind.
     private static func manifest(_ app: String, _ kind: String, port: Int) throws -> String {
         let path = FileManager.default.temporaryDirectory
             .appendingPathComponent("freshet-manifest-\(UUID().uuidString).yaml").path
@@ -66,7 +66,7 @@ struct DeadLetterProcessTests {
     }
 
     @Test(
-        "a bad deploy diverts its app; the other app's widgets are reloaded all the while; resume and replay make it right"
+        "A bad deploy diverts its app while the other app's widgets are reloaded; resume and replay recover its events"
     )
     func badDeploy() async throws {
         try await withInstallation { installation in
@@ -77,9 +77,9 @@ struct DeadLetterProcessTests {
             defer { for path in [rail, fixed] { try? FileManager.default.removeItem(atPath: path) } }
             let (process, _) = try await freshet.run()
 
-            // The other app's producers were there before its manifest.
+            // The other app's producers started before its manifest was applied.
             try await freshet.push(Self.other, "u1", kind: "RecentPurchases", count: 3)
-            try await eventually("they are kept") {
+            try await eventually("the events are kept") {
                 try await installation.store.integer("SELECT count(*) FROM dead_letter WHERE cause = 'unknownApp'") == 3
             }
             let applied = try await freshet("kinds", "apply", rail)
@@ -96,7 +96,8 @@ struct DeadLetterProcessTests {
             #expect(replayed.status == 0 && replayed.out == "replayed 3; 0 failed again\n", "\(replayed.err)")
             #expect(try await installation.store.timeline(ids[1], app: Self.other)?.requested == 4)
 
-            // The bad deploy: a kind that is not registered yet. As many as it takes: a seventh would wait like the others.
+            // The bad deploy: a kind that is not registered yet. Exactly the limit; a seventh event would wait like the
+            // others.
             try await freshet.push(Self.app, "u1", kind: "Savings", count: 6)
             try await eventually("the app is diverted") {
                 try await installation.store.integer("SELECT count(*) FROM diversion") == 1
@@ -128,7 +129,7 @@ struct DeadLetterProcessTests {
             let rest = try await freshet.json("dead-letters", "replay", "--app", Self.app, "--cause", "unknownKind")
             #expect(rest["replayed"] == 6 && rest["failed"] == 0)
             try await freshet.push(Self.app, "u1", kind: "RecentPurchases")
-            try await eventually("the widget is reloaded for all of them") {
+            try await eventually("the widget is reloaded for all good events") {
                 let timeline = try await installation.store.timeline(ids[0], app: Self.app)
                 return timeline?.requested == 6 && timeline?.rendered == 6
             }
@@ -139,7 +140,7 @@ struct DeadLetterProcessTests {
         }
     }
 
-    @Test("garbage halts its topic: doctor and `ingest show` tell the command to go on, and that needs no restart")
+    @Test("Garbage halts its topic until the command in `doctor` and `ingest show` resumes it without a restart")
     func halting() async throws {
         try await withInstallation { installation in
             let freshet = Shell(installation, ["FRESHET_DEAD_LETTERS_LIMIT": "5"])
@@ -153,12 +154,14 @@ struct DeadLetterProcessTests {
                 _ = try result.get()
             }
             await garbage.shutdown()
-            try await eventually("it is halted") { try await freshet("ingest", "show").out.contains("is halted since") }
+            try await eventually("the topic is halted") {
+                try await freshet("ingest", "show").out.contains("is halted since")
+            }
             let command = "freshet ingest resume --topic \(topic)"
             #expect(try await freshet("ingest", "show").out.contains(command))
             #expect(try await freshet("doctor").out.contains("→ fix the producers, then `\(command)`"))
-            // Others' topics flow, so the process has work to do.
-            try await eventually("it is ready") {
+            // Other topics are not halted, so the process has work to do.
+            try await eventually("the process is ready") {
                 try await freshet("health", "--ready", "--url", "http://127.0.0.1:\(port)").status == 0
             }
             let resumed = try await freshet("ingest", "resume", "--topic", topic)
@@ -171,7 +174,7 @@ struct DeadLetterProcessTests {
         }
     }
 
-    @Test("dead letters are listed, shown without secrets, and discarded, by filters that name whose they are")
+    @Test("Dead letters are listed, shown without secrets, and discarded by filters that name their app or topic")
     func commands() async throws {
         try await withStore { store in
             let environment = ["FRESHET_POSTGRES_URL": store.connectionString]

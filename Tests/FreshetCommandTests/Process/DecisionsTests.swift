@@ -9,7 +9,7 @@ import WidgetModel
 /// The decisions topic of a running installation.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct DecisionsTests {
-    @Test("every decision is on its topic when that is switched on, and nothing is when it is not")
+    @Test("Every decision is published when the setting is on, and none when it is off")
     func topic() async throws {
         try await withInstallation { installation in
             let (quiet, _) = try await installation.run()
@@ -58,7 +58,7 @@ struct DecisionsTests {
         }
     }
 
-    /// The data of the messages, by a decoder that is none of ours, until there is one of each of these decisions.
+    /// Waits until there is a message for each of these decisions; parses the data with an independent decoder.
     private static func read(until wanted: Set<String>, in installation: Installation) async throws -> [[String: Any]] {
         let consumer = try KafkaConsumer(
             configuration: KafkaConsumerConfiguration(
@@ -82,7 +82,7 @@ struct DecisionsTests {
         return decisions
     }
 
-    @Test("the switch takes true and false only")
+    @Test("The setting accepts only true and false")
     func setting() {
         for (text, value) in [("true", true), ("false", false), ("yes", nil), ("", nil)] as [(String, Bool?)] {
             var settings = Settings()

@@ -8,7 +8,7 @@ import WidgetStore
 @Suite(.tags(.process), .timeLimit(.patience))
 struct ExitStatusTests {
     @Test(
-        "a wrong command line is usage",
+        "An invalid command line is a usage error",
         arguments: [
             ["bogus"], ["run", "--role", "nobody"], ["publish"], ["publish", "push", "--app", "a"],
             ["publish", "push", "--app", "a", "--user", "u", "--everyone"],
@@ -31,7 +31,7 @@ struct ExitStatusTests {
         #expect(err.contains("Usage: freshet"))
     }
 
-    @Test("everything that is wrong with the settings is told at once, without a secret")
+    @Test("All errors in the settings are reported at once, without secrets")
     func configuration() async throws {
         let (status, _, err) = try await FreshetProcess.run(
             ["run", "--set", "api.port=99999", "--set", "no.such=1", "--set", "workers.lease=soon"],
@@ -47,7 +47,7 @@ struct ExitStatusTests {
     }
 
     @Test(
-        "settings whose form is right and whose content is not are configuration too",
+        "Well-formed settings with invalid content are configuration errors, too",
         arguments: [
             ["kafka.embedded=true", "postgres.url=host=x nonsense=geheim"],
             ["postgres.url=host=localhost", "kafka.embedded=true", "api.keys=/nowhere/keys.json"],
@@ -65,7 +65,7 @@ struct ExitStatusTests {
         #expect(!err.contains("geheim"))
     }
 
-    @Test("a variable that has lost its value starts nothing", arguments: ["run", "doctor"])
+    @Test("An empty variable stops the start", arguments: ["run", "doctor"])
     func emptyVariable(_ command: String) async throws {
         let (status, _, err) = try await FreshetProcess.run(
             [command],
@@ -73,7 +73,7 @@ struct ExitStatusTests {
         #expect(status == 78 && err.contains("(from FRESHET_KAFKA_BOOTSTRAP_SERVERS)"), "\(err)")
     }
 
-    @Test("a database or a broker that cannot be reached is unavailable, and the password is not told")
+    @Test("An unreachable database or broker is reported as unavailable, without the password")
     func unavailable() async throws {
         let database = try await FreshetProcess.run(
             ["kinds", "list", "--set", "postgres.acquireTimeout=500ms"],
@@ -91,12 +91,12 @@ struct ExitStatusTests {
         #expect(broker.err.contains("Kafka cannot be reached"))
     }
 
-    @Test("run waits for a database that is away, saying so, and a signal ends the wait")
+    @Test("`run` reports that it waits for an unreachable database, and a signal ends the wait")
     func waitsForDatabase() async throws {
         let process = try FreshetProcess(
             ["run", "--set", "postgres.acquireTimeout=200ms", "--set", "kafka.bootstrapServers=127.0.0.1:1"],
             environment: ["FRESHET_POSTGRES_URL": "postgresql://me:geheim@127.0.0.1:1/x", "FRESHET_LOG_FORMAT": "json"])
-        try await eventually("it says that it waits") {
+        try await eventually("the process reports that it waits") {
             process.standardError.components(separatedBy: "waiting for PostgreSQL").count > 2
         }
         process.send(signal: SIGTERM)
@@ -108,7 +108,7 @@ struct ExitStatusTests {
         }
     }
 
-    @Test("a database without its migrations is refused until they are applied")
+    @Test("A database without its migrations is refused until they are applied")
     func migrations() async throws {
         try await withDatabase { database in
             let environment = ["FRESHET_POSTGRES_URL": database.connectionString]
@@ -131,7 +131,7 @@ struct ExitStatusTests {
         }
     }
 
-    @Test("run --migrate applies them, starts an embedded cluster, says where it can be reached, and can do so again")
+    @Test("`run --migrate` applies migrations, starts an embedded cluster, prints its address and can be repeated")
     func embedded() async throws {
         try await withDatabase { database in
             for _ in 0..<2 { try await runEmbedded(database) }
@@ -155,13 +155,13 @@ struct ExitStatusTests {
         #expect(published.status == 0, "\(published.err)")
         let place = try JSONValue.parse(published.out)
         #expect(place["topic"] == "freshet.pushes" && place["offset"] == 0, "\(published.out)")
-        try await eventually("it is applied") {
+        try await eventually("the event is applied") {
             let rows = try await database.pool.query(.listPositions())
             return rows.compactMap(\.nextOffset).reduce(0, +) == 1
         }
         process.send(signal: SIGINT)
         #expect(try await process.end() == FreshetProcess.Exit(status: 0, isSignal: false))
-        // Kafka alarms nobody: no line of librdkafka's, and none above notice.
+        // Kafka logs nothing alarming: no line of librdkafka, and none above notice.
         let alarming = process.standardError.split(separator: "\n").filter { line in
             line.contains("facility=")
                 || line.contains("[KafkaClient]") && !line.contains(" info ") && !line.contains(" notice ")
@@ -170,7 +170,7 @@ struct ExitStatusTests {
         #expect(process.standardError.contains("partitions=\"freshet.app-changes[0-1] "))
     }
 
-    @Test("a port that is taken is a failure that names the setting")
+    @Test("A port in use is a failure that names the setting")
     func portTaken() async throws {
         try await withStore { store in
             let environment = ["FRESHET_POSTGRES_URL": store.connectionString, "FRESHET_KAFKA_EMBEDDED": "true"]
@@ -185,7 +185,7 @@ struct ExitStatusTests {
         }
     }
 
-    @Test("freshet kafka serves until it is told to stop")
+    @Test("`freshet kafka` serves until it is stopped")
     func kafka() async throws {
         let process = try FreshetProcess(["kafka", "--topic", "mine=3"])
         let ready = try await process.firstLine()

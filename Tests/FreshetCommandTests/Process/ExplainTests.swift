@@ -7,12 +7,12 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// `freshet explain`, as a person asks for it.
+/// `freshet explain` from a person's view.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct ExplainTests {
     private static let app = TestKinds.app
 
-    /// A push as producers send it: binary, or the whole event as the value.
+    /// Publishes a push in binary or structured mode.
     private static func push(_ id: String, app: String = app, structured: Bool, topic: String) -> KafkaMessage {
         let event = FreshetEvent.push(ReloadRequest(app: app, audience: .user("u1"), kinds: .all, reason: .push))
         let time = Timestamp(rfc3339: "2026-06-22T10:00:00Z")
@@ -28,7 +28,7 @@ struct ExplainTests {
             headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) })
     }
 
-    @Test("the events are found in Kafka, in either mode; what is not there any more is named by its place")
+    @Test("Events are found in Kafka in either mode; removed ones are reported with their offset")
     func events() async throws {
         try await withKafka(topics: ["freshet.pushes"], partitions: 1) { kafka in
             try await withStore { store in
@@ -103,7 +103,7 @@ struct ExplainTests {
         }
     }
 
-    @Test("states that a person asks about, through the command")
+    @Test("The command explains a widget's states")
     func states() async throws {
         try await withStore { store in
             try await store.place([
@@ -128,7 +128,7 @@ struct ExplainTests {
                 let json = try await FreshetProcess.run(
                     ["explain", widget, "--app", Self.app, "--json"], environment: environment)
                 #expect(text.status == 0 && json.status == 0, "\(text.err)\(json.err)")
-                // Neither content nor configuration values belong here.
+                // The explanation contains neither content nor configuration values.
                 #expect(!json.out.contains("signing") && !json.out.contains("placeholder\":{"))
                 return (text.out, try JSONValue.parse(json.out))
             }
@@ -158,7 +158,7 @@ struct ExplainTests {
         }
     }
 
-    @Test("a widget that is not there, or another app's, is exit status 1; a wrong line is 64")
+    @Test("An unknown widget, or another app's, is exit status 1; an invalid command line is 64")
     func exits() async throws {
         try await withStore { store in
             try await store.place([.test("w1", app: TestKinds.otherApp)])
@@ -183,7 +183,7 @@ struct ExplainTests {
         }
     }
 
-    @Test("an explanation ends with the device: when it was notified, how, the answer, and its last fetch")
+    @Test("An explanation ends with the device: time, kind and answer of its notification, and its last fetch")
     func device() async throws {
         try await withStore { store in
             try await store.place([.test("w1", user: "u1"), .test("w2", user: "u2", device: "d2")])

@@ -9,7 +9,7 @@ import WidgetModel
 /// `freshet health`, which containers run.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct HealthCommandTests {
-    @Test("it tells live from ready, says what is missing, and that nobody answers")
+    @Test("The command distinguishes live from ready, and reports failed checks and a process that does not answer")
     func answers() async throws {
         func environment(port: Int) -> [String: String] {
             ["FRESHET_HEALTH_PORT": "\(port)", "FRESHET_HEALTH_HOST": "0.0.0.0"]
@@ -19,7 +19,7 @@ struct HealthCommandTests {
             let said = nobody.err.contains("http://127.0.0.1:\(silent)/health/live does not answer")
             #expect(nobody.status == 1 && said, "\(nobody)")
 
-            // Its database is not there, so it is live and not ready.
+            // The database does not exist, so the process is live but not ready.
             let port = try await HealthProbe.freePort()
             let environment = environment(port: port)
             let process = try FreshetProcess(
@@ -41,7 +41,7 @@ struct HealthCommandTests {
     }
 
     @Test(
-        "the address is one that can be connected to",
+        "The command connects to a wildcard address through the loopback interface",
         arguments: [
             ("0.0.0.0", "http://127.0.0.1:81"), ("::", "http://[::1]:81"), ("::1", "http://[::1]:81"),
             ("10.0.0.3", "http://10.0.0.3:81"), ("localhost", "http://localhost:81"),
@@ -57,7 +57,7 @@ struct HealthCommandTests {
         #expect(throws: CommandFailure.self) { try HealthCommand.address(in: settings) }
     }
 
-    @Test("what is not well is told line by line")
+    @Test("Failed checks are reported on separate lines")
     func trouble() throws {
         let missing: JSONValue = ["status": "notReady", "missing": [["name": "kafka", "reason": "no topics"]]]
         #expect(HealthCommand.trouble(missing) == "not ready\nkafka: no topics")

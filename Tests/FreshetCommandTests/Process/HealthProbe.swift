@@ -14,11 +14,11 @@ import Darwin
 /// Asks a process's health endpoint.
 struct HealthProbe: Sendable {
     struct Answer: Sendable {
-        /// 0: nobody answers.
+        /// HTTP status; 0 if there was no answer.
         var status = 0
         var document: JSONValue = .null
 
-        /// The reason that this check gives; nil when it gives none.
+        /// Returns the reason that a check reports; nil if there is none.
         func reason(_ check: String) -> String? {
             guard case .array(let missing)? = document["missing"] else { return nil }
             return missing.first { $0["name"] == .string(check) }?["reason"]?.stringValue
@@ -44,7 +44,7 @@ struct HealthProbe: Sendable {
         }
     }
 
-    /// The lines of `/metrics`, without comments.
+    /// Lines of `/metrics`, without comments.
     func metrics() async throws -> [String] {
         try await metricsText().split(separator: "\n").filter { !$0.hasPrefix("#") }.map(String.init)
     }
@@ -56,13 +56,13 @@ struct HealthProbe: Sendable {
     }
 
     func becomesReady() async throws {
-        try await eventually("ready on port \(port)") { try await ask("ready").status == 200 }
+        try await eventually("port \(port) reports ready") { try await ask("ready").status == 200 }
     }
 
-    /// A port that nobody listens on now; another process may take it.
+    /// Returns a free port; another process may take it.
     static func freePort() async throws -> Int { try await withSilentPort { $0 } }
 
-    /// Lends a port on which nobody can listen meanwhile: it is bound, and connections to it are refused.
+    /// Passes a port to the closure that is bound and refuses connections.
     static func withSilentPort<Value>(_ body: (Int) async throws -> Value) async throws -> Value {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }

@@ -14,8 +14,8 @@ extension Tag {
 
 let quietLogger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
-/// A database with the bank's kinds, Kafka with Freshet's topics, and the sample provider: what processes of `freshet`
-/// share.
+/// A database with the bank's kinds, Kafka with Freshet's topics, and the sample provider, shared by processes of
+/// `freshet`.
 struct Installation: Sendable {
     static let app = "com.example.bank"
 
@@ -23,17 +23,17 @@ struct Installation: Sendable {
     let kafka: TestKafka
     let providerPort: Int
     let publisher: EventPublisher
-    /// Nobody else's: on a real broker groups outlive the tests.
+    /// A unique name: groups outlive the tests on a real broker.
     let group = "freshet-test-\(UInt64.random(in: 0...UInt64.max))"
 
-    /// For processes.
+    /// Environment of the processes.
     var environment: [String: String] {
         var environment = [
             "FRESHET_POSTGRES_URL": store.connectionString,
             "FRESHET_KAFKA_BOOTSTRAP_SERVERS": kafka.configuration.bootstrapServers,
             "FRESHET_KAFKA_GROUP": group,
             "FRESHET_PROVIDERS_ALLOW_PRIVATE_NETWORKS": "127.0.0.1",
-            // What a killed process leaves behind is taken over soon.
+            // The partitions of a killed process are taken over soon.
             "FRESHET_WORKERS_LEASE": "6s",
             "FRESHET_KAFKA_DELIVERY_TIMEOUT": "2s",
         ]
@@ -50,7 +50,7 @@ struct Installation: Sendable {
         return environment
     }
 
-    /// Starts `freshet run` and waits until all its roles work.
+    /// Starts `freshet run` and waits until all its roles are ready.
     func run(_ arguments: String...) async throws -> (process: FreshetProcess, ready: JSONValue) {
         let process = try FreshetProcess(["run", "--print-ready"] + arguments, environment: environment)
         return (process, try await process.firstLine())
@@ -62,7 +62,7 @@ struct Installation: Sendable {
         try await FreshetProcess.run(arguments, environment: environment, input: input)
     }
 
-    /// Publishes events; each must be acknowledged.
+    /// Publishes events and waits for their acknowledgement.
     func publish(_ events: [OutgoingEvent]) async throws {
         for result in await publisher.publish(events) { _ = try result.get() }
     }
@@ -78,7 +78,7 @@ struct Installation: Sendable {
     }
 }
 
-/// Lends an installation.
+/// Creates an installation and passes it to the closure.
 func withInstallation(_ body: @Sendable (Installation) async throws -> Void) async throws {
     let topics = [
         "freshet.pushes", "freshet.app-changes", "freshet.widgets", "freshet.timelines", "freshet.dead-letters",

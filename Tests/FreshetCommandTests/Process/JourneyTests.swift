@@ -5,12 +5,12 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-/// What a person does by hand, command by command.
+/// A user's steps on the command line, one by one.
 @Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct JourneyTests {
     private static let app = Installation.app
 
-    @Test("a widget is placed and reloaded by commands, and timelines show prints what it shows")
+    @Test("A widget is placed and reloaded by commands, and `timelines show` prints its content")
     func publishToShow() async throws {
         try await withInstallation { installation in
             let (process, _) = try await installation.run()
@@ -49,7 +49,7 @@ struct JourneyTests {
         }
     }
 
-    /// The timeline of a widget once it is rendered anew: its revision past the given one, and nothing more requested.
+    /// Waits until a widget's timeline is rendered past the given revision with no pending request.
     private static func shown(
         _ widget: String, past revision: Int64, in installation: Installation
     ) async throws -> JSONValue {
@@ -64,7 +64,7 @@ struct JourneyTests {
         return document
     }
 
-    @Test("lines from standard input: bad ones are told with their number, the others go out")
+    @Test("Bad lines from standard input are reported with their numbers, and the others are published")
     func lines() async throws {
         try await withInstallation { installation in
             let push = #"{"app":"com.example.bank","audience":{"user":"u1"},"kinds":"all"}"#
@@ -87,7 +87,7 @@ struct JourneyTests {
         }
     }
 
-    @Test("a manifest's errors are told at once with their lines; a right one is applied and shown")
+    @Test("All errors in a manifest are reported with their lines; a valid one is applied and shown")
     func kinds() async throws {
         try await withStore([]) { store in
             let folder = FileManager.default.temporaryDirectory.appendingPathComponent("kinds-\(UUID().uuidString)")
@@ -144,7 +144,7 @@ struct JourneyTests {
         }
     }
 
-    @Test("F: what was learned about a user is cleared after a confirmation; the rest of the person stays")
+    @Test("F: a user's learned data is cleared after a confirmation; other data stays")
     func clearHabits() async throws {
         try await withInstallation { installation in
             try await installation.store.sql(
@@ -162,7 +162,7 @@ struct JourneyTests {
         }
     }
 
-    @Test("an erased user is gone from the database, and their timelines' tombstones are published")
+    @Test("An erased user disappears from the database, and the timelines' tombstones are published")
     func erase() async throws {
         try await withInstallation { installation in
             let (process, _) = try await installation.run()
@@ -210,7 +210,7 @@ struct JourneyTests {
         }
     }
 
-    @Test("positions are shown and set, and a topic that is not read is refused")
+    @Test("Positions are shown and set, and a topic that is not consumed is refused")
     func positions() async throws {
         try await withStore { store in
             let environment = ["FRESHET_POSTGRES_URL": store.connectionString]

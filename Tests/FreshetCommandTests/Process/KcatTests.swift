@@ -7,14 +7,14 @@ import WidgetModel
 
 @testable import freshet
 
-/// The README's way to publish without any tool of Freshet's.
+/// Publishing with kcat as the README shows it.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct KcatTests {
     struct Missing: Error, CustomStringConvertible {
         let description: String
     }
 
-    @Test("the README shows the line that the demo prints")
+    @Test("The README contains the line that the demo prints")
     func documented() throws {
         var root = URL(fileURLWithPath: #filePath)
         for _ in 0..<4 { root.deleteLastPathComponent() }
@@ -25,7 +25,7 @@ struct KcatTests {
         for part in parts { #expect(readme.contains(part)) }
     }
 
-    @Test("the README's kcat line reloads a widget")
+    @Test("The README's kcat line reloads a widget")
     func reloads() async throws {
         let path = ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"
         guard path.split(separator: ":").contains(where: { FileManager.default.isExecutableFile(atPath: "\($0)/kcat") })
@@ -39,7 +39,7 @@ struct KcatTests {
             #expect(placed.status == 0, "\(placed.err)")
             let first = try await Self.revision(past: 0, in: installation)
 
-            // As it stands on the embedded cluster; on a real broker the test's topic has a name of its own.
+            // The line is unchanged on the embedded cluster; on a real broker the test's topic has a unique name.
             let command = Demo.kcatExample.replacing(
                 "-t freshet.pushes ", with: "-t \(installation.kafka.name("freshet.pushes")) ")
             let (status, err) = try await Self.shell(command, path: path, installation)
@@ -54,7 +54,7 @@ struct KcatTests {
         }
     }
 
-    /// The revision that `timelines show` shows once it is past the given one.
+    /// Waits for a revision past the given one in `timelines show`.
     private static func revision(past revision: Int64, in installation: Installation) async throws -> Int64 {
         var found: Int64 = 0
         try await eventually("a timeline past revision \(revision)") {
@@ -67,7 +67,7 @@ struct KcatTests {
         return found
     }
 
-    /// Runs a line as a person's shell would, to its end.
+    /// Runs a line in a shell to completion.
     private static func shell(
         _ command: String, path: String, _ installation: Installation
     ) async throws -> (status: Int32, err: String) {
@@ -77,7 +77,7 @@ struct KcatTests {
         let kafka = installation.kafka
         var environment = ["PATH": path, "FRESHET_KAFKA_BOOTSTRAP_SERVERS": kafka.configuration.bootstrapServers]
         if kafka.embedded == nil {
-            // How to reach a real broker (TLS, SASL) is in kcat's configuration file, as it would be for a person.
+            // Access to a real broker (TLS, SASL) is set in kcat's configuration file.
             let file = folder.appendingPathComponent("kcat.conf")
             let lines = kafka.configuration.properties.map { "\($0.key)=\($0.value)\n" }
             try Data(lines.joined().utf8).write(to: file)
@@ -101,7 +101,7 @@ struct KcatTests {
         return (ending.status.withLock { $0 } ?? -1, try String(contentsOf: errors, encoding: .utf8))
     }
 
-    /// Set on a thread of Foundation's.
+    /// Exit status, set on one of Foundation's threads.
     private final class Ending: Sendable {
         let status = Mutex<Int32?>(nil)
     }

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-/// Output of commands for programs: data and errors under `--json`.
+/// Machine-readable output of commands: data and errors with `--json`.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct MachineOutputTests {
     private static func error(_ text: String) throws -> JSONValue {
@@ -11,7 +11,7 @@ struct MachineOutputTests {
     }
 
     @Test(
-        "With --json an error is a line of JSON, with its status",
+        "With --json an error is a line of JSON with its status",
         arguments: [
             (["kinds", "list", "--json", "--nonsense"], 64, "usage"),
             (["work", "--timeout", "5s", "--json"], 64, "usage"),
@@ -32,14 +32,14 @@ struct MachineOutputTests {
         #expect(error["message"]?.stringValue?.isEmpty == false)
     }
 
-    @Test("Help stays text, and so do errors without --json")
+    @Test("Help is always text, and so are errors without --json")
     func text() async throws {
         let help = try await FreshetProcess.run(["kinds", "list", "--json", "--help"])
         #expect(help.status == 0 && help.out.contains("USAGE"))
         #expect(try await FreshetProcess.run(["kinds", "list"]).err.hasPrefix("freshet: the settings cannot be used:"))
     }
 
-    @Test("config check tells all errors at once, of the form and of what the settings name")
+    @Test("`config check` reports all errors at once, in form and content")
     func configuration() async throws {
         let wrong = [
             "postgres.url=host=x port=70000 password=geheim", "workers.lease=soon", "api.keys=/nowhere/keys.json",
@@ -59,7 +59,7 @@ struct MachineOutputTests {
         #expect(Set(problems.compactMap { $0["setting"]?.stringValue }) == Set(names))
         #expect(problems.count == names.count && !result.err.contains("geheim"))
 
-        // `run` reports all errors of the form at once, too.
+        // `run` also reports all errors of form at once.
         let run = try await FreshetProcess.run(["run"] + wrong)
         #expect(run.status == 78 && run.err.contains("70000") && run.err.contains("workers.lease"))
 
@@ -70,7 +70,7 @@ struct MachineOutputTests {
         #expect(try JSONValue.parse(right.out) == ["valid": true])
     }
 
-    @Test("A manifest's errors have their places, and a provider that the rules of egress forbid is one")
+    @Test("A manifest's errors have pointers, and a provider that the egress rules forbid is an error")
     func manifest() async throws {
         try await withStore([]) { store in
             let file = FileManager.default.temporaryDirectory.appendingPathComponent("m-\(UUID().uuidString).yaml")
@@ -102,7 +102,7 @@ struct MachineOutputTests {
         }
     }
 
-    @Test("health, tokens and positions print JSON")
+    @Test("`health`, `tokens` and `positions` print JSON")
     func data() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("t-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

@@ -5,13 +5,13 @@ import Testing
 import WidgetEvents
 import WidgetModel
 
-/// What `/metrics` of a running process says, read as strictly as Prometheus would; and that the alerts and the dashboard
-/// ask for nothing else.
+/// `/metrics` of a running process, parsed as strictly as Prometheus does, and the metrics in the alerts and the
+/// dashboard.
 @Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct MetricsTests {
     private static let sick = "com.example.sick"
 
-    /// Its provider answers nobody.
+    /// Its provider does not exist.
     private static let manifest = """
         app: \(sick)
         developerMode: true
@@ -35,7 +35,7 @@ struct MetricsTests {
             time: WallClock.now())
     }
 
-    @Test("every metric is there after real work, with the labels it should have, and says what was done")
+    @Test("After real work every metric is exposed with its labels and counts the work")
     func everyMetric() async throws {
         try await withInstallation { installation in
             let folder = FileManager.default.temporaryDirectory.appendingPathComponent("\(UUID().uuidString).yaml")
@@ -65,13 +65,13 @@ struct MetricsTests {
                 Self.push(), Self.push(Installation.app, kinds: .kinds(["NoSuchKind"])),
             ])
             var next = 2
-            try await eventually("the sick provider is left alone", every: .milliseconds(300)) {
-                // Each request fails by itself: a batch would be one failure.
+            try await eventually("the failing provider rests", every: .milliseconds(300)) {
+                // Each request fails separately: a batch would count as a single failure.
                 try await installation.publish([Self.placed("w\(next) sick", app: Self.sick, kind: "Sick")])
                 next += 1
                 return try await health.metricsPage().sum(MetricCatalogue.breakersOpened.name) > 0
             }
-            try await eventually("what was done is counted, and what is sampled was read") {
+            try await eventually("the work is counted, and sampled values are read") {
                 let page = try await health.metricsPage()
                 return page.sum(MetricCatalogue.reloadLatency.name + "_count", ["reason": "push"]) >= 1
                     && page.value(
@@ -96,7 +96,7 @@ struct MetricsTests {
             }
             #expect(Set(page.families.keys).isSubset(of: MetricCatalogue.byName.keys))
 
-            // In a running process counts go on; these are of what has ended.
+            // Counts of the running process still change; these describe work that has ended.
             let topics = Set(
                 ["widgets", "pushes", "app-changes", "donations"].map { installation.kafka.name("freshet.\($0)") })
             let lag = try #require(page.families[MetricCatalogue.ingestLag.name])
@@ -137,7 +137,7 @@ struct MetricsTests {
         }
     }
 
-    @Test("a reading that fails is counted, and what was read stays as it was")
+    @Test("A failed reading is counted, and the previous values stay")
     func failedSample() async throws {
         try await withInstallation { installation in
             let (process, ready) = try await installation.run(
@@ -163,16 +163,16 @@ struct MetricsTests {
 
     // MARK: Alerts and dashboards
 
-    @Test("every alert says what is wrong, and where its page in the runbook is")
+    @Test("Every alert has a summary and a link to its heading in the runbook")
     func alerts() throws {
         let queries = try ObservedQueries()
         #expect(queries.alerts.count >= 10)
         let guide = try Repository.path("deploy/README.md").map { try String(contentsOfFile: $0, encoding: .utf8) }
-        if let guide { #expect(guide.contains("s|https://runbook.invalid|"), "the guide says how to set it") }
+        if let guide { #expect(guide.contains("s|https://runbook.invalid|"), "the guide explains how to set it") }
         let runbook = try Repository.path("deploy/runbook.md").map { try String(contentsOfFile: $0, encoding: .utf8) }
         for (alert, annotations) in queries.alerts {
             #expect(annotations["summary"]?.isEmpty == false, "\(alert)")
-            // An operator puts in where the runbook is read, by this beginning (deploy/README.md).
+            // Operators replace this prefix with the address of their runbook (deploy/README.md).
             #expect(
                 annotations["runbook_url"] == "https://runbook.invalid/runbook.md#\(alert.lowercased())", "\(alert)")
             guard let runbook else { continue }
@@ -183,7 +183,7 @@ struct MetricsTests {
     }
 
     @Test(
-        "the alerts and the dashboard name nothing that the catalogue does not have, and each of its metrics somewhere")
+        "The alerts and the dashboard use only metrics of the catalogue, and each of them at least once")
     func queriesAndCatalogue() throws {
         let queries = try ObservedQueries()
         let exposed = Set(
@@ -196,23 +196,23 @@ struct MetricsTests {
         let asked = Set(queries.names.keys)
         #expect(asked.subtracting(exposed).subtracting(queries.recorded).isEmpty)
         for metric in MetricCatalogue.all {
-            #expect(asked.contains { $0.hasPrefix(metric.name) }, "nobody looks at \(metric.name)")
+            #expect(asked.contains { $0.hasPrefix(metric.name) }, "\(metric.name) is not used")
         }
     }
 
     @Test(
-        "what workers are scaled by is a metric that is exposed, with its labels, under the name that the autoscaler asks for"
+        "The autoscaler scales workers by an exposed metric with its labels, under the adapter's name"
     )
     func autoscaling() throws {
         let queries = try ObservedQueries()
         #expect(!queries.scaling.isEmpty)
         for rule in queries.scaling {
             let metric = try #require(MetricCatalogue.byName[rule.series], "\(rule.series) is not in the catalogue")
-            // Those of the scrape's targets, which Prometheus puts on.
+            // Prometheus adds the labels of the scrape's target.
             let labels = Set(metric.labels).union(["namespace", "service", "pod", "instance", "job"])
             #expect(rule.labels.isSubset(of: labels), "\(rule.series): \(rule.labels)")
             #expect(rule.labels.contains("lane"))
-            #expect(queries.scaledBy.contains(rule.name), "nobody asks for \(rule.name)")
+            #expect(queries.scaledBy.contains(rule.name), "no autoscaler uses \(rule.name)")
         }
         #expect(queries.scaledBy == Set(queries.scaling.map(\.name)))
         #expect(
@@ -220,20 +220,20 @@ struct MetricsTests {
                 == ["lane", "x"])
     }
 
-    @Test("the names in a query are found, and the values of labels are not taken for names")
+    @Test("Names in a query are found, and label values are not mistaken for names")
     func names() {
         let query = #"sum by (le) (rate(freshet_a_bucket{x="freshet_b"}[5m])) > freshet:c * freshet_d_total"#
         #expect(ObservedQueries.metrics(in: query) == ["freshet_a_bucket", "freshet:c", "freshet_d_total"])
     }
 
-    /// Every metric that the alerts and the dashboard name is one that the page has, or that the rules record.
+    /// Checks that every metric in the alerts and the dashboard is on the page or recorded by the rules.
     private static func checkQueries(against page: PrometheusPage) throws {
         let queries = try ObservedQueries()
         #expect(queries.names.count > 20)
         for (name, places) in queries.names {
             #expect(
                 page.sampleNames.contains(name) || queries.recorded.contains(name),
-                "\(name), which \(places.sorted().joined(separator: ", ")) asks for, is not exposed")
+                "\(name), which \(places.sorted().joined(separator: ", ")) uses, is not exposed")
         }
     }
 }

@@ -4,31 +4,31 @@ import WidgetModel
 
 @testable import FreshetService
 
-/// The queries of `deploy/prometheus/rules.yaml` and `deploy/grafana/freshet.json`, and the metrics that they name.
+/// Queries in `deploy/prometheus/rules.yaml` and `deploy/grafana/freshet.json`, and the metrics in them.
 struct ObservedQueries {
     struct Unreadable: Error, CustomStringConvertible {
         let description: String
     }
 
-    /// By name: where it is asked for.
+    /// Places of use by metric name.
     private(set) var names: [String: Set<String>] = [:]
-    /// What the rules themselves record.
+    /// Names that the rules record.
     private(set) var recorded: Set<String> = []
     /// Alerts with their annotations.
     private(set) var alerts: [String: [String: String]] = [:]
 
-    /// A rule of prometheus-adapter: what it makes a metric of the cluster from.
+    /// A rule of prometheus-adapter, which turns a series into a metric of the cluster.
     struct ScalingRule {
-        /// Of Prometheus.
+        /// Name in Prometheus.
         let series: String
-        /// Of the cluster.
+        /// Name in the cluster.
         let name: String
-        /// That the queries select by.
+        /// Labels by which the queries select.
         let labels: Set<String>
     }
 
     private(set) var scaling: [ScalingRule] = []
-    /// The metrics that autoscalers ask the cluster for.
+    /// Metrics that autoscalers read from the cluster.
     private(set) var scaledBy: Set<String> = []
 
     init() throws {
@@ -70,10 +70,10 @@ struct ObservedQueries {
         return read.documents.map(\.json)
     }
 
-    /// The labels that a query selects by.
+    /// Returns the labels by which a query selects.
     static func labels(in query: String) -> Set<String> {
         var labels: Set<String> = []
-        // What is in quotes is a label's value; before it stand the label and how it is compared.
+        // Quoted text is a label's value, preceded by the label and an operator.
         for (index, part) in query.split(separator: "\"", omittingEmptySubsequences: false).enumerated()
         where index % 2 == 0 {
             let comparison = part.reversed().prefix { "=~!".contains($0) }
@@ -141,9 +141,9 @@ struct ObservedQueries {
         for name in Self.metrics(in: query) { names[name, default: []].insert(place) }
     }
 
-    /// The names in a query that are Freshet's; `freshet_…`, and `freshet:…` for what rules record.
+    /// Returns Freshet's names in a query: `freshet_…`, and `freshet:…` for recorded ones.
     static func metrics(in query: String) -> Set<String> {
-        // What is in quotes is a label's value.
+        // Quoted text is a label's value.
         var names: Set<String> = []
         for (index, part) in query.split(separator: "\"", omittingEmptySubsequences: false).enumerated()
         where index % 2 == 0 {

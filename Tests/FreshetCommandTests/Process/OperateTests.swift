@@ -5,7 +5,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-/// The commands by which operators pause, cancel, retire, change and reload.
+/// Commands by which operators pause, cancel, retire, change and reload.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct OperateTests {
     private struct Shell: Sendable {
@@ -25,7 +25,7 @@ struct OperateTests {
 
     private static let app = TestKinds.app
 
-    @Test("pause and resume say what they did, can be repeated, and show in the lists")
+    @Test("`pause` and `resume` report their effect, can be repeated, and show in the lists")
     func pausing() async throws {
         try await withStore { store in
             let freshet = Shell(store: store)
@@ -53,7 +53,7 @@ struct OperateTests {
         }
     }
 
-    @Test("what is not registered is a failure that says so, and what was meant")
+    @Test("An unregistered app or kind is reported with a suggestion")
     func unknown() async throws {
         try await withStore { store in
             let freshet = Shell(store: store)
@@ -75,7 +75,7 @@ struct OperateTests {
         }
     }
 
-    @Test("cancel tells how much it has cancelled")
+    @Test("`cancel` reports the number of cancelled requests")
     func cancelling() async throws {
         try await withStore { store in
             let freshet = Shell(store: store)
@@ -102,7 +102,7 @@ struct OperateTests {
         }
     }
 
-    @Test("a kind is deleted only when that is meant; then it is not found, and cannot be made anew at once")
+    @Test("Deleting a kind needs a confirmation; the kind then disappears and cannot be created again at once")
     func deleting() async throws {
         try await withStore { store in
             let freshet = Shell(store: store)
@@ -137,7 +137,7 @@ struct OperateTests {
         }
     }
 
-    @Test("a change of what timelines vary by tells how many move, and how far that is")
+    @Test("A change of a kind's dimensions reports the number of moves and their progress")
     func moving() async throws {
         try await withStore { store in
             let freshet = Shell(store: store)
@@ -158,7 +158,7 @@ struct OperateTests {
         }
     }
 
-    @Test("reload goes by Kafka and makes timelines due at once, whatever holds others back")
+    @Test("`reload` publishes to Kafka and makes timelines due at once, regardless of limits")
     func reloading() async throws {
         try await withInstallation { installation in
             let app = Installation.app
@@ -189,7 +189,7 @@ struct OperateTests {
         }
     }
 
-    /// Lends a manifest of the bank's Purchases.
+    /// Passes a manifest of the bank's Purchases to the closure.
     private func withManifest(variesBy: String, _ body: (String) async throws -> Void) async throws {
         let path = FileManager.default.temporaryDirectory
             .appendingPathComponent("freshet-manifest-\(UUID().uuidString).yaml").path

@@ -6,19 +6,19 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-/// `deploy/postgres/roles.sql`: the rights of the owner, the service and readers are enough, and no more.
+/// `deploy/postgres/roles.sql`: the rights of the owner, the service and readers suffice, and are minimal.
 @Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct RoleTests {
     private static let roles = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appendingPathComponent("deploy/postgres/roles.sql")
 
-    /// A login of one test's own that has a role's rights.
+    /// A login for a single test with a role's rights.
     private struct Login: Sendable {
         let name: String
         let connectionString: String
 
-        /// What the server says to a statement of this login: an SQLSTATE, or nil when it was done.
+        /// Runs a statement with this login; returns its SQLSTATE, or nil on success.
         func refusal(of sql: String) async throws -> String? {
             let pool = PostgresPool(
                 configuration: PostgresConfiguration(connectionString: connectionString), logger: quietLogger)
@@ -37,7 +37,7 @@ struct RoleTests {
         }
     }
 
-    /// Lends a database with the roles, whose tables `freshet migrate` has made as the owner, and logins.
+    /// Creates a database with the roles, tables from `freshet migrate` as the owner, and logins.
     private func withRoles(
         _ body: (TestDatabase, _ owner: Login, _ service: Login, _ reader: Login) async throws -> Void
     ) async throws {
@@ -66,13 +66,13 @@ struct RoleTests {
                 let migrate = try await FreshetProcess.run(
                     ["migrate"], environment: ["FRESHET_POSTGRES_URL": owner.connectionString])
                 #expect(migrate.status == 0, "\(migrate.err)")
-                // For readers, and to show that it can be run again.
+                // Creates the readers, and shows that the script can be run again.
                 try await database.pool.withConnection { try await $0.simple(script) }
                 result = .success(try await body(database, owner, service, reader))
             } catch {
                 result = .failure(error)
             }
-            // Roles are the whole server's. Those of the script stay, for tests of other processes use them too.
+            // Roles belong to the whole server. The script's roles stay, since tests in other processes use them.
             try await database.pool.withConnection {
                 try await $0.simple("DROP ROLE \(owner.name), \(service.name), \(reader.name)")
             }
@@ -80,7 +80,7 @@ struct RoleTests {
         }
     }
 
-    @Test("a drain through the service as the service role loses nothing")
+    @Test("A drain by the service role loses nothing")
     func drain() async throws {
         try await withRoles { _, _, service, _ in
             let process = try FreshetProcess(
@@ -95,7 +95,7 @@ struct RoleTests {
         }
     }
 
-    @Test("the service makes, changes and drops nothing, and does not say what was migrated")
+    @Test("The service role cannot create, alter or drop objects, or change the record of migrations")
     func service() async throws {
         try await withRoles { _, _, service, _ in
             let denied = "42501"
@@ -117,7 +117,7 @@ struct RoleTests {
         }
     }
 
-    @Test("a reader writes nothing and sees no secret; the service writes to what a later migration makes")
+    @Test("A reader cannot write or see secrets; the service can write to tables of later migrations")
     func reader() async throws {
         try await withRoles { _, owner, service, reader in
             #expect(try await reader.refusal(of: "SELECT id, name FROM app; SELECT * FROM timeline") == nil)
@@ -139,7 +139,7 @@ struct RoleTests {
         }
     }
 
-    @Test("what the runbook has people look at and do, they may")
+    @Test("Readers can run look.sql, and only the owner after-restore.sql")
     func look() async throws {
         let folder = Self.roles.deletingLastPathComponent()
         let script = try String(contentsOf: folder.appendingPathComponent("look.sql"), encoding: .utf8)
@@ -154,7 +154,7 @@ struct RoleTests {
         }
     }
 
-    @Test("an installation that one login made is taken over")
+    @Test("An installation created by a single login is taken over")
     func adoption() async throws {
         let script = try String(contentsOf: Self.roles, encoding: .utf8)
         try await withStore { store in

@@ -8,7 +8,7 @@ import WidgetStore
 
 @Suite(.tags(.process), .timeLimit(.patience))
 struct ShutdownTests {
-    @Test("the first signal waits for what is in flight; the second ends it at once and gives the work back")
+    @Test("The first signal waits for work in flight; the second ends the process at once and returns the work")
     func secondSignal() async throws {
         let provider = try FreshetProcess(["provider", "--port", "0", "--latency", "60s"])
         let port = try #require(try await provider.firstLine()["port"]?.numberValue?.int64)
@@ -30,7 +30,7 @@ struct ShutdownTests {
                 try await installation.store.integer("SELECT count(*) FROM work WHERE lease IS NOT NULL") == 1
             }
             process.send(signal: SIGTERM)
-            try await eventually("it says that it stops") { process.standardError.contains("stopping") }
+            try await eventually("the process reports that it stops") { process.standardError.contains("stopping") }
             #expect(process.isRunning)
             #expect(try await installation.store.integer("SELECT count(*) FROM work WHERE lease IS NOT NULL") == 1)
             process.send(signal: SIGTERM)
@@ -41,7 +41,7 @@ struct ShutdownTests {
         }
     }
 
-    @Test("what is not done within the grace time is given back, and the process ends in order")
+    @Test("Work that exceeds the grace time is returned, and the process ends in order")
     func graceTime() async throws {
         let provider = try FreshetProcess(["provider", "--port", "0", "--latency", "60s"])
         let port = try #require(try await provider.firstLine()["port"]?.numberValue?.int64)
@@ -67,7 +67,7 @@ struct ShutdownTests {
             process.send(signal: SIGTERM)
             // The provider would take 60 s.
             #expect(try await process.end() == FreshetProcess.Exit(status: 0, isSignal: false))
-            // Another worker may take them at once, long before their lease would have ended.
+            // Another worker may claim the timelines at once, long before their lease ends.
             #expect(try await installation.store.integer("SELECT count(*) FROM work WHERE lease IS NOT NULL") == 0)
             #expect(
                 try await installation.store.integer(

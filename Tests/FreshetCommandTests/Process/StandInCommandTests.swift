@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-/// What the commands tell of widgets that have no timeline yet.
+/// Output of the commands for widgets without a timeline.
 @Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct StandInCommandTests {
     private static let app = TestKinds.app
@@ -15,7 +15,7 @@ struct StandInCommandTests {
         return (result.status, result.out)
     }
 
-    @Test("timelines show prints the placeholder, then the snapshot, and says which it is")
+    @Test("`timelines show` prints the placeholder, then the snapshot, and names its source")
     func shown() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -36,7 +36,7 @@ struct StandInCommandTests {
         }
     }
 
-    @Test("placeholders list prints the manifest's and those that the provider made")
+    @Test("`placeholders list` prints the manifest's placeholders and the provider's")
     func list() async throws {
         try await withStore { store in
             let directory = try await store.directory()

@@ -8,7 +8,7 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// What a process does while Kafka or PostgreSQL is not there.
+/// Start of a process while Kafka or PostgreSQL is unreachable.
 @Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct StartTests {
     private struct Absent: Sendable, CustomTestStringConvertible {
@@ -28,7 +28,7 @@ struct StartTests {
     }
 
     @Test(
-        "it waits for what is absent, says so, is live and not ready; when all is there it works",
+        "The process is live but not ready, and reports the missing service, until it appears",
         arguments: [Absent(kafka: true), Absent(postgres: true), Absent(kafka: true, postgres: true)])
     private func waits(for absent: Absent) async throws {
         try await withInstallation { installation in
@@ -45,7 +45,7 @@ struct StartTests {
 
             try await eventually("health is served") { try await health.ask("live").status == 200 }
             if absent.postgres {
-                try await eventually("it says that it waits for PostgreSQL") {
+                try await eventually("the process waits for PostgreSQL") {
                     process.standardError.contains("waiting for PostgreSQL")
                 }
                 let answer = try await health.ask("ready")
@@ -53,7 +53,7 @@ struct StartTests {
                 #expect(answer.reason("process")?.contains("waits for PostgreSQL") == true)
                 #expect(answer.reason("postgres") != nil)
             } else {
-                try await eventually("it says that it waits for Kafka") {
+                try await eventually("the process waits for Kafka") {
                     process.standardError.contains("waiting for Kafka")
                 }
             }
@@ -78,20 +78,20 @@ struct StartTests {
         }
     }
 
-    @Test("a signal ends it in order while it still waits for PostgreSQL")
+    @Test("A signal ends the process in order while it waits for PostgreSQL")
     func stoppedWhileWaiting() async throws {
         try await HealthProbe.withSilentPort { port in
             let process = try FreshetProcess([
                 "run", "--set", "kafka.embedded=true", "--set", "postgres.url=host=127.0.0.1 port=\(port) dbname=x",
             ])
-            try await eventually("it waits") { process.standardError.contains("waiting for PostgreSQL") }
+            try await eventually("the process waits") { process.standardError.contains("waiting for PostgreSQL") }
             process.send(signal: SIGTERM)
             #expect(try await process.end() == FreshetProcess.Exit(status: 0, isSignal: false))
             #expect(process.standardError.contains("stopped"))
         }
     }
 
-    @Test("each role serves its health, and says what is not ready", arguments: ["ingest", "workers", "api"])
+    @Test("Each role serves its health and reports its failed checks", arguments: ["ingest", "workers", "api"])
     func roles(_ role: String) async throws {
         try await withInstallation { installation in
             let (process, ready) = try await installation.run("--role", role, "--set", "health.port=0")
@@ -99,7 +99,7 @@ struct StartTests {
             #expect(try await health.ask("live").document == ["status": "live"])
             try await health.becomesReady()
             try await installation.publish([Self.placement()])
-            try await eventually("what the role does is counted") {
+            try await eventually("the role's work is counted") {
                 let metrics = try await health.metrics()
                 return switch role {
                 case "ingest":
@@ -114,7 +114,7 @@ struct StartTests {
             }
             if let embedded = installation.kafka.embedded {
                 try embedded.setTopicError(installation.kafka.name("freshet.widgets"), .unknownTopicOrPartition)
-                try await eventually("a topic that has gone is named", every: .milliseconds(300)) {
+                try await eventually("the removed topic is reported", every: .milliseconds(300)) {
                     let answer = try await health.ask("ready")
                     return answer.status == 503 && answer.reason("kafka")?.contains("freshet.widgets") == true
                 }

@@ -7,7 +7,7 @@ import WidgetStore
 /// `freshet kinds stats` and `freshet forecast`.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct StatisticsTests {
-    @Test("counts of workers are shown once the process has stopped in order")
+    @Test("Counts of workers are shown after the process has stopped in order")
     func stats() async throws {
         try await withInstallation { installation in
             let (process, _) = try await installation.run()
@@ -41,7 +41,7 @@ struct StatisticsTests {
         }
     }
 
-    @Test("an app that is not there is exit status 1, a wrong line is 64")
+    @Test("An unknown app is exit status 1, an invalid command line is 64")
     func exits() async throws {
         try await withStore { store in
             let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
@@ -56,7 +56,7 @@ struct StatisticsTests {
                 let (status, out, _) = try await FreshetProcess.run(arguments, environment: environment)
                 #expect(status == 64 && out.isEmpty)
             }
-            // Another app's kinds and numbers are not in it.
+            // Another app's kinds and numbers are not included.
             try await store.place([.test("w1"), .test("w2", app: TestKinds.otherApp, user: "u2")])
             let own = try await FreshetProcess.run(["forecast", "--app", TestKinds.app], environment: environment)
             #expect(own.status == 0 && !own.out.contains(TestKinds.otherApp))

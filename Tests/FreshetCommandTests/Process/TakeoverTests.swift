@@ -9,7 +9,7 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Sums of the views and requests of all timelines.
+/// Sums of views and requests of all timelines.
 private struct Progress: PostgresStatement {
     struct Row: Sendable {
         let widgets: Int64
@@ -69,8 +69,8 @@ struct TakeoverTests {
             time: start)
     }
 
-    /// One view of every widget, and one push for each user's purchases. Views are an hour and more apart, so that each
-    /// of them counts.
+    /// One view of every widget, and one push for each user's purchases. Views are more than an hour apart, so that
+    /// each of them counts.
     private static func round(_ number: Int) -> [OutgoingEvent] {
         let time = start + .seconds(7_200 * (number + 1))
         var events: [OutgoingEvent] = []
@@ -87,13 +87,13 @@ struct TakeoverTests {
     }
 
     @Test(
-        "of two processes one is stopped and one killed while events flow: nothing is lost or done twice"
+        "Stopping one of two processes and killing another while events flow loses and duplicates nothing"
     )
     func takeover() async throws {
         try await withInstallation { installation in
             let (first, firstReady) = try await installation.run()
             let (second, secondReady) = try await installation.run()
-            // The second was given partitions, and the first has kept some: both are ready, which they are not without.
+            // Both processes are ready, so both have partitions.
             for ready in [firstReady, secondReady] {
                 let port = try #require(ready["apiPort"]?.numberValue?.int64)
                 let response = try await HTTPClient.shared.execute(
@@ -127,7 +127,7 @@ struct TakeoverTests {
             try await publish(10)
             #expect(try await first.end() == FreshetProcess.Exit(status: 0, isSignal: false))
             try await publish(5)
-            // The second has taken over what the first had: it applies what was published after the first had ended.
+            // The second process has taken over: it applies events published after the first one ended.
             try await applies(views: 21)
             try await publish(3)
             second.send(signal: SIGKILL)

@@ -6,7 +6,7 @@ import WidgetModel
 /// Refusal of unregistered apps and kinds by `publish` and `reload`.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct TargetCheckTests {
-    @Test("An app or a kind that is not registered is refused, unless nothing is to be checked")
+    @Test("An unregistered app or kind is refused unless the check is disabled")
     func single() async throws {
         try await withInstallation { installation in
             let app = Installation.app
@@ -37,11 +37,11 @@ struct TargetCheckTests {
             environment["FRESHET_POSTGRES_URL"] = nil
             let elsewhere = try await FreshetProcess.run(
                 ["reload", "--app", "x", "--user", "u"], environment: environment)
-            #expect(elsewhere.status == 0, "without a database there is nothing to check: \(elsewhere.err)")
+            #expect(elsewhere.status == 0, "without a database nothing is checked: \(elsewhere.err)")
         }
     }
 
-    @Test("Lines with one are told with their number, and the others go out")
+    @Test("Lines with an unregistered app or kind are reported with their numbers, and the others are published")
     func lines() async throws {
         try await withInstallation { installation in
             func line(_ app: String, _ kind: String) -> String {

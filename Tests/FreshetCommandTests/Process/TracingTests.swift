@@ -6,7 +6,7 @@ import Testing
 import WidgetEvents
 import WidgetModel
 
-/// A trace, from the event's header through the request to the provider to the published timeline.
+/// A trace from an event's header through the provider's request to the published timeline.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct TracingTests {
     private static let app = "com.example.traced"
@@ -40,14 +40,14 @@ struct TracingTests {
         return found
     }
 
-    @Test("the provider's request and the timeline's message carry the trace of the event that caused them")
+    @Test("The provider's request and the timeline's message carry the trace of the event that caused them")
     func traced() async throws {
         try await withInstallation { installation in
             try await withStubProvider { provider in
                 let entries = Tally()
                 provider.respond { request in
                     entries.add()
-                    // Each answer shows something else, so that it is published.
+                    // Each answer differs, so that it is published.
                     return .timelines(
                         request.ids.map { .stubTimeline($0, content: ["n": .string("\(entries.count)")]) })
                 }
@@ -74,29 +74,29 @@ struct TracingTests {
                 ])
                 try await eventually("the widget is rendered") { provider.requests.count >= 1 }
                 try await installation.publish([Self.push(Self.unsampled)])
-                try await eventually("and again") { provider.requests.count >= 2 }
+                try await eventually("the widget is rendered again") { provider.requests.count >= 2 }
                 #expect(provider.requests.allSatisfy { $0.headers["traceparent"] == nil })
 
-                // That there are traces at all is noticed a moment after the first.
+                // The process notices a moment after the first trace that events have traces.
                 try await eventually("a request carries the trace", every: .milliseconds(300)) {
                     try await installation.publish([Self.push(Self.sampled)])
                     return provider.requests.contains { $0.headers["traceparent"] == Self.sampled }
                 }
-                try await eventually("a message carries it", every: .milliseconds(300)) {
+                try await eventually("a message carries the trace", every: .milliseconds(300)) {
                     try await Self.published(installation).contains { $0.headers["traceparent"] == Self.sampled }
                 }
                 let first = try #require(try await Self.published(installation).first)
                 #expect(first.headers["traceparent"] == nil)
                 #expect(try await installation.store.integer("SELECT count(*) FROM event_trace") >= 1)
 
-                try await eventually("and one without is without again", every: .milliseconds(300)) {
+                try await eventually("after an event without a trace a request has none", every: .milliseconds(300)) {
                     try await installation.publish([Self.push(nil)])
                     return provider.requests.last?.headers["traceparent"] == nil
                 }
 
                 provider.respond { _ in .status(500) }
                 try await installation.publish([Self.push(Self.sampled)])
-                try await eventually("the log of what failed names the trace") {
+                try await eventually("the log of the failure names the trace") {
                     process.standardError.split(separator: "\n").contains { line in
                         line.contains("timelines failed")
                             && line.contains(#""trace_id":"4bf92f3577b34da6a3ce929d0e0e4736""#)

@@ -7,11 +7,11 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Upgrades as an operator does them: migrate, then replace the processes one by one.
+/// Upgrades as operators perform them: migrate, then replace the processes one by one.
 @Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct UpgradeProcessTests {
     @Test(
-        "the newest binary at the migrations of the release before: refused with a reason, or waits until it is migrated"
+        "On the previous release's migrations the newest binary refuses to start, or waits for the migration"
     )
     func newBinaryOldSchema() async throws {
         let all = StoreMigrations.all
@@ -32,7 +32,7 @@ struct UpgradeProcessTests {
         }
     }
 
-    @Test("a binary at the migrations of the release after: it runs, starts, works and is ready beside the new one")
+    @Test("On the next release's migrations a binary keeps running, starts, works and is ready beside the new one")
     func oldBinaryNewSchema() async throws {
         try await withInstallation { installation in
             let next = StoreMigrations.all.count + 1
@@ -40,7 +40,7 @@ struct UpgradeProcessTests {
             let health = HealthProbe(port: Int(try #require(ready["healthPort"]?.numberValue?.int64)))
             try await health.becomesReady()
 
-            // What a later release's migration would do.
+            // Stands for a migration of a later release.
             try await installation.store.sql(
                 """
                 ALTER TABLE widget ADD COLUMN tomorrow int NOT NULL DEFAULT 0;
@@ -49,7 +49,7 @@ struct UpgradeProcessTests {
                 INSERT INTO freshet_migration (version, name, checksum) VALUES (\(next), 'tomorrow', '\\x00')
                 """)
             try await installation.publish([Self.placement("w1")])
-            try await eventually("a widget is rendered by who ran before") {
+            try await eventually("a widget is rendered by the running process") {
                 try await installation.store.integer("SELECT count(*) FROM timeline WHERE content IS NOT NULL") == 1
             }
             #expect(try await health.ask("ready").status == 200)
@@ -61,19 +61,19 @@ struct UpgradeProcessTests {
             let probe = HealthProbe(port: Int(try #require(readyAgain["healthPort"]?.numberValue?.int64)))
             try await probe.becomesReady()
             try await installation.publish([Self.placement("w2")])
-            try await eventually("a widget is rendered by who started after") {
+            try await eventually("a widget is rendered by the newly started process") {
                 try await installation.store.integer("SELECT count(*) FROM timeline WHERE content IS NOT NULL") == 2
             }
             let old = try await installation.freshet("migrate")
             #expect(old.status == 0 && old.out == "nothing to do\n")
 
-            // What takes away something that this binary needs makes it say so, and no more.
+            // A migration that removes something this binary needs makes it report that, and has no other effect.
             try await installation.store.sql(
                 """
                 INSERT INTO freshet_migration (version, name, checksum)
                 VALUES (\(next + 1), 'contract_\(next)_yesterday', '\\x00')
                 """)
-            try await eventually("it is not ready, and says why", every: .milliseconds(300)) {
+            try await eventually("the process is not ready, and reports the reason", every: .milliseconds(300)) {
                 let answer = try await probe.ask("ready")
                 return answer.status == 503 && answer.reason("migrations")?.contains("run a newer one") == true
             }

@@ -6,10 +6,10 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// `freshet work`, while nothing works, while it is waited for, and at rest.
+/// `freshet work` without workers, with `--wait`, and at rest.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct WorkTests {
-    @Test("work lists are shown by lane, kind and state; --wait returns when nothing is due, or at its timeout")
+    @Test("Work lists are shown by lane, kind and state; --wait returns when nothing is due or at its timeout")
     func waiting() async throws {
         try await withInstallation { installation in
             let (ingest, _) = try await installation.run("--role", "ingest")
@@ -41,7 +41,7 @@ struct WorkTests {
         }
     }
 
-    @Test("paused kinds are shown and not waited for")
+    @Test("Paused kinds are shown and not waited for")
     func paused() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
@@ -55,7 +55,7 @@ struct WorkTests {
         }
     }
 
-    @Test("a timeout goes with --wait")
+    @Test("A timeout requires --wait")
     func arguments() async throws {
         for arguments in [["--timeout", "10s"], ["--wait", "--timeout", "soon"]] {
             let (status, _, err) = try await FreshetProcess.run(["work"] + arguments)

@@ -7,7 +7,7 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// A process that is stopped for longer than its session, and wakes up when others have its partitions.
+/// A process that is suspended beyond its session, and resumes when others have its partitions.
 @Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct ZombieTests {
     private static let users = 40
@@ -26,7 +26,7 @@ struct ZombieTests {
         }
     }
 
-    @Test("a zombie applies nothing that its successor has applied, whenever it wakes up")
+    @Test("A zombie applies nothing that its successor has applied, whenever it resumes")
     func zombie() async throws {
         try await withInstallation { installation in
             let (first, _) = try await installation.run()
@@ -40,7 +40,7 @@ struct ZombieTests {
                                 environment: WidgetPlacement.test("w").environment)),
                         time: Self.start)
                 })
-            // They come by another topic than pushes: one that is applied before them would find nothing to mark.
+            // Placements use another topic than pushes; a push applied first would find no timeline to mark.
             try await eventually("the widgets are placed") {
                 try await installation.store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL")
                     == Self.users
@@ -61,7 +61,7 @@ struct ZombieTests {
             }
             try await publish(3)
             try await appliesAll()
-            // In the middle of a flood: it has batches in hand, and perhaps a transaction open.
+            // Within a flood of events the process holds batches, and perhaps an open transaction.
             try await publish(10)
             first.send(signal: SIGSTOP)
             try await publish(5)
@@ -70,7 +70,7 @@ struct ZombieTests {
             first.send(signal: SIGCONT)
             try await publish(5)
             try await appliesAll()
-            // And the other way round, with the first one as the successor.
+            // The roles are swapped: the first process is now the successor.
             try await publish(5)
             second.send(signal: SIGSTOP)
             try await publish(5)
@@ -81,7 +81,7 @@ struct ZombieTests {
             #expect(first.isRunning && second.isRunning)
 
             let expected = rounds
-            // Pushes come by another topic than views.
+            // Pushes use another topic than views.
             try await eventually("the pushes are applied") {
                 try await installation.store.integer("SELECT coalesce(sum(requested), 0)::int FROM timeline")
                     >= (expected + 1) * Self.users

@@ -73,14 +73,14 @@ import WidgetModel
             differences: []),
     ]
 
-    @Test("what differs is reported, with what to do", arguments: cases)
+    @Test("Differences are reported with a remedy", arguments: cases)
     private func differences(_ given: Case) {
         let plan = TopicPlan(targets: [given.target], states: given.state.map { [given.target.name: $0] } ?? [:])
         #expect(plan.differences.map(\.kind) == given.differences)
         #expect(plan.differences.allSatisfy { !$0.advice.isEmpty && !$0.message.isEmpty })
     }
 
-    @Test("only what is missing is created, and the compacted topic never grows")
+    @Test("Only missing topics are created, and the compacted topic never grows")
     func actions() {
         let plan = TopicPlan(
             targets: [Self.events, Self.timelines], states: ["timelines": Self.state("timelines", partitions: 1)])
@@ -92,7 +92,7 @@ import WidgetModel
         #expect(TopicPlan(targets: [Self.events], states: ["events": Self.state("events", nil)]).unknown == ["events"])
     }
 
-    @Test("what is created has the policy and the retention of its use")
+    @Test("Created topics have the policy and retention of their use")
     func specification() {
         #expect(Self.timelines.specification.configuration == ["cleanup.policy": "compact"])
         #expect(

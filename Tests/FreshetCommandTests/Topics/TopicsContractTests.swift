@@ -6,7 +6,7 @@ import WidgetModel
 @testable import FreshetService
 @testable import freshet
 
-/// What `schemas/asyncapi.yaml` says of the topics is what `freshet topics apply` makes.
+/// Agreement between `schemas/asyncapi.yaml` and the topics that `freshet topics apply` creates.
 @Suite(.timeLimit(.patience))
 struct TopicsContractTests {
     private static let document = URL(filePath: #filePath)
@@ -33,6 +33,6 @@ struct TopicsContractTests {
             let retention = configuration?["retention.ms"]?.numberValue?.int64.map { Duration.milliseconds($0) }
             #expect(retention == target.retention, "\(target.name)")
         }
-        #expect(channels.isEmpty, "\(channels.keys.sorted()) are not made")
+        #expect(channels.isEmpty, "\(channels.keys.sorted()) are not created")
     }
 }

@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 
 @Suite(.tags(.process), .timeLimit(.patience)) struct TopicsProcessTests {
-    @Test("check reports differences and changes nothing")
+    @Test("`topics check` reports differences and changes nothing")
     func check() async throws {
         let topics = [
             "freshet.pushes", "freshet.app-changes", "freshet.widgets", "freshet.dead-letters", "freshet.donations",
@@ -29,7 +29,7 @@ import WidgetModel
             #expect(again.status == 1, "the check changed nothing")
 
             guard kafka.embedded != nil else { return }
-            // A real broker would tell that it is not compacted.
+            // A real broker would report that it is not compacted.
             var complete = environment
             complete["FRESHET_TOPICS_TIMELINES"] = kafka.name("freshet.other")
             #expect(try await FreshetProcess.run(["topics", "check"], environment: complete).status == 0)
@@ -40,7 +40,7 @@ import WidgetModel
         }
     }
 
-    @Test("brokers that are not there, and settings that are missing, are named")
+    @Test("Unreachable brokers and missing settings are reported")
     func unreachable() async throws {
         let absent = try await HealthProbe.withSilentPort { port in
             try await FreshetProcess.run(["topics", "check", "--set", "kafka.bootstrapServers=127.0.0.1:\(port)"])
