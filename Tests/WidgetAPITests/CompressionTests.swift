@@ -23,11 +23,11 @@ struct CompressionTests {
         "GET \(path) HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(token)\r\n\(headers)\r\n"
     }
 
-    /// The headers of the only answer on a connection, in lower case, and the length of its body.
+    /// Returns the headers of the only answer on a connection in lower case, and the length of its body.
     private static func ask(_ port: Int, _ request: String) async throws -> (headers: String, length: Int) {
         let connection = try await RawConnection.open(port)
         try await connection.send(request)
-        try await eventually("the answer is over") { !connection.isOpen }
+        try await eventually("the answer is complete") { !connection.isOpen }
         let bytes = connection.bytes
         let end = try #require(bytes.indices.first { bytes[$0...].starts(with: "\r\n\r\n".utf8) })
         return (String(decoding: bytes[..<end], as: UTF8.self).lowercased(), bytes.count - end - 4)
@@ -73,7 +73,7 @@ struct CompressionTests {
         }
     }
 
-    @Test("A request that cannot be parsed is answered with 501 or 400, also after others, and the server continues")
+    @Test("A request that cannot be parsed is answered with 501 or 400, also behind others, and the server continues")
     func unparsable() async throws {
         try await Self.withLongTimeline { port, token in
             let path = "\(TestAPI.base)/widgets/w1/timeline"
@@ -86,7 +86,7 @@ struct CompressionTests {
                 for (index, request) in requests.enumerated() {
                     try await connection.send(request)
                     guard index < count else { continue }
-                    try await eventually("it is answered") {
+                    try await eventually("the request is answered") {
                         connection.text.lowercased().contains("content-encoding: gzip")
                     }
                 }

@@ -72,7 +72,7 @@ extension IntentDefinition {
 }
 
 extension TestStore {
-    /// Gives the kind Purchases the intent of the tests.
+    /// Sets the intent of these tests for the kind Purchases.
     func defineIntent(_ change: (inout KindDefinition) -> Void = { _ in }) async throws {
         try await apply(
             try await changing("Purchases") {
@@ -82,8 +82,8 @@ extension TestStore {
     }
 }
 
-/// `widget-rules.md` D: a backend defines, offers and edits configurations without code of its own.
-@Suite("Routes of configurations", .tags(.api), .timeLimit(.patience))
+/// `widget-rules.md` D: configurations that a backend defines, offers and edits through the API alone.
+@Suite("Configuration routes", .tags(.api), .timeLimit(.patience))
 struct ConfigurationRoutesTests {
     private static let kind = "\(TestAPI.base)/kinds/Purchases"
     private static let widget = "\(TestAPI.base)/widgets/w1"
@@ -99,7 +99,7 @@ struct ConfigurationRoutesTests {
         }
     }
 
-    @Test("The intent is that of the manifest, and a kind without one is 404")
+    @Test("The intent is the manifest's, and a kind without one is 404")
     func intent() async throws {
         try await Self.withForms { api in
             let answer = try await api.json("\(Self.kind)/intent")
@@ -148,13 +148,13 @@ struct ConfigurationRoutesTests {
         }
     }
 
-    @Test("D: the provider searches: first without a term, then with each term")
+    @Test("D: a provider that searches is asked first without a term, then with each term")
     func search() async throws {
         let provider = StubConfigurations()
         try await Self.withForms(provider) { api in
             let path = "\(Self.kind)/parameters/shops/options?\(Self.place)"
             for query in ["", "&search=", "&search=so"] { _ = try await api.json(path + query) }
-            // Options outside the list are not filtered away.
+            // Options of the provider's search are not filtered again.
             let answer = try await api.json(path + "&search=zzz")
             #expect(answer.document == IntentOptions.cards.json)
             #expect(provider.questions.withLock { $0.map(\.search) } == [nil, nil, "so", "zzz"])
@@ -162,7 +162,7 @@ struct ConfigurationRoutesTests {
     }
 
     @Test(
-        "A provider that fails is a clear problem, never an empty list",
+        "A provider failure is reported as a problem, never as an empty list",
         arguments: [
             (ConfigurationFailure(.failed, "status 500"), 502), (ConfigurationFailure(.invalid, "no list"), 502),
             (ConfigurationFailure(.timeout, "no answer in 10 s"), 504),
@@ -176,7 +176,7 @@ struct ConfigurationRoutesTests {
             #expect(answer.document["detail"]?.stringValue?.hasSuffix(failure.message) == true)
             #expect(answer.document["type"] == "urn:freshet:problem:provider-failed")
             #expect(answer.headers[.retryAfter] == (failure.retryAfter == nil ? nil : "5"))
-            // The form is there all the same.
+            // The form is still served.
             #expect(try await api.json("\(Self.kind)/configuration/form?\(Self.place)").status == 200)
         }
     }
@@ -222,7 +222,7 @@ struct ConfigurationRoutesTests {
         }
     }
 
-    @Test("D: a configuration is checked against the definition, and all errors are reported with their places")
+    @Test("D: a configuration is checked against the definition, and all errors are reported with pointers")
     func configure() async throws {
         try await Self.withForms { api in
             let path = "\(Self.widget)/configuration"
@@ -244,14 +244,14 @@ struct ConfigurationRoutesTests {
                 event.event
                     == .configured(
                         app: TestKinds.app, widget: "w1", configuration: try WidgetConfiguration(configuration)))
-            // The placement of another one may still be under way.
+            // Another user's placement may still be under way.
             let unknown = try await api.ask(
                 .put, "\(TestAPI.base)/widgets/w2/configuration", body: ["configuration": ["crad": 1]])
             #expect(unknown.status == 202)
         }
     }
 
-    @Test("A: a timeline has the link of its entry, else the link of the kind for the configuration")
+    @Test("A: a timeline has its entry's link, or else the kind's for the configuration")
     func links() async throws {
         try await withStore { store in
             try await store.defineIntent { $0.widgetURL = "bank://{card}/{category}" }
@@ -273,7 +273,7 @@ struct ConfigurationRoutesTests {
 
     // MARK: Page
 
-    @Test("The form is an HTML page on request: escaped, with a strict policy and without caching")
+    @Test("The form is available as HTML: escaped, with a strict policy and without caching")
     func page() async throws {
         try await withStore { store in
             try await store.defineIntent {

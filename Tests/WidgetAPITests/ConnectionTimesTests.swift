@@ -13,7 +13,7 @@ struct ConnectionTimesTests {
     private static let head = HTTPRequestPart.head(
         HTTPRequest(method: .put, scheme: "http", authority: "a", path: "/"))
 
-    /// The idle limit is long, so that it closes no connection here.
+    /// A long idle limit, which closes no connection here.
     private static let configuration = APIConfiguration.test {
         $0.times.idle = .seconds(600)
         $0.times.receive = .seconds(1)
@@ -31,7 +31,7 @@ struct ConnectionTimesTests {
                 port, tokens in
                 let connection = try await RawConnection.open(port)
                 try await connection.send(Self.put(try await tokens.token(), length: 100_000))
-                try await eventually("the body is given up") {
+                try await eventually("the request is answered with 408") {
                     try? await connection.send(" ")
                     return !connection.text.isEmpty
                 }
@@ -46,7 +46,7 @@ struct ConnectionTimesTests {
         }
     }
 
-    @Test("The unread body of a refused request does not hold the connection")
+    @Test("The unread body of a refused request does not keep the connection open")
     func unreadBody() async throws {
         try await withStore { store in
             try await withServedAPI(store, configuration: Self.configuration) { port, _ in
@@ -71,8 +71,8 @@ struct ConnectionTimesTests {
                     try await connection.send(Self.put(token, length: 12))
                     try await connection.send(#""maxBatch""#)
                     try await connection.send("x")
-                    // Read to its end, and found to be no JSON.
-                    try await eventually("it is answered") {
+                    // The body is read to its end and rejected as invalid JSON.
+                    try await eventually("the request is answered") {
                         connection.text.components("HTTP/1.1 400") == count
                     }
                 }
@@ -124,7 +124,7 @@ struct ConnectionTimesTests {
             let silent = try await RawConnection.open(port)
             let dripping = try await RawConnection.open(port)
             try await dripping.send("GET /health/live HTTP/1.1\r\nX: ")
-            try await eventually("both are closed") {
+            try await eventually("both connections are closed") {
                 try? await dripping.send("x")
                 return !silent.isOpen && !dripping.isOpen
             }
@@ -135,6 +135,6 @@ struct ConnectionTimesTests {
 }
 
 extension String {
-    /// How often it contains another text.
+    /// Returns the number of occurrences of another text.
     fileprivate func components(_ text: String) -> Int { ranges(of: text).count }
 }

@@ -42,7 +42,7 @@ struct EventRoutesTests {
         return headers
     }
 
-    @Test("Removing and configuring do not depend on what has been applied")
+    @Test("Removing and configuring do not depend on earlier events being applied")
     func beforeApplied() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
@@ -63,7 +63,7 @@ struct EventRoutesTests {
     private static func apply(
         _ message: Int, _ result: EventOutcome.Result, code: String? = nil, _ api: TestAPI, _ store: TestStore
     ) async throws {
-        try await eventually("published") { api.published.all.count > message }
+        try await eventually("an event is published") { api.published.all.count > message }
         let event = try api.published.events()[message]
         let app = try #require(try await store.directory().apps[TestKinds.app])
         let outcome = EventOutcome(
@@ -129,7 +129,7 @@ struct EventRoutesTests {
         }
     }
 
-    @Test("CloudEvents in binary and structured mode are published with their id, source and time")
+    @Test("CloudEvents in binary and structured mode are published with their ID, source and time")
     func modes() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
@@ -157,7 +157,7 @@ struct EventRoutesTests {
                 #expect(events.map(\.envelope.id) == ["a 1", "b", "c"])
                 #expect(events.map(\.envelope.source) == ["/shop", "/café", "/shop"])
                 #expect(events[0].envelope.time?.rfc3339.hasPrefix("2026-01-01T00:00:00") == true)
-                // Without a time of their own, lifecycle events are ordered by their arrival.
+                // Lifecycle events without a time are ordered by their arrival.
                 #expect(try api.published.handlings().map(\.isOrderedByArrival) == [false, false, true])
             }
         }
@@ -197,7 +197,7 @@ struct EventRoutesTests {
                 let headers = try Self.headers("application/cloudevents-batch+json")
                 let tooMany = JSONValue.array(Array(repeating: 7, count: 501))
                 #expect(try await api.ask(.post, Self.events, body: tooMany, headers: headers).status == 422)
-                // More than ever fit into the bucket.
+                // More events than the bucket ever holds.
                 let batch = JSONValue.array(Array(repeating: 7, count: 500))
                 let answer = try await api.ask(.post, Self.events, body: batch, headers: headers)
                 #expect(answer.status == 200 && answer.document["results"]?.arrayValue?.count == 500)
@@ -209,7 +209,7 @@ struct EventRoutesTests {
         }
     }
 
-    /// The status, and the event's id or the problem's type.
+    /// Returns the status, and the event's ID or the problem's type.
     private static func reload(
         _ api: TestAPI, _ key: String, user: String = "u1", as bearer: TestAPI.Bearer = .everything
     ) async throws -> String {
@@ -220,7 +220,7 @@ struct EventRoutesTests {
         return "\(answer.status) \(told?.stringValue ?? "")"
     }
 
-    @Test("An Idempotency-Key gives the same event ids each time, and is refused for another request")
+    @Test("An Idempotency-Key gives the same event IDs each time, and is refused for another request")
     func idempotency() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
@@ -230,13 +230,13 @@ struct EventRoutesTests {
                 #expect(try await Self.reload(api, "a", user: "u2") == "422 urn:freshet:problem:key-reused")
                 let other = try await Self.reload(api, "b")
                 #expect(other.hasPrefix("202 ") && other != first)
-                // A user's key is not that of the app, or of another user.
+                // A user's key is separate from the app's and other users' keys.
                 let device = TestAPI.Bearer.token(try await api.tokens.token(user: "u1"))
                 let own = try await Self.reload(api, "a", as: device)
                 #expect(own.hasPrefix("202 ") && own != first)
                 #expect(try await Self.reload(api, "").hasPrefix("400 "))
                 #expect(try await Self.reload(api, String(repeating: "x", count: 256)).hasPrefix("400 "))
-                // An hour later the key may be used for anything.
+                // After an hour the key may be used for another request.
                 try await store.sql("UPDATE idempotency_key SET recorded_at = now() - interval '61 minutes'")
                 let old = Statements.deleteOldIdempotencyKeys(olderThan: .seconds(3_600), keeping: 1_000, limit: 100)
                 #expect(try await store.pool.execute(old) == 3)
@@ -246,7 +246,7 @@ struct EventRoutesTests {
     }
 
     @Test(
-        "CloudEvents keep their ids; a key binds a batch as a whole, and what is repeated has the first one's outcome")
+        "CloudEvents keep their IDs; a key covers a whole batch, and repeated events have the first outcome")
     func idempotentBatch() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
@@ -262,14 +262,14 @@ struct EventRoutesTests {
                 let other: JSONValue = [Self.event("1", .pushReceived, Self.push("u1"))]
                 #expect(try await api.ask(.post, Self.events, body: other, headers: headers).status == 422)
                 #expect(api.published.all.count == 4)
-                // Ingest applies the first, and leaves out the second.
+                // Ingest applies the first event and skips the second.
                 try await Self.apply(0, .applied, api, store)
                 let single = try await api.ask(
                     .post, "\(Self.events)?wait=applied", body: Self.event("1", .pushReceived, Self.push("u1")),
                     headers: Self.headers("application/cloudevents+json"))
                 #expect(single.status == 200 && single.document["event"]?["offset"] == 0)
                 #expect(single.headers[.freshetPosition] == "freshet.pushes/0@0")
-                // An event of another source has an outcome of its own.
+                // An event of another source has a separate outcome.
                 var stranger = Self.event("1", .pushReceived, Self.push("u1")).objectValue ?? JSONObject()
                 stranger["source"] = "/else"
                 async let waiting = api.ask(
@@ -300,7 +300,7 @@ struct EventRoutesTests {
         }
     }
 
-    @Test("Publishers that use the same id get the outcomes of their own user and source")
+    @Test("Publishers that use the same ID get the outcomes of their own user and source")
     func oneID() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
@@ -313,7 +313,7 @@ struct EventRoutesTests {
                     event["source"] = .string(source)
                     return .object(event)
                 }
-                // In the order in which they are applied: each finds those before it, and waits for its own.
+                // In the order of application: each event sees the earlier ones and waits for its own outcome.
                 var message = 0
                 for source in ["/shop", "/else"] {
                     for bearer in bearers.reversed() {
@@ -327,14 +327,14 @@ struct EventRoutesTests {
                         message += 1
                     }
                 }
-                // The app finds the latest of all; a user's token its user's.
+                // The app sees the latest event of all; a user's token sees the user's latest.
                 #expect(try await api.json("\(Self.events)/1").document["event"]?["offset"] == 5)
                 let latest = try await api.json("\(Self.events)/1?source=%2Fshop").document
                 #expect(latest["event"]?["offset"] == 2)
                 let own = try await api.json("\(Self.events)/1?source=%2Fshop", as: bearers[1]).document
                 #expect(own["event"]?["offset"] == 1)
                 #expect(try await api.json("\(Self.events)/1?source=%2Fnone").status == 404)
-                // A waiter is not woken by another one's outcome.
+                // Another event's outcome does not wake a waiting request.
                 let names = ["/shop", "/none", nil].map { source in
                     EventName(app: TestKinds.app, id: "1", source: source, user: source == nil ? "u3" : nil)
                 }
@@ -343,7 +343,7 @@ struct EventRoutesTests {
         }
     }
 
-    @Test("An event is found by an id of the maximum length")
+    @Test("An event is found by an ID of the maximum length")
     func longID() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
@@ -358,7 +358,7 @@ struct EventRoutesTests {
         }
     }
 
-    @Test("Events over HTTP are refused by the same rules as others")
+    @Test("Events over HTTP are refused by the same rules as on Kafka")
     func refused() async throws {
         try await withStore { store in
             try await withAPI(store) { api in

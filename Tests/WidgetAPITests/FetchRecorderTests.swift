@@ -8,9 +8,9 @@ import WidgetStore
 
 @testable import WidgetAPI
 
-@Suite("Acknowledgement by reads of the API", .tags(.api), .timeLimit(.patience))
+@Suite("Recording of fetches by reads of the API", .tags(.api), .timeLimit(.patience))
 struct FetchRecorderTests {
-    /// Lends an API with two widgets on a registered device, whose timelines are stale there.
+    /// Runs an API with two widgets on a registered device that has stale content of them.
     private func withRecorder(
         _ body: @escaping @Sendable (TestStore, TestAPI, FetchRecorder) async throws -> Void
     ) async throws {
@@ -39,7 +39,7 @@ struct FetchRecorderTests {
         try await store.integer("SELECT cardinality(fetched_timelines) FROM registration")
     }
 
-    @Test("Reads of one minute are one write; those behind it are kept until the next")
+    @Test("Reads within a minute are one write; later ones wait for the next")
     func coalesced() async throws {
         try await withRecorder { store, api, recorder in
             let (user, start) = (try await Self.user(api), ContinuousClock.now)
@@ -97,7 +97,7 @@ struct FetchRecorderTests {
         }
     }
 
-    @Test("A read of many widgets counts for each, a 404 and another user's device for none")
+    @Test("A read of many widgets counts for each, a 404 or another user's device for none")
     func many() async throws {
         try await withRecorder { store, api, recorder in
             let body: JSONValue = ["widgets": ["w1", "w2", "other", "none"]]
@@ -111,7 +111,7 @@ struct FetchRecorderTests {
         }
     }
 
-    @Test("Reads with the app's token, such as a backend's, are not the device's")
+    @Test("Reads with the app's token, such as a backend's, do not count for the device")
     func backend() async throws {
         try await withRecorder { store, api, recorder in
             #expect(try await api.ask(.get, "\(TestAPI.base)/widgets/w1/timeline").status == 200)
@@ -124,7 +124,7 @@ struct FetchRecorderTests {
         }
     }
 
-    @Test("An error of the database loses no fetches")
+    @Test("A database error loses no fetches")
     func databaseError() async throws {
         try await withRecorder { store, _, recorder in
             recorder.served(app: TestKinds.app, widget: "w1", revision: 5)
@@ -136,7 +136,7 @@ struct FetchRecorderTests {
         }
     }
 
-    @Test("Fetches that are not written yet are written when the service stops")
+    @Test("Unwritten fetches are written when the service stops")
     func stop() async throws {
         try await withRecorder { store, api, recorder in
             let (ports, continuation) = AsyncStream.makeStream(of: Int.self)

@@ -7,7 +7,7 @@ import WidgetModel
 
 @Suite("Rules of HTTP/1.1 on a connection", .tags(.api), .timeLimit(.patience))
 struct HTTPRulesTests {
-    /// A response as it stands on a connection.
+    /// A response as received on a connection.
     private struct Answer {
         let status: Int
         let headers: String
@@ -18,7 +18,7 @@ struct HTTPRulesTests {
 
     /// Splits received bytes into responses.
     ///
-    /// - Parameter methods: methods of the requests, since the response to `HEAD` has no body.
+    /// - Parameter methods: Methods of the requests, since the response to `HEAD` has no body.
     private static func answers(_ text: String, to methods: [String]) throws -> [Answer] {
         var rest = Array(text.utf8)[...]
         var answers: [Answer] = []
@@ -61,7 +61,7 @@ struct HTTPRulesTests {
     /// Sends requests, the last of which closes the connection, and returns the received bytes.
     private static func exchange(_ port: Int, _ requests: [String]) async throws -> String {
         let connection = try await RawConnection.open(port)
-        // The server may close the connection before all are sent.
+        // The server may close the connection before all requests are sent.
         for request in requests { try? await connection.send(request) }
         try await eventually("the connection is closed; so far: \(connection.text)") { !connection.isOpen }
         return connection.text
@@ -115,7 +115,7 @@ struct HTTPRulesTests {
     }
 
     @Test(
-        "what is not HTTP/1.1, or not implemented, is refused with a problem document",
+        "Requests that are not HTTP/1.1, or not implemented, are refused with a problem document",
         arguments: [
             ("GET /health/live HTTP/1.1\r\n\r\n", 400),
             ("POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 501),
@@ -134,7 +134,7 @@ struct HTTPRulesTests {
     func refused(request: String, status: Int) async throws {
         try await Self.withAPIAndHealth { api, health, _ in
             for port in [api, health] {
-                // Also behind another request, and nothing behind it is answered.
+                // The same applies after another request, and later requests are not answered.
                 let text = try await Self.exchange(
                     port, [Self.request("GET", "/health/live"), request, Self.request("GET", "/health/live")])
                 let answers = try Self.answers(text, to: ["GET", "GET"])
@@ -180,7 +180,7 @@ struct HTTPRulesTests {
             }
             let connection = try await RawConnection.open(api)
             try await connection.send(put("Authorization: Bearer \(token)\r\n"))
-            try await eventually("it is told to continue") {
+            try await eventually("100 Continue arrives") {
                 connection.text == "HTTP/1.1 100 Continue\r\n\r\n"
             }
             try await connection.send("{}")
@@ -198,7 +198,7 @@ struct HTTPRulesTests {
         }
     }
 
-    @Test("The connection closes after HTTP/1.0 and after Connection: close among other options")
+    @Test("The connection closes after HTTP/1.0 and after a list of options with Connection: close")
     func closing() async throws {
         try await Self.withAPIAndHealth { api, _, token in
             let old = try await Self.exchange(

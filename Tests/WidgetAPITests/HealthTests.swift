@@ -46,7 +46,7 @@ struct HealthTests {
         #expect(runs.withLock { $0 } == 1)
     }
 
-    @Test("An old readiness report is renewed")
+    @Test("A stale readiness report is renewed")
     func freshness() async {
         let runs = Mutex(0)
         let readiness = Readiness(
@@ -66,7 +66,7 @@ struct HealthTests {
         let readiness = Readiness(
             checks: [
                 ReadinessCheck(name: "silent") {
-                    // Ends when the time limit cancels it.
+                    // The time limit cancels it.
                     try? await Task.sleep(for: .seconds(600))
                     return nil
                 },

@@ -10,14 +10,14 @@ import WidgetStore
 
 @Suite(.tags(.api), .timeLimit(.patience))
 struct LivenessTests {
-    /// A clock that the test moves.
+    /// A clock that the test advances.
     private final class ManualTime: Sendable {
         private let time: Mutex<ContinuousClock.Instant> = Mutex(.now)
         var now: ContinuousClock.Instant { time.withLock { $0 } }
         func advance(_ duration: Duration) { time.withLock { $0 += duration } }
     }
 
-    @Test("A loop without progress is reported, an idle or a running one is not")
+    @Test("A loop without progress is reported, an idle or active one is not")
     func heartbeat() {
         let time = ManualTime()
         let heartbeat = Heartbeat { time.now }
@@ -25,7 +25,7 @@ struct LivenessTests {
             LivenessProbe(name: "ingest", limit: .seconds(60)) { heartbeat.silence }
         ])
         time.advance(.seconds(3600))
-        #expect(liveness.wedged().isEmpty, "it never began")
+        #expect(liveness.wedged().isEmpty, "the loop has not started")
         heartbeat.beat()
         time.advance(.seconds(60))
         #expect(liveness.wedged().isEmpty)

@@ -13,7 +13,7 @@ import WidgetStore
 struct OperatorRoutesTests {
     private static let base = TestAPI.base
 
-    /// Keeps a push as a dead letter.
+    /// Stores a push as a dead letter.
     private static func keep(
         _ store: TestStore, _ offset: Int64, app: String = TestKinds.app, kind: String = "Purchases",
         cause: String = "unknownKind"
@@ -34,7 +34,7 @@ struct OperatorRoutesTests {
             "SELECT count(*) FROM dead_letter WHERE replayed_at IS NULL AND discarded_at IS NULL AND app = '\(app)'")
     }
 
-    @Test("The explanation of an unknown widget names the events without effect")
+    @Test("The explanation of an unknown widget lists the events without effect")
     func ignoredOnly() async throws {
         try await withStore { store in
             let app = try #require(try await store.directory().apps[TestKinds.app])
@@ -53,7 +53,9 @@ struct OperatorRoutesTests {
         }
     }
 
-    @Test("Only the app's own dead letters are counted by cause and replayed, one or many, after a dry run")
+    @Test(
+        "An app's dead letters are counted by cause and replayed, one or many, after a dry run; others are not visible"
+    )
     func deadLetters() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])

@@ -4,7 +4,7 @@ import Testing
 
 @testable import WidgetAPI
 
-@Suite("Refused tokens by address", .tags(.api), .timeLimit(.patience))
+@Suite("Limit of refused tokens by address", .tags(.api), .timeLimit(.patience))
 struct PeerTests {
     @Test("An IPv6 address counts as its network, an IPv4 address is the same in both forms")
     func peers() throws {
@@ -16,7 +16,7 @@ struct PeerTests {
         #expect(Peer(try SocketAddress(unixDomainSocketPath: "/tmp/s")) == nil)
     }
 
-    @Test("An address with refused tokens has to wait, but remembered tokens are still accepted from it")
+    @Test("An address with refused tokens has to wait, but cached tokens are still accepted from it")
     func gate() async throws {
         try await withStore { store in
             let configuration = APIConfiguration.test { $0.failuresPerMinute = 3 }
@@ -26,7 +26,7 @@ struct PeerTests {
                 }
                 let known = try await tokens.token()
                 #expect(try await ask(known).hasPrefix("HTTP/1.1 200"))
-                // A missing token is no failure.
+                // A missing token does not count.
                 for _ in 0..<5 { #expect(try await ask(nil).hasPrefix("HTTP/1.1 401")) }
                 for count in 1...3 { #expect(try await ask("guess-\(count)").hasPrefix("HTTP/1.1 401")) }
                 let refused = try await ask("guess-4")

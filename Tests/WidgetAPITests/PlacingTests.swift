@@ -8,10 +8,10 @@ import WidgetModel
 
 @Suite("Order of the checks of a placement", .tags(.api), .timeLimit(.patience))
 struct PlacingTests {
-    /// Of a device of u2, at an id that a widget of u1 has: each is wrong in more than one way, and the first in the order
-    /// (the body, the person, the kind, the family) is what is told.
+    /// Placements on a device of u2 with the ID of u1's widget. Each has several errors, and the response reports the
+    /// first in the order body, person, kind, family.
     @Test(
-        "the first thing that is wrong is told, and that the id is taken by another person never is",
+        "The first error is reported, and never that the ID is taken by another person",
         arguments: [
             (["user": "u1", "kind": "Nothing", "family": "huge"], 422, "/family"),
             (["user": "u1", "kind": "Nothing", "family": "systemSmall"], 403, nil),

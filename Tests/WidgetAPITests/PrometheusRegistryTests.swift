@@ -69,7 +69,7 @@ import WidgetModel
         #expect(page.value(MetricCatalogue.droppedSeries.name) == 8)
     }
 
-    @Test("A destroyed series is not shown")
+    @Test("A destroyed series is not exposed")
     func destroyed() {
         let registry = PrometheusRegistry([])
         let meter = registry.makeMeter(label: "a", dimensions: [])
@@ -106,7 +106,7 @@ import WidgetModel
 
 @Suite struct PrometheusPageTests {
     @Test(
-        "what Prometheus would refuse is refused",
+        "Pages that Prometheus would refuse are refused",
         arguments: [
             "a 1\n",
             "# HELP a x\n# TYPE a gauge\na 1",

@@ -22,7 +22,7 @@ struct QuotaTests {
         return configuration
     }
 
-    @Test("An app has quotas of events and reloads over all its tokens, which responses state")
+    @Test("An app has quotas of events and reloads over all its tokens, which responses report")
     func events() async throws {
         try await withStore { store in
             try await withAPI(store, configuration: Self.configuration(events: 6, reloads: 2)) { api in
@@ -43,7 +43,7 @@ struct QuotaTests {
                 #expect(
                     refused.headers[.retryAfter] == "30"
                         && refused.document["detail"]?.stringValue?.contains("reloads") == true)
-                // Others are not concerned, widgets are no reloads, and the refused one took none of the events.
+                // Other apps are unaffected, widgets do not count as reloads, and the refused request used no events.
                 let widget = "\(TestAPI.base)/widgets/w1"
                 for _ in 0..<4 { #expect(try await api.ask(.delete, widget).status == 202) }
                 let last = try await api.ask(.delete, widget)
@@ -56,7 +56,7 @@ struct QuotaTests {
         }
     }
 
-    @Test("An app with too many waiting dead letters publishes nothing until they are settled")
+    @Test("An app with too many waiting dead letters cannot publish until they are settled")
     func deadLetters() async throws {
         try await withStore { store in
             try await store.sql(
@@ -81,7 +81,7 @@ struct QuotaTests {
         }
     }
 
-    @Test("An app has a quota of open polls and streams together")
+    @Test("An app has a common quota of open polls and streams")
     func connections() async throws {
         try await withStore { store in
             let changes = TimelineChanges(limits: TimelineChanges.Limits(polls: 10, streams: 10, ofApp: 2))

@@ -5,7 +5,7 @@ import Synchronization
 import TestSupport
 import WidgetAPI
 
-/// A connection whose bytes the test writes itself.
+/// A connection to which the test writes raw bytes.
 final class RawConnection: Sendable {
     private let channel: any Channel
     private let received: Received
@@ -52,12 +52,12 @@ final class RawConnection: Sendable {
         let connection = try await open(port)
         let token = bearer.map { "Authorization: Bearer \($0)\r\n" } ?? ""
         try await connection.send("GET \(path) HTTP/1.1\r\nHost: a\r\n\(token)Connection: close\r\n\r\n")
-        try await eventually("the answer is over") { !connection.isOpen }
+        try await eventually("the answer is complete") { !connection.isOpen }
         return connection.text
     }
 }
 
-/// Runs a service and lends the port that it reports.
+/// Runs a service and passes the port that it reports to the closure.
 func withPort(
     _ run: @escaping @Sendable (_ onListening: @escaping @Sendable (Int) -> Void) async throws -> Void,
     _ body: @Sendable (Int) async throws -> Void
@@ -73,7 +73,7 @@ func withPort(
     }
 }
 
-/// Lends the API as it is served, with a token for everything.
+/// Runs the complete API and passes it to the closure with a token for all scopes.
 func withServedAPI(
     _ store: TestStore, configuration: APIConfiguration, changes: TimelineChanges = TimelineChanges(),
     _ body: @Sendable (_ port: Int, _ tokens: TestTokens) async throws -> Void

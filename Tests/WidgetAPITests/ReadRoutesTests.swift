@@ -156,23 +156,23 @@ struct ReadRoutesTests {
                 headers[.ifNoneMatch] = tag
                 let known = headers
                 async let waited = api.ask(.get, path, headers: known)
-                try await eventually("somebody waits") { changes.counts.polls == 1 }
+                try await eventually("a request waits") { changes.counts.polls == 1 }
                 let second = try await api.ask(.get, path, headers: known)
                 #expect(second.status == 503 && second.headers[.retryAfter] != nil)
                 #expect(second.document["type"] == "urn:freshet:problem:too-many-waiting")
                 #expect(try await api.ask(.get, "\(TestAPI.base)/devices/d1/events").status == 503)
-                // A hint without a change ends no wait.
+                // A hint without a change does not end the wait.
                 changes.changed([.timeline(id)])
                 try await store.saveContent(id, hash: 2)
                 changes.changed([.timeline(id)])
                 let answer = try await waited
                 #expect(answer.status == 200 && answer.headers[.freshetRevision] == "2")
-                try await eventually("the place is free") { changes.counts.polls == 0 }
+                try await eventually("no request waits") { changes.counts.polls == 0 }
                 // Shutdown ends the wait at once.
                 headers[.ifNoneMatch] = "W/\"00000000-0000-0000-0000-000000000002\""
                 let now = headers
                 async let ended = api.ask(.get, path, headers: now)
-                try await eventually("somebody waits") { changes.counts.polls == 1 }
+                try await eventually("a request waits") { changes.counts.polls == 1 }
                 changes.close()
                 #expect(try await ended.status == 304)
             }

@@ -8,7 +8,7 @@ import WidgetModel
 
 @Suite("Removed keys", .tags(.api), .timeLimit(.patience))
 struct RemovedKeyTests {
-    /// A file of keys that can be replaced.
+    /// A key file that can be replaced.
     private final class KeyFile: Sendable {
         let bytes: Mutex<[UInt8]>
 
@@ -19,7 +19,7 @@ struct RemovedKeyTests {
         }
     }
 
-    @Test("A removed key ends the streams and polls of its tokens at the next check, others continue")
+    @Test("A removed key ends the streams and polls of its tokens at the next check; others continue")
     func ends() async throws {
         let tokens = try await TestTokens.make()
         let kept = try #require(tokens.jwks["keys"]?.arrayValue?.first { $0["kid"] == "es" })
@@ -39,7 +39,7 @@ struct RemovedKeyTests {
                 async let stream = api.ask(.get, "\(events)?for=600")
                 async let poll = api.ask(.get, "\(timeline)?wait=60", headers: known)
                 async let otherPoll = api.ask(.get, "\(timeline)?wait=60", as: other, headers: known)
-                try await eventually("all wait") { changes.counts == (2, 1) }
+                try await eventually("all polls and streams wait") { changes.counts == (2, 1) }
 
                 let left: JSONValue = ["keys": [kept]]
                 file.bytes.withLock { $0 = left.encoded }

@@ -7,7 +7,7 @@ import WidgetModel
 
 @Suite("Rules for every request", .tags(.api), .timeLimit(.patience))
 struct ServingTests {
-    @Test("A request id that is safe to log is kept, any other is replaced")
+    @Test("A request ID that is safe to log is kept, any other is replaced")
     func requestIDs() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
@@ -53,7 +53,7 @@ struct ServingTests {
         try await withStore { store in
             let configuration = APIConfiguration.test { ($0.rateLimit, $0.rateBurst) = (1, 3) }
             try await withAPI(store, configuration: configuration) { api in
-                // Side by side, since the bucket fills while they are answered.
+                // Sent concurrently, since the bucket refills during the responses.
                 let answers = try await withThrowingTaskGroup(of: TestAPI.Answer.self) { group in
                     for _ in 0..<100 { group.addTask { try await api.ask(.get, "\(TestAPI.base)/kinds") } }
                     return try await group.reduce(into: []) { $0.append($1) }
@@ -67,7 +67,7 @@ struct ServingTests {
         }
     }
 
-    @Test("Only pages of the listed origins may call the API")
+    @Test("Only pages from the listed origins may call the API")
     func origins() async throws {
         try await withStore { store in
             var headers = HTTPFields()

@@ -18,7 +18,7 @@ struct StreamTests {
                 headers[.ifNoneMatch] = "W/\"00000000-0000-0000-0000-000000000001\""
                 let known = headers
                 async let waited = api.ask(.get, "\(TestAPI.base)/widgets/w1/timeline?wait=30", headers: known)
-                try await eventually("somebody waits") { changes.counts.polls == 1 }
+                try await eventually("a request waits") { changes.counts.polls == 1 }
                 try await store.sql(
                     """
                     UPDATE timeline SET rendered = requested, hash = '00000000-0000-0000-0000-000000000002',
@@ -44,13 +44,13 @@ struct StreamTests {
                 try await connection.send(
                     "GET \(TestAPI.base)/devices/d1/events HTTP/1.1\r\nHost: a\r\n"
                         + "Authorization: Bearer \(try await tokens.token())\r\n\r\n")
-                try await eventually("the stack is to be planned") {
+                try await eventually("the stack is due for planning") {
                     try await store.integer("SELECT count(*) FROM stack_schedule WHERE due_at <= now()") == 1
                 }
                 for revision in [8, 9] {
                     try await store.saveSchedule(of: "u1", revision: Int64(revision))
                     changes.changed([.user(app: TestKinds.app, user: "u1")])
-                    try await eventually("revision \(revision) is told") {
+                    try await eventually("revision \(revision) is sent") {
                         connection.text.contains("\"stack\":\"home\",\"revision\":\(revision),")
                     }
                 }
@@ -59,7 +59,7 @@ struct StreamTests {
         }
     }
 
-    @Test("A stream reports changes of staleness and resumes after the id of its last event")
+    @Test("A stream reports changes of staleness and resumes after the ID of its last event")
     func stream() async throws {
         let changes = TimelineChanges()
         try await withStore { store in
@@ -82,27 +82,29 @@ struct StreamTests {
                         .map { $0.dropFirst(4) }
                 }
                 let first = try await open()
-                try await eventually("both are told") { events(first, "timeline") == 2 && ids(first).count == 1 }
+                try await eventually("both timelines are sent") {
+                    events(first, "timeline") == 2 && ids(first).count == 1
+                }
                 #expect(first.text.contains("\"stale\":true") && !first.text.contains("\"stale\":false"))
                 try await store.settle()
                 changes.changed([.timeline(id)])
-                try await eventually("both are told to be fresh: \(first.text)") {
+                try await eventually("both timelines are fresh: \(first.text)") {
                     first.text.ranges(of: "\"stale\":false").count == 2
                 }
                 #expect(ids(first).count == 2)
                 let last = try #require(ids(first).last)
                 try await first.close()
 
-                // Nothing has changed since.
+                // Nothing has changed since the last event.
                 let second = try await open("Last-Event-ID: \(last)\r\n")
-                try await eventually("it is open") { second.text.contains("still here") }
+                try await eventually("the stream is open") { second.text.contains("still here") }
                 #expect(events(second, "timeline") == 0 && events(second, "widgets") == 0)
                 try await second.close()
 
-                // Something has: all widgets are named, for the client to forget the others.
+                // After a change all widgets are listed, so that the client removes the others.
                 try await store.saveContent(id, hash: 2)
                 let third = try await open("Last-Event-ID: \(last)\r\n")
-                try await eventually("all is told: \(third.text)") {
+                try await eventually("all widgets are sent: \(third.text)") {
                     events(third, "timeline") == 2 && ids(third).count == 1
                 }
                 #expect(third.text.contains("event: widgets\ndata: {\"widgets\":[\"w1\",\"w2\"]}"))

@@ -36,7 +36,7 @@ final class PublishedMessages: Sendable {
         }
     }
 
-    /// Handling that the events request.
+    /// Handling requested by the events.
     func handlings() throws -> [EventHandling] {
         try all.map { message in
             var bytes: [UInt8] = []
@@ -52,7 +52,7 @@ final class PublishedMessages: Sendable {
         }
     }
 
-    /// The events, decoded as ingest does.
+    /// Events, decoded as by ingest.
     func events() throws -> [DecodedEvent] {
         try all.map { message in
             var bytes = message.value ?? []
@@ -76,7 +76,7 @@ struct TestTokens: Sendable {
     let jwks: JSONValue
     let keys: TokenKeys
 
-    /// A set with a key of each algorithm: `hs`, `es` and `ed`.
+    /// A key set with a key for each algorithm: `hs`, `es` and `ed`.
     static func make() async throws -> TestTokens {
         let jwks: JSONValue = [
             "keys": [
@@ -104,7 +104,7 @@ struct TestTokens: Sendable {
     }
 }
 
-/// The API of a test, with a token for everything.
+/// The API of a test, with a token for all scopes.
 struct TestAPI: Sendable {
     let client: any TestClientProtocol
     let tokens: TestTokens
@@ -150,7 +150,7 @@ struct TestAPI: Sendable {
         }
     }
 
-    /// GETs a path, as JSON, with its status and content type.
+    /// Sends a GET request; returns the JSON with status and content type.
     func json(
         _ path: String, as bearer: Bearer = .everything
     ) async throws -> (status: Int, contentType: String?, document: JSONValue) {
@@ -160,7 +160,7 @@ struct TestAPI: Sendable {
 }
 
 extension APIConfiguration {
-    /// A configuration whose port the system chooses.
+    /// A configuration with a port chosen by the system.
     static func test(_ change: (inout APIConfiguration) -> Void = { _ in }) -> APIConfiguration {
         var configuration = APIConfiguration()
         configuration.port = 0
@@ -178,7 +178,7 @@ extension APIResources {
     }
 }
 
-/// Lends the API's router, on a store with the test kinds.
+/// Creates the API's router on a store with the test kinds, and passes it to the closure.
 func withAPI(
     _ store: TestStore, hasKeys: Bool = true, checks: [ReadinessCheck] = [],
     configuration: APIConfiguration = APIConfiguration.test(), changes: TimelineChanges = TimelineChanges(),
@@ -215,7 +215,7 @@ func withAPI(
 }
 
 extension TestClientProtocol {
-    /// GETs a path without a token, as JSON, with its status and content type.
+    /// Sends a GET request without a token; returns the JSON with status and content type.
     func json(_ path: String) async throws -> (status: Int, contentType: String?, document: JSONValue) {
         try await execute(uri: path, method: .get) { response in
             (
@@ -227,10 +227,10 @@ extension TestClientProtocol {
 }
 
 extension TestAPI {
-    /// Where everything of the tests' app is.
+    /// Base path of the tests' app.
     static let base = "/v1/apps/com.example.bank"
     static let environment: JSONValue = ["locale": "en-GB", "timeZone": "Europe/London"]
-    /// The body that places a widget.
+    /// Body that places a widget.
     static let placement: JSONValue = [
         "user": "u1", "device": "d1", "kind": "Purchases", "family": "systemSmall", "configuration": ["card": "acme"],
         "environment": environment,

@@ -10,7 +10,7 @@ import WidgetStore
 
 @testable import WidgetAPI
 
-/// Every route × every fault that a token can have. The routes are the router's own: one without a rule here fails.
+/// All routes × all defects of a token. The routes come from the router: one without a rule here fails.
 @Suite("Tenancy of all routes", .tags(.api), .timeLimit(.patience))
 struct TenancyMatrixTests {
     /// Defect of a token.
@@ -20,19 +20,19 @@ struct TenancyMatrixTests {
 
     /// Response of a route to a token of another user of the same app.
     enum Foreign: Sendable {
-        /// It concerns all of the app, or the body names another person.
+        /// Refusal: the route concerns the whole app, or the body names another person.
         case forbidden
-        /// As if it were not there.
+        /// Same response as for a missing object.
         case notFound
-        /// Only public data, without this member's elements.
+        /// Public data only, without this member's elements.
         case empty(String)
-        /// Results as for missing objects.
+        /// Same results as for missing objects.
         case missing
-        /// The same for all users of the app.
+        /// Same response for all users of the app.
         case allowed
         /// An empty stream.
         case silent
-        /// Published in the name of that person, so that it changes nothing.
+        /// Success: the event is published in the token's name and changes nothing.
         case accepted
     }
 
@@ -118,12 +118,12 @@ struct TenancyMatrixTests {
 
     static let routeIDs = unused.routes.all.map(\.id)
 
-    @Test("The router has exactly the routes of the table under /v1, and each has a rule here")
+    @Test("The router has exactly the table's routes under /v1, and each has a rule here")
     func complete() {
         let served = Self.unused.router().routes.filter { "\($0.path)".hasPrefix("/v1") }
             .map { "\($0.method.rawValue) \($0.path)" }
         let table = Self.unused.routes.all.map { "\($0.method.rawValue) \($0.template)" }
-        // HEAD is served wherever GET is, by the same rules.
+        // HEAD follows the rules of GET.
         let heads = Self.unused.routes.all.filter { $0.method == .get }.map { "HEAD \($0.template)" }
         #expect(Set(served) == Set(table + heads))
         #expect(Set(table).count == table.count)
@@ -239,7 +239,7 @@ struct TenancyMatrixTests {
         }
     }
 
-    @Test("Placing gives the same answer for ids that are free, removed, another person's or another app's")
+    @Test("Placing gives the same answer for IDs that are free, removed, another person's or another app's")
     func guesses() async throws {
         try await withStore { store in
             try await store.place([
@@ -266,7 +266,7 @@ struct TenancyMatrixTests {
                 }
                 #expect(shapes.count == 1 && shapes.first?.hasPrefix("202") == true, "\(shapes)")
                 let events = try api.published.events()
-                // Ingest passes over that of another's: the widgets stay whose they are.
+                // Ingest ignores placements of another person's widgets: the owners do not change.
                 let record = WidgetRecord(.test("taken"), changedAt: Timestamp(microseconds: 1))
                 for (event, handling) in try zip(events, api.published.handlings()) {
                     guard case .placed(let placement) = event.event, let time = event.envelope.time else {
@@ -278,7 +278,7 @@ struct TenancyMatrixTests {
                         .placed(placement, at: time), to: record, limitedTo: handling.user)
                     #expect(outcome == .ignored(.foreign))
                 }
-                // And reading them is the same too.
+                // Reading them gives the same answers, too.
                 for path in ["", "/timeline"] {
                     var answers: Set<String> = []
                     for id in ids {

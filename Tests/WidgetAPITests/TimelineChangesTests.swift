@@ -35,7 +35,7 @@ struct TimelineChangesTests {
         #expect(await watch.wait(atMost: .seconds(60)) == .changed)
     }
 
-    @Test("Many waiters of one timeline are woken over a period, few at once, and none is left out")
+    @Test("Many waiters of one timeline are woken gradually and without omissions, few of them at once")
     func crowd() async throws {
         #expect(TimelineChanges.window(for: 1) == .zero && TimelineChanges.window(for: 64) == .zero)
         #expect(TimelineChanges.window(for: 500) == .milliseconds(500))
@@ -48,7 +48,7 @@ struct TimelineChangesTests {
         let bystander = try changes.watch(.poll, [.timeline(Self.other)], for: Self.holder)
         let outcomes = await withTaskGroup(of: TimelineChanges.Watch.Outcome.self) { group in
             for watch in watches {
-                // Shorter than the time over which wake-ups are spread: a hint in between is kept.
+                // Shorter than the period over which wake-ups are spread: a hint in between is kept.
                 group.addTask {
                     var outcome = TimelineChanges.Watch.Outcome.timedOut
                     for _ in 0..<500 where outcome == .timedOut {
@@ -64,13 +64,13 @@ struct TimelineChangesTests {
         #expect(await bystander.wait(atMost: .milliseconds(1)) == .timedOut)
     }
 
-    @Test("The number of polls and of streams is bounded, and ended ones make room")
+    @Test("The number of polls and streams is bounded, and ended ones make room")
     func bounded() throws {
         let changes = TimelineChanges(limits: TimelineChanges.Limits(polls: 4, streams: 2))
         func polls(_ app: String) -> TimelineChanges.Watch? {
             try? changes.watch(.poll, [.timeline(Self.id)], for: TimelineChanges.Holder(app: app))
         }
-        // An app has half of them.
+        // An app may have half of them.
         var taken = [polls("a"), polls("a"), polls("b"), polls("b")]
         #expect(taken.allSatisfy { $0 != nil })
         #expect(polls("a") == nil)
@@ -86,7 +86,7 @@ struct TimelineChangesTests {
         withExtendedLifetime((taken, stream)) {}
     }
 
-    @Test("One user can take only a few places")
+    @Test("A user may have only a few polls and streams")
     func person() {
         let changes = TimelineChanges()
         func stream(_ user: String?) -> TimelineChanges.Watch? {
@@ -112,7 +112,7 @@ struct TimelineChangesTests {
         #expect(throws: TimelineChanges.Refusal.full) { try changes.watch(.poll, [], for: Self.holder) }
     }
 
-    @Test("The owner of a timeline is read from the data of its message")
+    @Test("A timeline's owner is read from its message")
     func owner() {
         func owner(_ text: String) -> String? {
             let bytes = Array(("xx" + text).utf8)

@@ -7,7 +7,7 @@ import WidgetModel
 
 @testable import WidgetAPI
 
-/// A clock that stands until it is set.
+/// A clock that changes only when it is set.
 private final class SetClock: Sendable {
     private let time: Mutex<Timestamp>
 
@@ -56,7 +56,7 @@ struct TokenVerifierTests {
         }
     }
 
-    /// An unsigned token of these parts.
+    /// Returns an unsigned token with these parts.
     private static func raw(_ header: JSONValue, _ claims: JSONValue, signature: String = "AAAA") -> String {
         "\(Base64URL.encode(header.encoded)).\(Base64URL.encode(claims.encoded)).\(signature)"
     }
@@ -68,9 +68,9 @@ struct TokenVerifierTests {
         let principal = try await bench.verifier.principal(token: Array(token.utf8))
         #expect(principal.app == "a" && principal.user == "u" && principal.scopes == [.reload])
         #expect(principal.subject == "s" && principal.tokenID != nil)
-        // Remembered, and still the same.
+        // The cached result is the same.
         #expect(try await bench.verifier.principal(authorization: "bearer " + token) == principal)
-        // One bit of the signature, or of the signed text.
+        // Changes one bit of the signature or of the signed text.
         var parts = token.split(separator: ".").map(String.init)
         let signature = try #require(Base64URL.decode(parts[2]))
         for index in [0, signature.count - 1] {
@@ -82,7 +82,7 @@ struct TokenVerifierTests {
         #expect(await bench.refusal(parts.joined(separator: ".")) == .notTrusted)
     }
 
-    @Test("Times are checked with a leeway of 30 seconds, also for a remembered token")
+    @Test("Times are checked with a leeway of 30 seconds, also for a cached token")
     func times() async throws {
         let bench = try await Bench()
         let token = try await bench.issue { $0.notBefore = Self.start + .seconds(40) }
@@ -106,7 +106,7 @@ struct TokenVerifierTests {
                         == .notTrusted, "\(name)")
             }
         }
-        // A public key taken for a secret: signed with the bytes of the key, under its id and under none.
+        // A public key used as a secret: signed with the key's bytes, with its ID and without.
         let keys = try #require(bench.tokens.jwks["keys"]?.arrayValue)
         for (id, members) in [("es", ["x", "y"]), ("ed", ["x"])] {
             let key = try #require(keys.first { $0["kid"] == .string(id) })
@@ -125,7 +125,7 @@ struct TokenVerifierTests {
                     await bench.refusal(Self.raw(["alg": "HS256"], claims, signature: String(parts[2]))) == .notTrusted)
             }
         }
-        // The right key under the name of another one.
+        // The right key under another key's ID.
         let token = try await bench.issue(key: "es")
         let parts = token.split(separator: ".").map(String.init)
         for header: JSONValue in [
@@ -175,11 +175,11 @@ struct TokenVerifierTests {
         }
         let token = signed(#"{"app":"a","exp":\#(end),"scope":["reload","mail"],"unknown":1e300}"#)
         #expect(try await bench.verifier.principal(token: Array(token.utf8)).scopes == [.reload])
-        // The same bytes spelt differently: the unused bits of the signature's last character.
+        // The same bytes encoded differently: the unused bits of the signature's last character.
         let other = token.dropLast() + (token.last == "A" ? "B" : "A")
         #expect(await bench.refusal(String(other)) != nil)
         #expect(await bench.refusal(token + "=") == .malformed)
-        // A header of large numbers, which JWTKit's own reader of headers traps on.
+        // A header with large numbers, on which JWTKit's own header parser traps.
         let header = Base64URL.encode(#"{"alg":"HS256","kid":"hs","x":1e300}"#.utf8)
         #expect(await bench.refusal("\(header).e30.AAAA") == .notTrusted)
     }
@@ -232,12 +232,12 @@ struct TokenVerifierTests {
         file.withLock { $0 = .success(second.jwks.encoded) }
         await store.check()
         #expect(try await isGood(second))
-        // Also the token that was remembered.
+        // The cached token is refused, too.
         #expect((try? await verifier.principal(token: Array(old.utf8))) == nil)
     }
 
     @Test(
-        "sets of keys that cannot be used say where",
+        "Key sets that cannot be used are reported with a pointer",
         arguments: [
             ("[]", "/keys"), ("{}", "/keys"), (#"{"keys":[7]}"#, "/keys/0"), (#"{"keys":[{"kty":"RSA"}]}"#, "/keys"),
             (#"{"keys":[{"kty":"oct"}]}"#, "/keys/0/kid"), (#"{"keys":[{"kty":"oct","kid":"a"}]}"#, "/keys/0/k"),
@@ -248,13 +248,13 @@ struct TokenVerifierTests {
     func brokenSets(_ text: String, _ pointer: String) async throws {
         do throws(TokenKeysError) {
             _ = try await TokenKeys(jwks: Array(text.utf8))
-            Issue.record("\(text) was taken")
+            Issue.record("\(text) was accepted")
         } catch {
             #expect(error.pointer == pointer, "\(error)")
         }
     }
 
-    @Test("A PEM file as a secret and a duplicate key id are refused, and keys for other uses are ignored")
+    @Test("A PEM file as a secret and a duplicate key ID are refused, and keys for other uses are ignored")
     func oddSets() async throws {
         let pem = "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE\n-----END PUBLIC KEY-----\n"
         let pasted: JSONValue = ["keys": [["kty": "oct", "kid": "a", "k": .string(Base64URL.encode(pem.utf8))]]]
@@ -270,7 +270,7 @@ struct TokenVerifierTests {
         #expect(publicKeys["keys"]?.arrayValue?.first?["d"] == nil)
     }
 
-    @Test("Base64url has one spelling")
+    @Test("Base64url has a single encoding")
     func base64() {
         for count in 0..<70 {
             let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ 11) }
@@ -323,7 +323,7 @@ struct RateLimiterTests {
         #expect(limiter.state(1).wait == nil)
     }
 
-    @Test("A request may take more than a bucket holds, which later requests wait for")
+    @Test("A request may take more than the bucket holds, and later requests wait longer")
     func more() throws {
         let limiter = limiter(rate: 10, burst: 3)
         #expect(limiter.take(1) == nil && limiter.take(1) == nil)

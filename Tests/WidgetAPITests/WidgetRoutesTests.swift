@@ -26,7 +26,7 @@ struct WidgetRoutesTests {
         }
     }
 
-    @Test("F: a widget that Freshet placed for a suggestion is marked, so that it is not taken for the person's own")
+    @Test("F: a widget that Freshet placed for a suggestion is marked as such")
     func suggested() async throws {
         try await withStore { store in
             let plan = StackPlan(
@@ -103,7 +103,7 @@ struct WidgetRoutesTests {
         }
     }
 
-    @Test("Ids in the path are percent-decoded, and invalid encodings are refused")
+    @Test("IDs in the path are percent-decoded, and invalid encodings are refused")
     func percentEncoding() async throws {
         try await withStore { store in
             try await store.place([.test("wü 1/2")])
@@ -168,7 +168,7 @@ struct WidgetRoutesTests {
         }
     }
 
-    @Test("A database error is an internal error whose text is only in the log")
+    @Test("A database error is an internal error whose text is only logged")
     func databaseFails() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])

@@ -11,7 +11,7 @@ import WidgetStore
 
 @Suite("Changes over HTTP are published as events", .tags(.api), .timeLimit(.patience))
 struct WriteRoutesTests {
-    @Test("Placing, configuring, viewing, removing and the environment become the events of producers")
+    @Test("Placing, configuring, viewing, removing and environment changes become the same events as producers send")
     func lifecycle() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
@@ -58,7 +58,7 @@ struct WriteRoutesTests {
         }
     }
 
-    @Test("Reload requests become the event of their reason")
+    @Test("A reload request becomes the event of its reason")
     func reloads() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
@@ -90,7 +90,7 @@ struct WriteRoutesTests {
     }
 
     @Test(
-        "what cannot be used is told with its place",
+        "Invalid input is reported with a pointer",
         arguments: [
             ("PUT", "widgets/w2", #"{"user":"u1"}"#, 422, "/device"),
             ("PUT", "widgets/w2", #"{"user":7}"#, 422, "/user"),
@@ -144,7 +144,7 @@ struct WriteRoutesTests {
     }
 
     @Test(
-        "all errors of a document are told at once",
+        "All errors of a document are reported at once",
         arguments: [
             (
                 "PUT", "widgets/w2",
@@ -199,7 +199,7 @@ struct WriteRoutesTests {
         }
     }
 
-    @Test("A device token places widgets of its own user only and cannot take over others")
+    @Test("A device token places only widgets of its own user and cannot take over others")
     func deviceTokens() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
@@ -223,7 +223,7 @@ struct WriteRoutesTests {
                 #expect(kinds.status == 200 && !kinds.text.contains("providerURL"))
                 let events = try api.published.events()
                 #expect(events.count == 3)
-                // Another person's widget is out of their reach.
+                // Another person's widget is not accessible.
                 #expect(try api.published.handlings().allSatisfy { $0.user == "u2" && $0.keepsOutcome })
             }
         }

@@ -8,18 +8,18 @@ import WidgetStore
 
 @testable import WidgetAPI
 
-/// `widget-rules.md` D: the form of a configuration, used in a browser by keyboard and mouse.
+/// `widget-rules.md` D: the configuration form in a browser, used by keyboard and mouse.
 @Suite("The form in Chromium", .tags(.api), .timeLimit(.patience))
 struct FormBrowserTests {
     @Test(
-        "D: a person configures a widget: search, sections, dependent rows, several values, stepper, problems, save",
+        "D: a person configures a widget with search, sections, dependent rows, several values, a stepper and errors",
         .enabled(if: HeadlessBrowser.isInstalled, "Chromium is not installed"))
     func use() async throws {
         try await withStore { store in
             try await store.defineIntent {
                 $0.accentColor = "teal"
                 $0.backgroundColor = "#0b3d2e"
-                // Nobody touches these: they stay as they are.
+                // Untouched parameters keep their values.
                 $0.intent?.parameters += [
                     IntentParameter(name: "owner", displayName: "Owner", type: .person),
                     IntentParameter(name: "loud", displayName: "Loud", type: .boolean),
