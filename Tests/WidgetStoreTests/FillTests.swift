@@ -26,7 +26,7 @@ struct FillTests {
         }
     }
 
-    @Test("Every row exists, idle, readable and scheduled")
+    @Test("Every row exists, idle, readable and with an appointment")
     func everything() async throws {
         try await withStore { store in
             let widget = try await Self.population(store)

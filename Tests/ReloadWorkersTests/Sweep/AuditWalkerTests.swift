@@ -7,7 +7,7 @@ import WidgetStore
 
 @Suite("Audit", .serialized, .tags(.database), .timeLimit(.patience))
 struct AuditWalkerTests {
-    @Test("A pass visits all timelines in chunks, and finds nothing where all are scheduled")
+    @Test("A pass visits all timelines in chunks, and finds nothing where all have appointments")
     func nothing() async throws {
         try await withWorker {
             $0.auditChunk = 4
@@ -25,7 +25,7 @@ struct AuditWalkerTests {
         }
     }
 
-    @Test("A timeline whose list is lost is rescheduled, counted and fetched")
+    @Test("A timeline whose list is lost is appointed anew, counted and fetched")
     func lost() async throws {
         try await withWorker {
             $0.auditSlack = .zero

@@ -27,7 +27,7 @@ struct ListTests {
         }
     }
 
-    @Test("Timelines scheduled through another list are left out; a list of only such timelines is empty")
+    @Test("Timelines with an appointment in another list are left out; a list of only such timelines is empty")
     func superseded() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])

@@ -207,20 +207,20 @@ struct SweepTests {
     }
 }
 
-@Suite("Audit of scheduled timelines", .timeLimit(.patience))
+@Suite("Audit of appointments", .timeLimit(.patience))
 struct AuditTests {
-    @Test("The audit schedules and counts only rows with work and no list")
+    @Test("The audit appoints and counts only rows with work and no list")
     func found() async throws {
         try await withStore { store in
             let ids = try await store.place((0..<4).map { .test("w\($0)", user: "u\($0)") })
             #expect(try await store.unappointed() == 0)
             try await store.sql("DELETE FROM work")
-            // Within the slack the schedule is trusted.
+            // Within the slack the appointment is trusted.
             let trusting = Statements.auditTimelines(after: 0, limit: 100, slack: .seconds(3_600))
             #expect(try await store.pool.query(trusting).map(\.appointed) == [0])
             #expect(try await store.unappointed() == 4)
             #expect(try await store.unappointed() == 0)
-            // Scheduled for never although a request is pending.
+            // The appointment is never although a request is pending.
             try await store.settle()
             try await store.sql(
                 "UPDATE timeline SET requested = requested + 1 WHERE id = (SELECT min(id) FROM timeline)")

@@ -113,7 +113,7 @@ struct MarkTests {
         }
     }
 
-    @Test("A mark may move a timeline to an earlier time or a more urgent lane, never the reverse")
+    @Test("A mark may move an appointment to an earlier time or a more urgent lane, never the reverse")
     func improves() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]

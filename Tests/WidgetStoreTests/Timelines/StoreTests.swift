@@ -6,7 +6,7 @@ import WidgetStore
 
 @Suite("Storing content and ending looks", .timeLimit(.patience))
 struct StoreTests {
-    @Test("A store satisfies the captured requests and schedules the policy's time")
+    @Test("A store satisfies the captured requests and appoints the policy's time")
     func stored() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -84,7 +84,7 @@ struct StoreTests {
         }
     }
 
-    @Test("A look without work clears the schedule; a deferral sets its time")
+    @Test("A look without work ends the appointment; a deferral makes a later one")
     func settled() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -152,7 +152,7 @@ struct StoreTests {
                 }
                 let rows = try await store.finish(list, .sleep, decision: .slept)
                 try await store.end(list)
-                // A mark has scheduled the timeline again: the look ends nothing.
+                // A mark has made a new appointment: the look ends nothing.
                 #expect(rows.map(\.isAsleep) == (change == "mark" ? [] : [change == "nothing"]), "\(change)")
                 #expect(rows.map(\.isDue) == (change == "mark" ? [] : [change != "nothing"]), "\(change)")
                 #expect(try await store.claimAll().flatMap(\.timelines).count == (change == "nothing" ? 0 : 1))
@@ -167,7 +167,7 @@ struct StoreTests {
         }
     }
 
-    @Test("A look through a sweep's list only moves the schedule forward")
+    @Test("A look through a sweep's list only improves the appointment")
     func swept() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
