@@ -1,43 +1,43 @@
 import Foundation
 import TestSupport
 
-/// What a run is to do; `deploy/local/chaos` says it in the environment.
+/// Options of a run, which `deploy/local/chaos` sets in the environment.
 struct ChaosOptions: Sendable {
     enum Mode: String, Sendable {
-        /// A seeded schedule of all sorts of faults.
+        /// A seeded schedule of faults of every kind.
         case random
-        /// Everything of Freshet is killed and PostgreSQL crashes, again and again.
+        /// All processes are killed and PostgreSQL crashes, repeatedly.
         case killAll = "kill-all"
-        /// Wrong behaviour is injected, one after the other; the checker must notice each.
+        /// Defects are injected one after the other; the checker must notice each.
         case mutations
     }
 
     var mode: Mode?
     var seed: UInt64 = 1
-    /// How long faults go on; healing and the final check come after.
+    /// Duration of the faults; the recovery and the final check follow.
     var duration = Duration.seconds(40)
-    /// Of the mode `killAll`.
+    /// Number of rounds in the mode `killAll`.
     var rounds = 20
-    /// Events a second.
+    /// Events per second.
     var rate = 60
     /// Average time between two faults.
     var faultInterval = Duration.milliseconds(2_500)
-    /// A real Kafka; nil: an embedded one. Faults of brokers are then left to whoever runs it.
+    /// A real Kafka; nil for an embedded one. Broker faults are then left to its operator.
     var bootstrapServers: String?
-    /// Of librdkafka, for a real Kafka (TLS, SASL …).
+    /// librdkafka properties for a real Kafka (TLS, SASL …).
     var kafkaProperties: [String: String] = [:]
-    /// Wrong behaviour that is injected.
+    /// Injected defect.
     var mutation: Mutation?
-    /// How long all may take to come to rest after the healing. It takes 5 to 20 seconds.
+    /// Time limit for the recovery after the faults, which takes 5 to 20 seconds.
     var patience = Patience.limit
-    /// One of these is to be violated: the run ends as soon as it is, and nothing is kept of it. Empty: none.
+    /// Invariants of which one has to be violated: the run then ends at once and deletes its files. Empty for none.
     var expected: Set<Invariant> = []
-    /// Of the mode `mutations`: names of those to inject; empty: each.
+    /// Names of the mutations in the mode `mutations`; empty for all.
     var mutations: [String] = []
-    /// Keep the directory even of a run in which all held.
+    /// Keeps the directory even if all invariants hold.
     var keeps = false
 
-    /// From the environment; mode is nil when nothing asks for a long run.
+    /// Reads the options from the environment; the mode is nil without a request for a long run.
     static func environment() -> ChaosOptions {
         let environment = ProcessInfo.processInfo.environment
         func value(_ name: String) -> String? {

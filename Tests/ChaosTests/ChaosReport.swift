@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// What is demanded, by the numbers of the design's section 9 and the issue's words.
+/// Requirements, numbered as in section 9 of the design and extended by issues.
 enum Invariant: Int, CaseIterable, Sendable, Comparable {
     case noLostReload = 1
     case exactlyOnce = 2
@@ -10,13 +10,13 @@ enum Invariant: Int, CaseIterable, Sendable, Comparable {
     case publishedIsStored = 5
     case separateApps = 6
     case appointed = 7
-    /// All comes to rest once everything is healed.
+    /// All work ends after the faults are healed.
     case liveness = 8
-    /// No process ends by itself but in order.
+    /// Processes exit only in order.
     case noCrash = 9
     /// Each device gets a push after the last change of what it shows.
     case delivered = 10
-    /// A device gets one push in a window.
+    /// A device gets at most one push per window.
     case noStorm = 11
 
     var title: String {
@@ -38,8 +38,8 @@ enum Invariant: Int, CaseIterable, Sendable, Comparable {
     static func < (left: Invariant, right: Invariant) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// Where a run tells how it goes: the file that FRESHET_CHAOS_OUTPUT names, since `swift test` holds back what tests print
-/// until all is over; else standard output.
+/// Destination of progress reports: the file that FRESHET_CHAOS_OUTPUT names, since `swift test` holds back the output
+/// of tests until the end; otherwise standard output.
 enum ChaosOutput {
     private static let file: FileHandle = {
         guard let path = ProcessInfo.processInfo.environment["FRESHET_CHAOS_OUTPUT"],
@@ -52,14 +52,14 @@ enum ChaosOutput {
     static func write(_ text: String) { try? file.write(contentsOf: Data(text.utf8)) }
 }
 
-/// Collects what was checked and what was found, and prints as it goes.
+/// Collects checks and violations, and prints progress.
 final class ChaosReport: Sendable {
     struct Finding: Sendable {
         var checked = 0
         var violations = 0
-        /// The first few, in detail.
+        /// The first few violations, in detail.
         var details: [String] = []
-        /// When the first was found, after the beginning.
+        /// Time of the first violation since the beginning.
         var first: Duration?
     }
 
@@ -89,7 +89,7 @@ final class ChaosReport: Sendable {
 
     deinit { try? file?.close() }
 
-    /// Since the run began.
+    /// Time since the run began.
     var elapsed: Duration { ContinuousClock.now - start }
 
     func say(_ line: String) {
@@ -129,12 +129,12 @@ final class ChaosReport: Sendable {
         state.withLock { $0.findings[invariant]?.violations ?? 0 }
     }
 
-    /// When the first violation was found, after the beginning of the run.
+    /// Time of an invariant's first violation since the beginning of the run.
     func firstViolation(of invariant: Invariant) -> Duration? {
         state.withLock { $0.findings[invariant]?.first }
     }
 
-    /// The table at the end.
+    /// Table at the end of the run.
     func summary(seed: UInt64, extra: [String] = []) -> String {
         let state = state.withLock { $0 }
         var lines = ["", "seed \(seed), \(Self.seconds(elapsed)) s, \(state.faults.values.reduce(0, +)) faults"]

@@ -7,14 +7,14 @@ import ServiceLifecycle
 import TestSupport
 import WidgetStore
 
-/// One run: everything is set up, the workload goes on while faults happen, all is healed, and what is left is checked.
+/// A run: sets everything up, publishes events during faults, heals the faults and checks the result.
 struct ChaosRun: Sendable {
     let options: ChaosOptions
     let label: String
-    /// What happens while the workload goes on; nil: the seed's schedule.
+    /// Steps during the workload; nil for the seed's schedule.
     var script: (@Sendable (Stage) async throws -> Void)?
 
-    /// What a script works with.
+    /// Parts of a run that scripts use.
     struct Stage: Sendable {
         let world: ChaosWorld
         let fleet: Fleet
@@ -26,7 +26,7 @@ struct ChaosRun: Sendable {
         let options: ChaosOptions
     }
 
-    /// - Returns: what was found.
+    /// - Returns: The report with all violations.
     func run() async throws -> ChaosReport {
         let directory = try RunDirectory(label: label)
         let report = ChaosReport(label: label, directory: directory.url)
@@ -139,7 +139,7 @@ struct ChaosRun: Sendable {
             group.addTask { try await watch(inputs, workload, audit, pool, report) }
 
             if try await untilExpected(report, { try await fail(stage) }) {
-                report.say("what was expected is violated")
+                report.say("the expected invariant is violated")
                 group.cancelAll()
                 while let result = await group.nextResult() { _ = result }
                 return
@@ -170,7 +170,7 @@ struct ChaosRun: Sendable {
                 + "\(published.tombstones) tombstones and \(published.ignored) that consumers ignore")
     }
 
-    /// Lets the faults happen.
+    /// Injects the faults.
     private func fail(_ stage: Stage) async throws {
         if let script { return try await script(stage) }
         let schedule = FaultSchedule(
@@ -180,9 +180,9 @@ struct ChaosRun: Sendable {
         try await stage.driver.run(schedule)
     }
 
-    /// Runs the body to its end, or until the invariant is violated that this run is to see violated.
+    /// Runs the body to its end, or until an expected invariant is violated.
     ///
-    /// - Returns: whether it has been.
+    /// - Returns: Whether one was violated.
     private func untilExpected(
         _ report: ChaosReport, _ body: @escaping @Sendable () async throws -> Void
     ) async throws -> Bool {
@@ -209,7 +209,7 @@ struct ChaosRun: Sendable {
         }
     }
 
-    /// Holds the workload back while ingest is far behind, and tells how far it is.
+    /// Pauses the workload while ingest is far behind, and reports the lag.
     private func watch(
         _ inputs: InputLog, _ workload: Workload, _ audit: Audit, _ pool: PostgresPool, _ report: ChaosReport
     ) async throws {
@@ -217,13 +217,13 @@ struct ChaosRun: Sendable {
         while !Task.isCancelled {
             do { try await Task.sleep(for: .seconds(1)) } catch { return }
             try? await audit.look()
-            // Somebody reads the schedules of some stacks.
+            // Keeps readers on the schedules of some stacks.
             for key in PersonCheck.keys(of: inputs.model).prefix(20) { _ = try? await pool.query(.wantSchedule(key)) }
             guard let rows = try? await pool.query(StoredPositions()) else { continue }
             var stored: [TopicPartition: Int64] = [:]
             for row in rows { stored[TopicPartition(topic: row.topic, partition: row.partition)] = row.next }
             let behind = inputs.next.map { $0.value - (stored[$0.key] ?? 0) }
-            // 5 MiB a partition hold about 8,000 events.
+            // A partition with 5 MiB holds about 8,000 events.
             workload.set(paused: (behind.max() ?? 0) > 3_000)
             round += 1
             if round % 10 == 0 {
@@ -235,7 +235,7 @@ struct ChaosRun: Sendable {
         }
     }
 
-    /// Waits until all is quiet.
+    /// Waits until all work is done.
     private func settle(
         _ stage: Stage, _ inputs: InputLog, _ timelines: TimelineLog, _ pool: PostgresPool
     ) async throws {
@@ -275,7 +275,7 @@ struct ChaosRun: Sendable {
             let behind = inputs.next.reduce(0) { $0 + abs($1.value - (stored[$1.key] ?? 0)) }
             guard let row = try await pool.query(Unsettled()).first else { return (false, "no answer") }
             if behind == 0, row.isQuiet {
-                // Costs a connection for each partition, so only now.
+                // Requires a connection per partition, so it runs last.
                 guard await inputs.isAtEnd(), await timelines.isAtEnd() else {
                     return (false, "the checker is still reading")
                 }
@@ -291,10 +291,10 @@ struct ChaosRun: Sendable {
         }
     }
 
-    /// In order, and within the grace time.
+    /// Stops the processes in order, within the grace time.
     private func stop(_ fleet: Fleet) async throws {
         for member in fleet.members { member.retire() }
-        try await eventually("all processes stop when they are told to") {
+        try await eventually("all processes stop in order") {
             fleet.members.allSatisfy { !$0.isRunning }
         }
         for member in fleet.members { member.tend() }

@@ -10,7 +10,7 @@ import Glibc
 import Darwin
 #endif
 
-/// What the chaos suite itself rests on.
+/// Tests of the chaos suite's own tools.
 @Suite(.timeLimit(.patience))
 struct HarnessTests {
     private func schedule(seed: UInt64, minutes: Int, embedded: Bool = true) -> FaultSchedule {
@@ -33,7 +33,7 @@ struct HarnessTests {
         #expect(faults != text(schedule(seed: 8, minutes: 10)))
     }
 
-    @Test("ten minutes hold well over a hundred faults, of every sort", arguments: [UInt64(1), 2, 3])
+    @Test("Ten minutes contain well over a hundred faults, of every kind", arguments: [UInt64(1), 2, 3])
     func sorts(seed: UInt64) {
         let faults = schedule(seed: seed, minutes: 10).faults
         #expect(faults.count >= 120)
@@ -48,7 +48,7 @@ struct HarnessTests {
         #expect(!names.contains { $0.contains("broker") || $0.contains("request errors") })
     }
 
-    @Test("every rewrite of a mutation is of a text that the statements have")
+    @Test("Every rewrite of a mutation matches the text of a statement")
     func rewrites() {
         let worker = PostgresUUID(high: 0, low: 0)
         let texts = [Statements.storeTimelines([]).sql, Statements.endLists([], worker: worker).sql]
@@ -58,7 +58,7 @@ struct HarnessTests {
         }
     }
 
-    @Test("texts are rewritten wherever chunks end", arguments: 1...9)
+    @Test("Texts are rewritten regardless of chunk boundaries", arguments: 1...9)
     func rewriting(chunk: Int) {
         var stream = RewrittenStream([TextRewrite("old text", "new")])
         let bytes = Array("an old text, old tex and oold text.".utf8)
@@ -69,7 +69,7 @@ struct HarnessTests {
         #expect(String(decoding: out, as: UTF8.self) == "an new     , old tex and onew     .")
     }
 
-    @Test("the proxy passes, delays, holds back, swallows, refuses and cuts")
+    @Test("The proxy forwards, delays, holds back, swallows, refuses and cuts")
     func proxy() throws {
         let echo = try Echo()
         defer { echo.stop() }
@@ -81,7 +81,7 @@ struct HarnessTests {
         proxy.set(delay: .milliseconds(150))
         let begin = ContinuousClock.now
         #expect(link.ask("late", within: 5_000) == "late")
-        // There and back.
+        // The delay applies once in each direction.
         #expect(ContinuousClock.now - begin >= .milliseconds(300))
         proxy.set(delay: .zero)
 
@@ -93,7 +93,7 @@ struct HarnessTests {
         proxy.set(.swallowed)
         #expect(link.ask("lost", within: 200) == nil)
         proxy.set(.open)
-        // Broken, and the echo has never heard it.
+        // The connection is cut, and the echo server never received the text.
         #expect(link.answer(within: 5_000) == "")
         #expect(!echo.heard.contains("lost"))
 
@@ -107,7 +107,7 @@ struct HarnessTests {
     }
 }
 
-/// Answers what it hears.
+/// A server that echoes its input.
 private final class Echo: Sendable {
     private let listener = Socket.make()
     private let log: Heard
@@ -163,7 +163,7 @@ private struct Client {
         return answer(within: milliseconds)
     }
 
-    /// Nil: none in time; empty: the connection has ended.
+    /// Received bytes; nil if none arrived in time, empty if the connection has ended.
     func answer(within milliseconds: Int32) -> String? {
         var event = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         guard poll(&event, 1, milliseconds) > 0 else { return nil }

@@ -1,19 +1,19 @@
 import Foundation
 import WidgetStore
 
-/// Wrong behaviour that is injected from outside, what happens so that it matters, and the invariants that break.
+/// A defect that is injected from outside, a script that makes it take effect, and the invariants that it violates.
 struct Mutation: Sendable {
     let name: String
-    /// Changes of functions and triggers of the run's database.
+    /// SQL that changes functions and triggers of the run's database.
     var sql: String?
-    /// Changes of the text of statements, on the wire.
+    /// Changes to the text of statements on the wire.
     var rewrites: [TextRewrite] = []
     let invariants: Set<Invariant>
     let script: @Sendable (ChaosRun.Stage) async throws -> Void
 
     static let all = [nextFromClaim, unlisted, listedLeft, storeWithoutRevision, positions]
 
-    /// A store computes the next time from what the claim read: requests that came during the fetch have no appointment.
+    /// A store computes the next look from the claimed row: requests during the fetch have no appointment.
     private static let nextFromClaim = Mutation(
         name: "nextFromClaim",
         rewrites: [
@@ -22,7 +22,7 @@ struct Mutation: Sendable {
                 "i.captured, greatest(t.rendered, i.captured), t.free_requested")
         ], invariants: [.appointed, .noLostReload], script: slowProviders)
 
-    /// `listed_at` is set, and its list is not appended: one list in twenty goes missing.
+    /// `listed_at` is set without its list: one list in twenty is lost.
     private static let unlisted = Mutation(
         name: "unlisted",
         sql: """
@@ -33,7 +33,7 @@ struct Mutation: Sendable {
             CREATE TRIGGER chaos_unlisted BEFORE INSERT ON work FOR EACH ROW EXECUTE FUNCTION chaos_unlisted();
             """, invariants: [.appointed, .noLostReload], script: slowProviders)
 
-    /// There is nothing to do, and `listed_at` stays as it was: later marks take it for an appointment.
+    /// Rows without work keep `listed_at`, and later marks mistake it for an appointment.
     private static let listedLeft = Mutation(
         name: "listedLeft",
         sql: """
@@ -45,7 +45,7 @@ struct Mutation: Sendable {
             CREATE TRIGGER chaos_left BEFORE UPDATE ON timeline FOR EACH ROW EXECUTE FUNCTION chaos_left();
             """, invariants: [.appointed, .noLostReload], script: slowProviders)
 
-    /// A store does not ask whether the row is as the claim read it: of two fetches of one timeline the later one loses.
+    /// A store does not check that the row is unchanged since the claim: the later one of two fetches is lost.
     private static let storeWithoutRevision = Mutation(
         name: "storeWithoutRevision",
         rewrites: [TextRewrite("t.id = i.id AND \(storedRevisionCheck)", "t.id = i.id")],
@@ -58,7 +58,7 @@ struct Mutation: Sendable {
         }
     }
 
-    /// A transaction of ingest commits though its positions are another process's.
+    /// A transaction of ingest commits although another process has moved its positions.
     private static let positions = Mutation(
         name: "positions",
         sql: """
@@ -71,8 +71,8 @@ struct Mutation: Sendable {
             let member = stage.fleet.ingest[round % 2]
             if round < 2 {
                 async let database: Void = happen(.databaseHeld(member.name), .seconds(28), stage)
-                // The brokers a little later, so that it has a batch at hand, which waits for the database. The other one takes
-                // its partitions after some seconds, and has to catch up.
+                // The brokers are held a little later, so that the process has a batch that waits for the database. The
+                // other process takes its partitions after some seconds and has to catch up.
                 try await Task.sleep(for: .seconds(1))
                 try await happen(.brokersHeld(member.name), .seconds(26), stage)
                 try await database
@@ -83,7 +83,7 @@ struct Mutation: Sendable {
         }
     }
 
-    /// Providers take so long that many events come while they answer.
+    /// Providers answer so slowly that many events arrive meanwhile.
     private static let slowProviders: @Sendable (ChaosRun.Stage) async throws -> Void = { stage in
         stage.provider.set(latency: .milliseconds(900))
         stage.report.fault("provider is slow", "every provider takes 0.9 s")
@@ -96,12 +96,12 @@ struct Mutation: Sendable {
     }
 }
 
-/// Shows that the checker can fail: it must with each mutation, and must not with the same faults alone.
+/// Shows that the checker can fail: it must fail with each mutation, and must not with the same faults alone.
 enum MutationRun {
-    /// Attempts, with a seed each, to notice a mutation.
+    /// Number of attempts to notice a mutation, each with its own seed.
     private static let attempts = 3
 
-    /// - Returns: whether all were noticed, and the table.
+    /// - Returns: Whether all mutations were noticed, and a table.
     static func run(_ options: ChaosOptions) async throws -> (isCaught: Bool, table: String) {
         var lines = [
             "", "  mutation                noticed as                    seed   after     without it",

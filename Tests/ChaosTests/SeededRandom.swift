@@ -1,7 +1,7 @@
 import Randomness
 
-/// Source of all that a run decides by chance, which is a function of its seed. Each part has a stream of its own, so that what
-/// one part draws does not shift what another does.
+/// Source of all random decisions in a run, as a function of its seed. Each part of the suite has its own stream, so
+/// that its draws do not shift those of others.
 struct SeededRandom: RandomNumberGenerator, Sendable {
     private var generator: SeededGenerator
 
@@ -26,7 +26,7 @@ struct SeededRandom: RandomNumberGenerator, Sendable {
         elements[Int.random(in: 0..<elements.count, using: &self)]
     }
 
-    /// One of several, each as likely as its weight says.
+    /// Returns an element with a probability in proportion to its weight.
     mutating func element<Element>(weighted elements: [(element: Element, weight: Int)]) -> Element {
         var left = Int.random(in: 0..<elements.reduce(0) { $0 + $1.weight }, using: &self)
         for (element, weight) in elements {

@@ -1,12 +1,12 @@
 import PostgresClient
 import Synchronization
 
-/// Notes every committed step backwards, of which sampling would miss most: triggers that only look, and write only when
-/// something is wrong.
+/// Records every committed step backwards through triggers, since sampling would miss most. The triggers write only
+/// when they find a violation.
 final class Audit: Sendable {
     private let pool: PostgresPool
     private let report: ChaosReport
-    /// Notes that have been reported; not all below the highest, since they are committed in any order.
+    /// IDs of reported rows. They may have gaps, since rows are committed in any order.
     private let seen = Mutex<Set<Int64>>([])
 
     init(pool: PostgresPool, report: ChaosReport) {
@@ -14,9 +14,9 @@ final class Audit: Sendable {
         self.report = report
     }
 
-    /// Reports what has been noted since the last look, and timelines without an appointment.
+    /// Reports rows since the last look, and timelines without an appointment.
     func look() async throws {
-        // Every committed state satisfies it, in the middle of any fault.
+        // This holds in every committed state, also during faults.
         report.checked(.appointed)
         for text in try await pool.query(Unappointed()) {
             report.violated(.appointed, "something to do and no list: \(text)")

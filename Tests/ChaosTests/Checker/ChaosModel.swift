@@ -1,8 +1,8 @@
 import KafkaClient
 import WidgetModel
 
-/// What the log says must have become of everything: each offset of the input topics applied once, in the order of its
-/// partition. Written apart from the product's own folding.
+/// Expected state according to the log: each offset of the input topics applied once, in the order of its partition.
+/// Implemented independently of the product's folding.
 struct ChaosModel: Sendable {
     struct Widget: Sendable {
         var placement: WidgetPlacement
@@ -22,16 +22,16 @@ struct ChaosModel: Sendable {
         }
     }
 
-    /// Number of events that hit each stable timeline, by its index.
+    /// Number of events for each stable timeline, by its index.
     private(set) var requested: [Int]
     /// Counted views of each stable timeline of one person, and the time of the last.
     private(set) var views: [Int: (count: Int, last: Timestamp)] = [:]
     private(set) var appGenerations: [String: Int] = [:]
-    /// By app and kind.
+    /// Generations by app and kind.
     private(set) var kindGenerations: [String: Int] = [:]
-    /// By app and id.
+    /// Widgets by app and ID.
     private(set) var widgets: [String: Widget] = [:]
-    /// By app and user.
+    /// People by app and user.
     private(set) var people: [String: ChaosPerson] = [:]
     private(set) var refused: Set<Place> = []
     private(set) var next: [TopicPartition: Int64] = [:]
@@ -39,14 +39,14 @@ struct ChaosModel: Sendable {
     /// Events that the brokers hold more than once.
     private(set) var repeated = 0
     private var seen: Set<String> = []
-    /// The last events that hit each stable timeline, for explanations.
+    /// Last events for each stable timeline, for explanations.
     private(set) var lastHits: [Int: [Place]] = [:]
 
     init(timelines: Int) {
         requested = Array(repeating: 0, count: timelines)
     }
 
-    /// - Returns: what is wrong with the evidence itself.
+    /// - Returns: An error in the evidence itself.
     mutating func apply(_ event: ChaosEvent?, id: String, at place: Place) -> String? {
         let partition = TopicPartition(topic: place.topic, partition: place.partition)
         let expected = next[partition] ?? 0
@@ -73,7 +73,7 @@ struct ChaosModel: Sendable {
         return nil
     }
 
-    /// False: it is about a widget that was never placed.
+    /// Returns false if the event's widget was never placed.
     private mutating func apply(_ lifecycle: ChaosEvent.Lifecycle, at time: Timestamp) -> Bool {
         switch lifecycle {
         case .placed(let placement):

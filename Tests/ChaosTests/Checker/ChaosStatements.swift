@@ -2,7 +2,7 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// Rows as the checker reads them: straight from the tables, apart from the product's own statements.
+/// Rows for the checker, read directly from the tables without the product's statements.
 struct StoredGenerations: PostgresStatement {
     struct Row: Sendable {
         let app: String
@@ -26,7 +26,7 @@ struct StoredTimelines: PostgresStatement {
         let contentRevision: Int64
         let views: Int64
         let content: String?
-        /// The row without its content, for explanations.
+        /// Row without its content, for explanations.
         let text: String
     }
 
@@ -108,13 +108,13 @@ struct StoredDeadLetters: PostgresStatement {
     }
 }
 
-/// What is stored for timelines right now.
+/// Stored content of timelines.
 struct StoredContent: PostgresStatement {
     struct Row: Sendable {
         let id: TimelineID
         let placedAt: Timestamp
         let revision: Int64
-        /// Nil: nothing was stored yet.
+        /// Stored content; nil if there is none.
         let content: String?
     }
 
@@ -133,20 +133,20 @@ struct StoredContent: PostgresStatement {
     }
 }
 
-/// Conditions on a timeline `t` and its kind `k`, written apart from the product's functions.
+/// Conditions on a timeline `t` and its kind `k`, written independently of the product's functions.
 private enum Condition {
     static let stale = "(t.requested > t.rendered OR k.generation > t.generation)"
 
-    /// The row has something to do, now or later, apart from reloads of everyone.
+    /// The row has work, now or later, apart from reloads of everyone.
     static let hasWork = "(t.orphaned OR t.requested > t.rendered OR t.policy_at < 'infinity' AND NOT t.asleep)"
 
-    /// The list that the row names holds it.
+    /// The list of the row's appointment contains it.
     static let isAppointed = """
         EXISTS (SELECT FROM work w WHERE w.generation IS NULL AND w.kind_id = t.kind_id AND w.due_at = t.listed_at
                 AND t.id = ANY (w.timelines))
         """
 
-    /// A reload of everyone is ahead of the row, listed by its sweep, or has an appointment of its own.
+    /// A sweep is still ahead of the row or has listed it.
     static let isSwept = """
         (EXISTS (SELECT FROM sweep s WHERE s.kind_id = t.kind_id AND s.generation IS NOT NULL)
          OR EXISTS (SELECT FROM work w WHERE w.generation > t.generation AND w.kind_id = t.kind_id
@@ -159,7 +159,7 @@ private enum Condition {
         """
 }
 
-/// Timelines with something to do that no list and no sweep will look at.
+/// Timelines with work that no list and no sweep will visit.
 struct Unappointed: PostgresStatement {
     let sql = """
         SELECT (to_jsonb(t) - 'content')::text AS text FROM timeline t JOIN kind k ON k.id = t.kind_id
@@ -169,7 +169,7 @@ struct Unappointed: PostgresStatement {
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("text") }
 }
 
-/// Number of timelines that have something to do, now or later.
+/// Number of timelines with work, now or later.
 struct AppointmentCount: PostgresStatement {
     let sql = "SELECT count(*) AS n FROM timeline t WHERE \(Condition.hasWork)"
 
@@ -183,7 +183,7 @@ struct ReadyListsLeft: PostgresStatement {
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("text") }
 }
 
-/// What is not yet at rest.
+/// Counts of unfinished work.
 struct Unsettled: PostgresStatement {
     struct Row: Sendable, Equatable {
         let stale: Int64
@@ -213,7 +213,7 @@ struct Unsettled: PostgresStatement {
     }
 }
 
-/// Examples of what is not at rest.
+/// Examples of unfinished work.
 struct UnsettledRows: PostgresStatement {
     let sql = """
         (SELECT (to_jsonb(t) - 'content')::text AS text FROM timeline t JOIN kind k ON k.id = t.kind_id
@@ -225,7 +225,7 @@ struct UnsettledRows: PostgresStatement {
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("text") }
 }
 
-/// What the audit has noted.
+/// Violations that the audit has recorded.
 struct AuditRows: PostgresStatement {
     struct Row: Sendable {
         let id: Int64

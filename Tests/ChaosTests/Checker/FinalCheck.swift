@@ -4,7 +4,7 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// Compares what is stored with what the log, the providers and the timelines topic say, when all is quiet.
+/// Compares the stored state with the log, the providers and the timelines topic when all work is done.
 struct FinalCheck {
     let world: ChaosWorld
     let model: ChaosModel
@@ -14,10 +14,10 @@ struct FinalCheck {
     let pool: PostgresPool
     let audit: Audit
     let report: ChaosReport
-    /// Of the workers.
+    /// Logs of the workers.
     let logs: [URL]
 
-    /// What `AuditWalker` logs for timelines that it has appointed.
+    /// Message of `AuditWalker` about timelines that it has appointed.
     private static let auditMessage = "timelines had something to do and no appointment"
 
     func run() async throws {
@@ -130,7 +130,7 @@ struct FinalCheck {
                 "\(name): requested \(row.requested), the log has \(expected); last "
                     + "\(model.lastHits[index] ?? []); \(row.text)"
             }
-            // Views of a timeline that several people share come from several partitions, in any order.
+            // Views of a timeline shared by several people come from several partitions, in any order.
             if identity.user != nil {
                 let views = Int64(model.views[index]?.count ?? 0)
                 expect(row.views == views, .exactlyOnce) {
@@ -168,7 +168,7 @@ struct FinalCheck {
 
     // MARK: Invariant 7
 
-    /// No ready list is left, every row has its appointment, and the audit of no process has found one without.
+    /// Checks that no ready list is left, every row has its appointment, and no process's audit has found one without.
     private func checkAppointments() async throws {
         let rows = try await pool.query(Unappointed())
         report.checked(.appointed, Int(try await pool.query(AppointmentCount()).first ?? 0))
@@ -179,7 +179,7 @@ struct FinalCheck {
         for line in appointedByAudit() { report.violated(.appointed, "the audit has appointed: \(line)") }
     }
 
-    /// Lines of the workers' logs that tell of timelines that the audit has appointed.
+    /// Returns lines of the workers' logs about timelines that the audit has appointed.
     private func appointedByAudit() -> [Substring] {
         logs.flatMap { log in
             ((try? String(contentsOf: log, encoding: .utf8)) ?? "").split(separator: "\n")
@@ -189,8 +189,8 @@ struct FinalCheck {
 
     // MARK: Devices
 
-    /// A process that was frozen beyond its lease may send what another one has sent meanwhile, once for each device. A
-    /// process that is killed between an accepted push and its record leaves the device due, also once for each device.
+    /// A process frozen beyond its lease may repeat another one's pushes, once for each device. A process killed
+    /// between an accepted push and its record leaves the device due, also once for each device.
     private func checkDevices() async throws {
         let (pushes, tooSoon) = devices.pushes
         report.say("\(pushes) pushes were accepted, \(tooSoon) within the window of another one")

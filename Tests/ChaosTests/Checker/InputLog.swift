@@ -2,8 +2,8 @@ import KafkaClient
 import Logging
 import Synchronization
 
-/// Reads the input topics as they grow, and folds them into the model: what is in Kafka is what was published, whatever
-/// the producer was told. It reads past all proxies.
+/// Follows the input topics and folds them into the model. Kafka's content is the truth, whatever acknowledgement the
+/// producer got. Reads past all proxies.
 final class InputLog: Sendable {
     private struct State {
         var model: ChaosModel
@@ -34,7 +34,7 @@ final class InputLog: Sendable {
     var model: ChaosModel { state.withLock { $0.model } }
     var next: [TopicPartition: Int64] { state.withLock { $0.model.next } }
 
-    /// Whether all that the brokers hold has been read.
+    /// Whether everything in the brokers has been read.
     func isAtEnd() async -> Bool { await kafka.hasNothing(beyond: next, of: kafka.topics.inputs) }
 
     func run() async throws {

@@ -6,7 +6,7 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Compares people and the schedules of their stacks with what the log and the suggestions topic say, when all is quiet.
+/// Compares people and the schedules of their stacks with the log and the suggestions topic when all work is done.
 struct PersonCheck {
     let world: ChaosWorld
     let model: ChaosModel
@@ -36,13 +36,13 @@ struct PersonCheck {
                 )
             }
         }
-        // A turn of a stack that does not exist, or to a widget outside of it, has no effect.
+        // Turning a stack that does not exist, or to a widget outside the stack, has no effect.
         for (key, person) in left where person.hasEffect {
             report.violated(.exactlyOnce, "person \(key) is not stored")
         }
     }
 
-    /// Every stack has a reader now: what is planned is what was published last.
+    /// Gives every stack a reader, and checks that the planned schedules are the published ones.
     private func checkSchedules() async throws {
         let keys = Self.keys(of: model)
         for key in keys { _ = try await pool.query(.wantSchedule(key)) }
@@ -83,7 +83,7 @@ struct PersonCheck {
 
     private typealias Message = (revision: Int64, value: JSONValue?)
 
-    /// The message of each key with the highest revision.
+    /// Message with the highest revision for each key.
     private func latest() async throws -> [TimelineID: Message] {
         let logger = Logger(label: "chaos") { _ in SwiftLogNoOpLogHandler() }
         let admin = KafkaAdmin(configuration: kafka.configuration, logger: logger)
@@ -146,7 +146,7 @@ struct StoredSchedules: PostgresStatement {
     }
 }
 
-/// Number of schedules that are due, or not published.
+/// Number of schedules that are due or unpublished.
 struct OpenSchedules: PostgresStatement {
     let sql = """
         SELECT count(*) AS open FROM stack_schedule

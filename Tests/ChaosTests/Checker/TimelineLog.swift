@@ -7,13 +7,12 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Reads what comes out on the timelines topic as it comes, keeps the highest revision of each timeline as a consumer
-/// does, and asks at every message whether what it says is stored already (or something newer is): what is published
-/// before it is stored shows here.
+/// Follows the timelines topic and keeps the highest revision of each timeline, as consumers do. Compares each message
+/// with the stored row, which must have its revision or a later one: content is stored before it is published.
 final class TimelineLog: Sendable {
     struct Latest: Sendable {
         let revision: Int64
-        /// Nil: a tombstone.
+        /// Content; nil for a tombstone.
         let shown: Shown?
         let place: ChaosModel.Place
     }
@@ -24,11 +23,11 @@ final class TimelineLog: Sendable {
         var tombstones = 0
         /// Messages with a lower revision than the highest seen, which consumers ignore.
         var ignored = 0
-        /// Of what has been read and compared.
+        /// Next offsets after the compared messages.
         var next: [TopicPartition: Int64] = [:]
     }
 
-    /// A message, read.
+    /// A decoded message.
     private struct Message {
         let id: TimelineID
         let revision: Int64
@@ -130,7 +129,7 @@ final class TimelineLog: Sendable {
         }
     }
 
-    /// Compares with what is stored right now; waits while the database is away.
+    /// Compares a message with the stored row; waits while the database is down.
     private func compare(_ messages: [Message]) async throws {
         let updates = messages.filter { $0.shown != nil }
         guard !updates.isEmpty else { return }
@@ -146,11 +145,11 @@ final class TimelineLog: Sendable {
         let stored = Dictionary((rows ?? []).map { ($0.id, $0) }, uniquingKeysWith: { $1 })
         for message in updates {
             report.checked(.publishedIsStored)
-            // Collected since.
+            // The timeline has been collected since.
             guard let row = stored[message.id] else { continue }
             let revision = row.revision
             guard let content = row.content else {
-                // Collected and placed again since: then its row is younger than the message.
+                // The timeline has been collected and placed again since, so its row is younger than the message.
                 if row.placedAt.milliseconds > message.timestampMilliseconds { continue }
                 report.violated(
                     .publishedIsStored,
@@ -171,6 +170,6 @@ final class TimelineLog: Sendable {
 }
 
 extension Timestamp {
-    /// Since 1970.
+    /// Milliseconds since 1970.
     var milliseconds: Int64 { microseconds / 1_000 }
 }

@@ -24,10 +24,10 @@ enum PushFault: String, CaseIterable, Sendable {
     }
 }
 
-/// Registered devices behind a push service with faults. A device that gets a push reads what its widgets show, as an app
-/// does, and keeps that until the next push.
+/// Registered devices behind a push service with faults. After a push a device reads its widgets' content, as an app
+/// does, and keeps it until the next push.
 final class ChaosDevices: Sendable {
-    /// Least time between two pushes to a device.
+    /// Minimum time between two pushes to a device.
     static let window = Duration.milliseconds(500)
     static let count = 20
     static let app = "com.chaos.beta"
@@ -36,10 +36,10 @@ final class ChaosDevices: Sendable {
     private struct State {
         var isFaulty: PushFault?
         var pushes = 0
-        /// Pushes to a device within the window of the one before.
+        /// Pushes to a device within the window of the previous one.
         var tooSoon = 0
         var lastPush: [String: ContinuousClock.Instant] = [:]
-        /// Devices that have a push to follow.
+        /// Devices with a push that they have not followed up.
         var pushed: Set<String> = []
         /// Revisions of the timelines that a device shows.
         var shown: [String: [TimelineID: Int64]] = [:]
@@ -70,7 +70,7 @@ final class ChaosDevices: Sendable {
 
     private static func device(_ index: Int) -> (user: String, device: String) { ("u\(index)", "u\(index)-d0") }
 
-    /// The events that register the devices.
+    /// Events that register the devices.
     static var registrations: [(user: String, event: FreshetEvent)] {
         (0..<count).map { index in
             let (user, device) = device(index)
@@ -101,7 +101,7 @@ final class ChaosDevices: Sendable {
         }
     }
 
-    /// Has devices with a push read what they show, until cancelled. A device that the database does not answer asks again.
+    /// Lets devices with a push read their widgets until cancelled; a device retries when the database does not answer.
     func fetch(from pool: PostgresPool) async {
         while !Task.isCancelled {
             let devices = state.withLock { state in
@@ -126,7 +126,7 @@ final class ChaosDevices: Sendable {
         }
     }
 
-    /// What devices show that have not got a push for the latest content, when all is quiet.
+    /// Devices without a push for the latest content, when all work is done.
     func outdated(in pool: PostgresPool) async throws -> [String] {
         let names = (0..<Self.count).map { Self.device($0).device }
         let rows = try await pool.query(DisplayedRevisions(devices: names))
@@ -142,7 +142,7 @@ final class ChaosDevices: Sendable {
     func stop() async throws { try await standIn.stop() }
 }
 
-/// Revisions of the timelines that the widgets of devices show.
+/// Revisions of the timelines that devices' widgets show.
 struct DisplayedRevisions: PostgresStatement {
     struct Row: Sendable {
         let device: String

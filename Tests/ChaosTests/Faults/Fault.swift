@@ -1,6 +1,6 @@
 import Foundation
 
-/// Something bad that happens at a time, for a while.
+/// A fault with a start and a length.
 struct Fault: Sendable {
     enum Sort: Sendable {
         case kill(String)
@@ -14,7 +14,7 @@ struct Fault: Sendable {
         case lockedRows
         case databaseCut(String)
         case databaseDelay(String, Duration)
-        /// Held back, and let through when it is over.
+        /// Traffic is held back and delivered at the end.
         case databaseHeld(String)
         case databaseHalfOpen(String)
         case databaseUnreachable(String)
@@ -32,13 +32,13 @@ struct Fault: Sendable {
     }
 
     let number: Int
-    /// After the beginning.
+    /// Time since the beginning.
     let start: Duration
-    /// How long it lasts; of a kill, until there is a process again.
+    /// Duration of the fault; for a kill, until a process runs again.
     let length: Duration
     let sort: Sort
 
-    /// For the count.
+    /// Name under which the fault is counted.
     var name: String {
         switch sort {
         case .kill: "SIGKILL"
@@ -94,7 +94,7 @@ struct Fault: Sendable {
     }
 }
 
-/// Which faults happen when: a function of the seed and nothing else.
+/// Schedule of faults, as a function of the seed alone.
 struct FaultSchedule: Sendable {
     let faults: [Fault]
 
@@ -103,8 +103,8 @@ struct FaultSchedule: Sendable {
     }
 
     /// - Parameters:
-    ///   - interval: between the starts of two, on average.
-    ///   - hasEmbeddedBrokers: else their faults are left out.
+    ///   - interval: Average time between the starts of two faults.
+    ///   - hasEmbeddedBrokers: `false` leaves out faults of brokers.
     init(
         seed: UInt64, duration: Duration, interval: Duration, members: [String], apps: [String],
         hasEmbeddedBrokers: Bool

@@ -4,7 +4,7 @@ import PostgresClient
 import Synchronization
 import TestSupport
 
-/// Lets the faults of a schedule happen.
+/// Injects the faults of a schedule.
 final class FaultDriver: Sendable {
     private let fleet: Fleet
     private let server: ChaosPostgres
@@ -13,9 +13,9 @@ final class FaultDriver: Sendable {
     private let devices: ChaosDevices
     private let pool: PostgresPool
     private let report: ChaosReport
-    /// One crash at a time.
+    /// Prevents concurrent crashes.
     private let isCrashed = Mutex(false)
-    /// How many faults hold each thing; it is healed when the last lets go.
+    /// Number of faults that hold each resource; the last one to end heals it.
     private let holds = Mutex<[String: Int]>([:])
 
     init(
@@ -31,7 +31,7 @@ final class FaultDriver: Sendable {
         self.report = report
     }
 
-    /// Returns when all are over.
+    /// Injects all faults; returns when the last one is over.
     func run(_ schedule: FaultSchedule) async throws {
         let begin = ContinuousClock.now
         try await withThrowingDiscardingTaskGroup { group in
@@ -42,7 +42,7 @@ final class FaultDriver: Sendable {
         }
     }
 
-    /// Everything as it was.
+    /// Heals all faults.
     func heal() async throws {
         for member in fleet.members { member.thaw() }
         fleet.guest.retire()
@@ -69,7 +69,7 @@ final class FaultDriver: Sendable {
         isCrashed.withLock { $0 = false }
     }
 
-    /// Lets one fault happen, and returns when it is over.
+    /// Injects a fault; returns when it is over.
     func happen(_ fault: Fault) async throws {
         report.fault(fault.name, fault.description)
         switch fault.sort {
@@ -169,19 +169,19 @@ final class FaultDriver: Sendable {
         """
     }
 
-    /// Holds back the horizon of vacuum, with an id of its own.
+    /// Holds back the horizon of vacuum with its transaction ID.
     private static let openTransaction = """
         SELECT count(*) FROM timeline; SELECT txid_current()
         """
 
-    /// Rows that ingest, workers and the sweeper all want.
+    /// Locks rows that ingest, workers and the sweeper all need.
     private static let lockRows = """
         SELECT 1 FROM (SELECT id FROM timeline ORDER BY listed_at LIMIT 40) s
             JOIN timeline t USING (id) ORDER BY id FOR UPDATE OF t;
         SELECT 1 FROM kind ORDER BY id LIMIT 2 FOR UPDATE
         """
 
-    /// A fault that the database refuses, being away itself, has not happened.
+    /// Ignores a fault that the database refuses because it is down itself.
     private func simple(_ sql: String) async {
         do {
             try await pool.withConnection { try await $0.simple(sql) }

@@ -1,7 +1,7 @@
 import KafkaClient
 import Logging
 
-/// The topics of a run, on an embedded cluster of its own (which a kill of all of Freshet leaves alone) or on a real one.
+/// Topics of a run, on its own embedded cluster (which killing Freshet's processes does not affect) or on a real one.
 final class ChaosKafka: Sendable {
     static let partitions = 4
 
@@ -37,8 +37,8 @@ final class ChaosKafka: Sendable {
         }
     }
 
-    /// Whether who has read up to these offsets has read all of the topics, as the brokers say now: what a consumer knows
-    /// of the ends is as old as its last fetch, and nothing at all while the group has given it no partition.
+    /// Whether these offsets are the current ends of the topics according to the brokers. A consumer's own knowledge is
+    /// as old as its last fetch, and empty while it has no partition.
     func hasNothing(beyond next: [TopicPartition: Int64], of topics: [String]) async -> Bool {
         let places = topics.flatMap { topic in
             (0..<Int32(Self.partitions)).map { TopicPartition(topic: topic, partition: $0) }
@@ -82,7 +82,7 @@ struct ChaosTopics: Sendable {
     var inputs: [String] { [pushes, appChanges, widgets, donations] }
     var all: [String] { inputs + [timelines, suggestions, deadLetters, decisions] }
 
-    /// For processes.
+    /// Environment of the processes.
     var environment: [String: String] {
         [
             "FRESHET_TOPICS_PUSHES": pushes, "FRESHET_TOPICS_APP_CHANGES": appChanges,

@@ -2,12 +2,12 @@ import Foundation
 import Logging
 import PostgresClient
 
-/// A PostgreSQL server of the run's own, which writes durably: it can be crashed, and comes back with what was committed.
+/// The run's PostgreSQL server. It writes durably, so it recovers committed rows after a crash.
 final class ChaosPostgres: Sendable {
     private let directory: URL
     private let script = Repository.file("deploy/local/postgres")
     private let log: URL
-    /// Straight to the server, for the checker.
+    /// Direct connection for the checker.
     let directURL: String
     let port: UInt16
 
@@ -22,19 +22,19 @@ final class ChaosPostgres: Sendable {
         self.port = UInt16(port)
     }
 
-    /// How the processes reach it through a proxy.
+    /// Connection string for processes, through a proxy.
     func url(through port: UInt16) -> String {
         guard var components = URLComponents(string: directURL) else { return directURL }
         components.port = Int(port)
         return components.string ?? directURL
     }
 
-    /// Stops it as a crash does: every connection is cut, and the next start recovers from the log.
+    /// Stops the server like a crash: every connection is cut, and the next start recovers from the log.
     func crash() async throws {
         try await Command.run(script, ["stop", "--immediate", directory.path], log: log)
     }
 
-    /// Starts it again, on the same port.
+    /// Starts the server again on the same port.
     func start() async throws {
         var attempt = 0
         while true {

@@ -1,7 +1,7 @@
 import Foundation
 import KafkaClient
 
-/// The processes of Freshet that a run keeps going.
+/// The processes of Freshet in a run.
 final class Fleet: Sendable {
     let ingest: [FleetMember]
     let workers: [FleetMember]
@@ -10,7 +10,7 @@ final class Fleet: Sendable {
     let guest: FleetMember
 
     var members: [FleetMember] { residents + [guest] }
-    /// Those that are always wanted.
+    /// Members that always run.
     var residents: [FleetMember] { ingest + workers + delivery }
 
     init(
@@ -29,7 +29,7 @@ final class Fleet: Sendable {
         guest = try member("ingest-3", .ingest)
     }
 
-    /// Everything that is waited for is short, so that a run of a minute sees it all.
+    /// Short intervals and time limits, so that a run of a minute covers them.
     static func environment(_ kafka: ChaosKafka) -> [String: String] {
         var properties = kafka.configuration.properties
         if kafka.embedded != nil {
@@ -50,13 +50,14 @@ final class Fleet: Sendable {
             "FRESHET_POSTGRES_MAXIMUM_CONNECTIONS": "6",
             "FRESHET_INGEST_MAXIMUM_BATCH": "200",
             "FRESHET_PROVIDERS_ALLOW_PRIVATE_NETWORKS": "127.0.0.1",
-            // A lease is what its kind's timeout, publishing and the database may take, rounded up to a multiple of this:
-            // ten seconds. Faults must be longer than that, so that somebody wakes up whose timelines are another's.
+            // A lease is the sum of the kind's timeout, publishing and the database, rounded up to a multiple of this
+            // value: ten seconds. Faults have to be longer, so that a worker resumes after another one has taken its
+            // timelines.
             "FRESHET_WORKERS_LEASE": "5s",
             "FRESHET_WORKERS_GRACE_TIME": "3s",
             "FRESHET_WORKERS_POLL_INTERVAL": "300ms",
             "FRESHET_WORKERS_RETRY_CAP": "3s",
-            // Only what is wrong by itself becomes a dead letter here: no app is to be diverted.
+            // Only malformed events become dead letters; no app is diverted.
             "FRESHET_DEAD_LETTERS_LIMIT": "100000",
             "FRESHET_API_PORT": "0",
         ]) { $1 }
@@ -66,7 +67,7 @@ final class Fleet: Sendable {
         for member in residents { member.start() }
     }
 
-    /// Looks after all places until cancelled.
+    /// Restarts members until cancelled.
     func tend() async {
         while !Task.isCancelled {
             for member in members { member.tend() }

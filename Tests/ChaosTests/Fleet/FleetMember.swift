@@ -8,8 +8,8 @@ import Glibc
 import Darwin
 #endif
 
-/// A place of the fleet: one process of `freshet run` after the other, each started again when it has ended, as an
-/// orchestrator does. Every place reaches the database and the brokers through proxies of its own.
+/// A member of the fleet: a process of `freshet run` that is restarted whenever it has ended, as by an orchestrator.
+/// Each member has its own proxies to the database and the brokers.
 final class FleetMember: Sendable {
     enum Role: String, Sendable {
         case ingest, workers, delivery
@@ -17,13 +17,13 @@ final class FleetMember: Sendable {
 
     private struct State {
         var process: Process?
-        /// One is being started: places are looked after from more than one task.
+        /// Whether a task is starting a process; several tasks call ``tend()``.
         var isStarting = false
-        /// To be started again when it ends.
+        /// Whether the process is restarted when it ends.
         var isWanted = false
-        /// When it may be started again.
+        /// Earliest time of the next start.
         var startsAt = ContinuousClock.now
-        /// Why the present process will end, if the run itself ends it.
+        /// Reason for the process to end, if the run itself ends it.
         var expectedEnd: String?
         var isFrozen = false
     }
@@ -31,7 +31,7 @@ final class FleetMember: Sendable {
     let name: String
     let role: Role
     let postgres: FaultProxy
-    /// One for each embedded broker.
+    /// One proxy for each embedded broker.
     let brokers: [FaultProxy]
     private let directory: RunDirectory
     private let report: ChaosReport
@@ -62,13 +62,13 @@ final class FleetMember: Sendable {
 
     // MARK: Orders
 
-    /// Keeps a process in place from now on.
+    /// Keeps a process running from now on.
     func start() {
         state.withLock { $0.isWanted = true }
         tend()
     }
 
-    /// What an orchestrator does again and again: looks whether there is a process, and starts one.
+    /// Starts a process if none is running, like an orchestrator's loop.
     func tend() {
         let ended: (status: Int32, isSignal: Bool, expected: String?)? = state.withLock { state in
             guard let process = state.process, !process.isRunning else { return nil }
@@ -103,7 +103,7 @@ final class FleetMember: Sendable {
         process.executableURL = try BuiltProgram.find("freshet")
         process.arguments = ["run", "--role", role.rawValue]
         process.environment = environment
-        // Appending: several processes write to it, one after the other, and each of them by more than one way.
+        // Opened for appending: several processes and descriptors write to the file.
         let descriptor = open(log.path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw RunDirectory.Failure(description: "no log \(log.path): error \(errno)") }
         let output = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
@@ -116,7 +116,7 @@ final class FleetMember: Sendable {
         return process
     }
 
-    /// A process may end by a signal of the run's, and in order when it was asked to; by nothing else, whatever its status.
+    /// Reports an exit, unless the run sent the signal or requested the exit and it was in order.
     private func judge(_ ended: (status: Int32, isSignal: Bool, expected: String?)) {
         report.checked(.noCrash)
         if let expected = ended.expected {
@@ -128,7 +128,7 @@ final class FleetMember: Sendable {
             return
         }
         report.violated(.noCrash, "\(name) ended by itself with \(Self.text(ended)); see \(log.path)")
-        // As orchestrators do: not at once.
+        // Orchestrators also wait before a restart.
         state.withLock { $0.startsAt = .now + .seconds(1) }
     }
 
@@ -136,7 +136,7 @@ final class FleetMember: Sendable {
         ended.isSignal ? "signal \(ended.status)" : "status \(ended.status)"
     }
 
-    /// - Parameter pause: until the next one is started.
+    /// - Parameter pause: Time until the next start.
     func kill(startingAgainAfter pause: Duration) {
         let pid = state.withLock { state -> Int32? in
             guard let process = state.process, process.isRunning else { return nil }
@@ -147,7 +147,7 @@ final class FleetMember: Sendable {
         if let pid { Glibc.kill(pid, SIGKILL) }
     }
 
-    /// Stops it in order; the next one is started when it has ended.
+    /// Stops the process in order; the next one starts when it has ended.
     func terminate() {
         let pid = state.withLock { state -> Int32? in
             guard let process = state.process, process.isRunning, state.expectedEnd == nil else { return nil }
@@ -174,7 +174,7 @@ final class FleetMember: Sendable {
         if let pid { Glibc.kill(pid, number) }
     }
 
-    /// No process from now on.
+    /// Stops restarting the process.
     func retire() {
         state.withLock { $0.isWanted = false }
         thaw()

@@ -6,8 +6,8 @@ import Glibc
 import Darwin
 #endif
 
-/// The directory of one run: the database's files, the logs of all processes, and the report. Whatever ends the test,
-/// even SIGKILL, closes the pipe that a guardian reads, which then ends what the run has started.
+/// The directory of a run: the database's files, the logs of all processes, and the report. When the test ends, even by
+/// SIGKILL, a pipe closes and a guardian process ends everything that the run started.
 final class RunDirectory: Sendable {
     struct Failure: Error, CustomStringConvertible {
         let description: String
@@ -19,14 +19,14 @@ final class RunDirectory: Sendable {
 
     init(label: String) throws {
         var parent = FileManager.default.temporaryDirectory.path
-        // A socket's path holds 107 bytes.
+        // A socket's path has at most 107 bytes.
         if parent.utf8.count > 50 { parent = "/tmp" }
         let word = label.map { $0.isLetter || $0.isNumber ? $0 : "-" }
         let name = "freshet-chaos-\(String(word))-\(String(UInt32.random(in: 0 ... .max), radix: 36))"
         url = URL(fileURLWithPath: parent).appendingPathComponent(name)
         try FileManager.default.createDirectory(
             at: url.appendingPathComponent("logs"), withIntermediateDirectories: true)
-        // The server's account has to pass through.
+        // The account of the database server needs access.
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: url.path)
         guardian = Process()
         guardianInput = Pipe()
@@ -41,7 +41,7 @@ final class RunDirectory: Sendable {
         try guardian.run()
     }
 
-    /// Kills the processes that are still this run's, stops the server, and deletes all unless it is to be kept.
+    /// Kills the processes of this run, stops the server, and deletes the directory unless it is kept.
     private static let guardianScript = """
         trap '' INT TERM HUP
         cat >/dev/null
@@ -52,7 +52,7 @@ final class RunDirectory: Sendable {
         if [[ -e $1/keep ]]; then rm -rf "$1/postgres"; else rm -rf "$1"; fi
         """
 
-    /// Notes a process that must not outlive the test.
+    /// Records a process that must not outlive the test.
     func note(pid: Int32) {
         let path = url.appendingPathComponent("pids").path
         guard let file = fopen(path, "a") else { return }
@@ -62,19 +62,19 @@ final class RunDirectory: Sendable {
 
     func log(_ name: String) -> URL { url.appendingPathComponent("logs/\(name).log") }
 
-    /// Leaves logs and report in place.
+    /// Keeps logs and report.
     func keep() {
         try? Data().write(to: url.appendingPathComponent("keep"))
     }
 
-    /// Ends what is left; returns when it is done.
+    /// Ends the remaining processes; returns when they have ended.
     func close() {
         try? guardianInput.fileHandleForWriting.close()
         guardian.waitUntilExit()
     }
 }
 
-/// The repository that these tests are part of.
+/// The repository of these tests.
 enum Repository {
     static func file(_ path: String) -> String {
         URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -82,13 +82,13 @@ enum Repository {
     }
 }
 
-/// A command that runs to its end, on a thread of its own.
+/// Runs commands to completion on their own threads.
 enum Command {
     struct Failed: Error, CustomStringConvertible {
         let description: String
     }
 
-    /// - Returns: standard output.
+    /// - Returns: Standard output.
     @discardableResult
     static func run(
         _ path: String, _ arguments: [String], environment: [String: String]? = nil, log: URL? = nil
@@ -103,7 +103,7 @@ enum Command {
     private static func runBlocking(
         _ path: String, _ arguments: [String], _ environment: [String: String]?, _ log: URL?
     ) throws -> String {
-        // Files, not pipes: a server that is started would hold a pipe open.
+        // Output goes to files: a server that the command starts would keep a pipe open.
         let folder = FileManager.default.temporaryDirectory
         let out = folder.appendingPathComponent("freshet-chaos-\(UUID().uuidString).out")
         defer { try? FileManager.default.removeItem(at: out) }
@@ -119,9 +119,9 @@ enum Command {
         return output
     }
 
-    /// Not by Foundation, which takes a command for running as long as what it has started runs.
+    /// Spawns directly: Foundation considers a command to be running while processes that it started run.
     ///
-    /// - Returns: the exit status, or 256 and the number of the signal.
+    /// - Returns: The exit status, or 256 plus the number of the signal.
     private static func spawn(
         _ path: String, _ arguments: [String], _ environment: [String: String], out: String, errors: String
     ) throws -> Int32 {

@@ -7,18 +7,18 @@ import Glibc
 import Darwin
 #endif
 
-/// A TCP proxy on the loopback interface that does to connections what networks do: cuts them, delays them, holds back
-/// what is said and lets it through much later, or swallows it while both ends believe that they are connected.
+/// A TCP proxy on the loopback interface with the faults of networks: it cuts and delays connections, holds data back
+/// to deliver it much later, or swallows data while both ends consider the connection open.
 ///
-/// Each direction of a connection has a thread of its own, which blocks: the cooperative pool has no part in it.
+/// Each direction of a connection has its own blocking thread, outside the cooperative pool.
 final class FaultProxy: Sendable {
     enum Flow: Sendable {
         case open
-        /// Nothing passes, and nothing is lost: it passes when the flow is open again.
+        /// Data is held back, and delivered when the flow is open again.
         case held
-        /// Nothing passes, and is lost: a connection that is half open. Ended by cutting it.
+        /// Data is lost, as on a half-open connection, which ends only when it is cut.
         case swallowed
-        /// New connections are closed at once; old ones were cut.
+        /// New connections are closed at once; existing ones were cut.
         case refused
     }
 
@@ -28,7 +28,7 @@ final class FaultProxy: Sendable {
 
     private struct State {
         var flow = Flow.open
-        /// Each chunk waits so long.
+        /// Delay of each chunk.
         var delay = Duration.zero
         var target: UInt16
         var links: [ObjectIdentifier: Link] = [:]
@@ -42,10 +42,10 @@ final class FaultProxy: Sendable {
     let port: UInt16
 
     /// - Parameters:
-    ///   - target: where connections lead, on 127.0.0.1.
-    ///   - resetsTarget: it is told with a reset that a client has gone. An embedded broker that owes an answer does not
-    ///     look for anything else, and takes the client's next connection for a second one of the same member.
-    ///   - rewrites: replacements in what clients send.
+    ///   - target: Port on 127.0.0.1 to which connections lead.
+    ///   - resetsTarget: Resets the server's connection when the client's ends. An embedded broker that owes an answer
+    ///     notices only a reset, and otherwise takes the client's next connection for a second one of the same member.
+    ///   - rewrites: Replacements in the clients' data.
     init(to target: UInt16, resetsTarget: Bool = false, rewrites: [TextRewrite] = []) throws {
         self.resetsTarget = resetsTarget
         self.rewrites = rewrites
@@ -65,7 +65,7 @@ final class FaultProxy: Sendable {
         cut()
     }
 
-    /// Breaks all connections with a reset.
+    /// Resets all connections.
     func cut() {
         let links = state.withLock { Array($0.links.values) }
         for link in links { link.breakOff() }
@@ -73,7 +73,7 @@ final class FaultProxy: Sendable {
 
     func set(_ flow: Flow) {
         state.withLock { state in
-            // Broken before the flow opens: what was swallowed must not come through after all.
+            // The connections are broken before the flow opens, so that swallowed data is not delivered.
             if flow == .refused || state.flow == .swallowed {
                 for link in state.links.values { link.breakOff() }
             }
@@ -85,7 +85,7 @@ final class FaultProxy: Sendable {
         state.withLock { $0.delay = delay }
     }
 
-    /// All connections as before, and none broken.
+    /// Opens the flow again without breaking connections.
     func heal() {
         set(delay: .zero)
         set(.open)
@@ -133,7 +133,8 @@ final class FaultProxy: Sendable {
         if link.end() { state.withLock { $0.links[ObjectIdentifier(link)] = nil } }
     }
 
-    /// Waits as the flow says; false when the link is broken. What is swallowed stays in this loop until it is cut.
+    /// Waits as the flow demands; returns false when the link is broken. Swallowed data waits in this loop until the
+    /// link is cut.
     private func passes(_ link: Link) -> Bool {
         let delay = state.withLock { $0.delay }
         if delay > .zero { usleep(UInt32(delay / .microseconds(1))) }
@@ -141,7 +142,7 @@ final class FaultProxy: Sendable {
             switch state.withLock({ $0.flow }) {
             case .open: return true
             case .refused: return false
-            // Neither end reads or writes any more: the kernels' buffers take what is sent, as half-open connections do.
+            // Neither end is read or written: the kernels' buffers take the data, as on half-open connections.
             case .held, .swallowed: usleep(5_000)
             }
         }
@@ -177,7 +178,7 @@ final class FaultProxy: Sendable {
             }
         }
 
-        /// One direction is over, and so is the other; true for the last.
+        /// Ends one direction and shuts down the other; returns true for the last one.
         func end() -> Bool {
             state.withLock { state in
                 state.open -= 1
@@ -195,7 +196,7 @@ final class FaultProxy: Sendable {
     }
 }
 
-/// Sockets of IPv4's loopback interface.
+/// Sockets on IPv4's loopback interface.
 enum Socket {
     static func make() -> Int32 {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
@@ -209,7 +210,7 @@ enum Socket {
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
     }
 
-    /// Listens on a port of the system's choice, and answers it.
+    /// Listens on a port chosen by the system, and returns it.
     static func listen(_ descriptor: Int32) -> UInt16? {
         var address = address(port: 0)
         let bound = withUnsafePointer(to: &address) { pointer in
@@ -244,7 +245,7 @@ enum Socket {
         return true
     }
 
-    /// Closing resets the connection.
+    /// Makes closing reset the connection.
     static func linger(_ descriptor: Int32) {
         var linger = Glibc.linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<Glibc.linger>.size))
@@ -264,7 +265,7 @@ enum Socket {
     }
 }
 
-/// A detached thread for what blocks.
+/// A detached thread for blocking work.
 enum BlockingThread {
     static func run(_ body: @escaping @Sendable () -> Void) {
         let thread = Thread { body() }

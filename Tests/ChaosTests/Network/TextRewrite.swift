@@ -1,10 +1,9 @@
-/// A replacement in the text of statements, as they pass on the wire: as long as what it replaces, so that the messages
-/// that hold it stay as they are.
+/// A replacement in the text of statements on the wire. It keeps the length, so that the messages around it stay valid.
 struct TextRewrite: Sendable {
     let pattern: [UInt8]
     let replacement: [UInt8]
 
-    /// - Precondition: the replacement is no longer than the pattern; it is filled up with spaces.
+    /// - Precondition: The replacement is no longer than the pattern; it is padded with spaces.
     init(_ pattern: String, _ replacement: String) {
         precondition(!pattern.isEmpty && replacement.utf8.count <= pattern.utf8.count, "\(replacement) is too long")
         self.pattern = Array(pattern.utf8)
@@ -14,8 +13,7 @@ struct TextRewrite: Sendable {
     }
 }
 
-/// Bytes of one direction of a connection, with the replacements made. What may be the beginning of a pattern at the end
-/// of a chunk is held back until the next one.
+/// Rewrites one direction of a connection. A chunk's end that may begin a pattern is held back until the next chunk.
 struct RewrittenStream {
     private let rewrites: [TextRewrite]
     private var held: [UInt8] = []
@@ -47,7 +45,7 @@ struct RewrittenStream {
         }
     }
 
-    /// Length of the longest proper beginning of the pattern that the bytes end with.
+    /// Length of the longest proper prefix of the pattern with which the bytes end.
     private static func beginning(of pattern: [UInt8], atEndOf bytes: [UInt8]) -> Int {
         for length in stride(from: min(pattern.count - 1, bytes.count), to: 0, by: -1)
         where bytes.suffix(length).elementsEqual(pattern.prefix(length)) {

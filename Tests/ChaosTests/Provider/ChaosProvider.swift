@@ -7,20 +7,20 @@ import ServiceLifecycle
 import Synchronization
 import WidgetModel
 
-/// What is wrong with an app's provider.
+/// A fault of an app's provider.
 enum ProviderFault: Sendable, Equatable, CustomStringConvertible {
     case status(Int, retryAfter: Int?)
     /// No answer.
     case hang
-    /// Answers after about so long.
+    /// Answers after about this time.
     case slow(Duration)
     /// The connection breaks in the middle of the answer.
     case cut
-    /// Answers for timelines that nobody asked for.
+    /// Answers for timelines that were not requested.
     case foreignIDs
-    /// An error for some of the timelines; others are left out, or there twice.
+    /// An error for some of the timelines; others are missing or repeated.
     case partial
-    /// Is no JSON.
+    /// Invalid JSON.
     case garbage
 
     var description: String {
@@ -36,17 +36,18 @@ enum ProviderFault: Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// The timeline provider of all apps of the run. It answers with the versions that the sources had when the request came
-/// in, remembers all that it has given, and checks that each request is for timelines of the app whose secret signed it.
+/// The timeline provider of all apps of the run. It answers with the sources' versions at the time of the request,
+/// records everything that it has sent, and checks that each request is for timelines of the app whose secret signed
+/// it.
 final class ChaosProvider: Sendable {
     private struct State {
         var faults: [String: ProviderFault] = [:]
-        /// What was given for each timeline, also by answers that were cut off.
+        /// Content sent for each timeline, including answers that were cut off.
         var given: [TimelineID: Set<Shown>] = [:]
         var fetches = 0
         var timelines = 0
         var isHealing = false
-        /// Wait of every answer.
+        /// Latency of every answer.
         var latency = Duration.milliseconds(5)
     }
 
@@ -74,7 +75,7 @@ final class ChaosProvider: Sendable {
         state.withLock { $0.latency = latency }
     }
 
-    /// From now on no policy asks for another reload, so that the run comes to rest; and nothing is wrong.
+    /// Stops policies that request further reloads, so that the work ends, and removes all faults.
     func heal() {
         state.withLock { state in
             state.faults = [:]
@@ -191,7 +192,7 @@ final class ChaosProvider: Sendable {
 
     // MARK: Requests
 
-    /// What is asked for, with what the sources say now; nil when the request is not one that this app may be asked.
+    /// Returns the requested timelines with the sources' current versions; nil if the app must not send this request.
     private func check(_ request: Request, _ body: [UInt8], _ app: ChaosApp) -> [Item]? {
         report.checked(.separateApps)
         guard isSigned(request, body, app) else {
@@ -217,7 +218,7 @@ final class ChaosProvider: Sendable {
         return items
     }
 
-    /// The id must be that of the identity which the request describes.
+    /// Checks that the ID belongs to the identity in the request.
     private func item(_ element: JSONValue, _ app: ChaosApp) -> Item? {
         guard let name = element["kind"]?.stringValue,
             let kind = app.kinds.first(where: { $0.definition.name == name }),
@@ -252,7 +253,7 @@ final class ChaosProvider: Sendable {
         return Timestamp(microseconds: Int64(next) * 1_000_000).rfc3339
     }
 
-    /// Standard Webhooks.
+    /// Checks the signature of Standard Webhooks.
     private func isSigned(_ request: Request, _ body: [UInt8], _ app: ChaosApp) -> Bool {
         func header(_ name: String) -> String? {
             HTTPFields.Element.Name(name).flatMap { request.headers[$0] }

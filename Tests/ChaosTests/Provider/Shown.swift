@@ -1,7 +1,7 @@
 import WidgetModel
 
-/// What a timeline shows, as a provider of the run makes it and the checker reads it back: every entry carries the
-/// timeline's id, its place, and a sum over all, so that nothing half or foreign passes for whole.
+/// Content of a timeline, written by the run's provider and read back by the checker. Every entry carries the
+/// timeline's ID, its index and a checksum of all, so that partial or foreign content is noticed.
 struct Shown: Hashable, Sendable {
     let version: Int
     let dates: [String]
@@ -10,9 +10,9 @@ struct Shown: Hashable, Sendable {
         let description: String
     }
 
-    /// The entries, as a provider gives them.
+    /// Entries in the provider's format.
     ///
-    /// - Parameter at: a member that makes no difference.
+    /// - Parameter at: A volatile member.
     func entries(of id: TimelineID, at: Int?) -> JSONValue {
         .array(
             dates.enumerated().map { index, date in

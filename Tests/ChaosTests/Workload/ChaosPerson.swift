@@ -2,7 +2,7 @@ import WidgetEvents
 
 @testable import WidgetModel
 
-/// What an event does to a person's stack, shortcuts or habits.
+/// Effect of an event on a person's stack, shortcuts or habits.
 struct PersonEvent: Sendable {
     enum Change: Sendable {
         case stack([String])
@@ -21,7 +21,7 @@ struct PersonEvent: Sendable {
 
     var device: String { "\(user)-d0" }
 
-    /// The event of the log. Suggestions are off, since their widgets would come from Freshet itself.
+    /// The published event. Suggestions are off, since Freshet would place widgets for them.
     var message: FreshetEvent {
         switch change {
         case .stack(let widgets):
@@ -40,7 +40,7 @@ struct PersonEvent: Sendable {
     }
 }
 
-/// What the log says must have become of a person. Written apart from the product's own folding.
+/// Expected state of a person according to the log. Implemented independently of the product's folding.
 struct ChaosPerson: Sendable {
     private(set) var stack: (widgets: [String], at: Timestamp)?
     private(set) var turn: (widget: String, at: Timestamp)?
@@ -64,7 +64,7 @@ struct ChaosPerson: Sendable {
         }
     }
 
-    /// What must be stored.
+    /// Expected stored value.
     func record(app: String, user: String, kinds: [KindDefinition]) -> PersonRecord {
         var record = PersonRecord()
         if let stack {

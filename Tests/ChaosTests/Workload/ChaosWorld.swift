@@ -2,15 +2,15 @@ import Foundation
 import Synchronization
 import WidgetModel
 
-/// An app of the run, with what its provider answers.
+/// An app of the run, with the content of its provider.
 struct ChaosApp: Sendable {
     let name: String
     let isInDeveloperMode: Bool
     let kinds: [ChaosKind]
-    /// Of the signatures.
+    /// Secret of the signatures.
     let secret: [UInt8]
 
-    /// In the provider's URL.
+    /// Path in the provider's URL.
     var path: String { name.split(separator: ".").last.map(String.init) ?? name }
     var secretVariable: String { "CHAOS_SECRET_\(path.uppercased())" }
 }
@@ -18,41 +18,41 @@ struct ChaosApp: Sendable {
 struct ChaosKind: Sendable {
     enum Policy: Sendable {
         case never
-        /// Reloads by itself at every multiple of so many seconds.
+        /// Reloads at every multiple of this many seconds.
         case after(seconds: Int)
         case atEnd(seconds: Int)
     }
 
     let definition: KindDefinition
     let policy: Policy
-    /// What is shown is the source's version modulo this, so that contents come back that were shown before.
+    /// The shown version is the source's version modulo this value, so that earlier contents return.
     let modulus: Int?
-    /// Each answer has a member that makes no difference.
+    /// Whether each answer has a volatile member.
     var isVolatile: Bool { !definition.volatileFields.isEmpty }
 
     func shown(_ version: Int) -> Int { modulus.map { version % $0 } ?? version }
 }
 
-/// A widget that stays as it is from the beginning to the end.
+/// A widget that does not change during the run.
 struct StableWidget: Sendable {
     let placement: WidgetPlacement
-    /// Its timeline's index in ``ChaosWorld/timelines``.
+    /// Index of the widget's timeline in ``ChaosWorld/timelines``.
     let timeline: Int
 }
 
-/// A timeline that such widgets show.
+/// A timeline of stable widgets.
 struct StableTimeline: Sendable {
     let id: TimelineID
     let identity: TimelineIdentity
     let group: Int
 }
 
-/// What there is: apps, kinds, people and their widgets, and the versions of the sources that the providers answer from.
+/// Apps, kinds, people with their widgets, and versions of the sources from which the providers answer.
 ///
-/// A source's version is raised before the event is published that tells of it. So whoever fetches after that event was
-/// applied is answered with that version or a later one.
+/// A source's version grows before the event about it is published. A fetch after that event was applied is therefore
+/// answered with that version or a later one.
 final class ChaosWorld: Sendable {
-    /// Whose content an event changes.
+    /// The content that an event changes.
     enum Source: Hashable, Sendable {
         case app(String)
         case kind(String, String)
@@ -70,7 +70,7 @@ final class ChaosWorld: Sendable {
     let movers: [String]
     let widgets: [StableWidget]
     let timelines: [StableTimeline]
-    /// Indices of timelines by app and user, by app and device, by app and widget.
+    /// Indices of timelines by app and user, app and device, and app and widget.
     let ofUser: [String: [Int]]
     let ofDevice: [String: [Int]]
     let ofWidget: [String: Int]
@@ -131,7 +131,7 @@ final class ChaosWorld: Sendable {
         }
     }
 
-    /// The present version of what a timeline shows.
+    /// Current version of a timeline's content.
     func version(of identity: TimelineIdentity, id: TimelineID) -> Int {
         let group = Self.group(of: identity)
         return versions.withLock { versions in
@@ -148,7 +148,7 @@ final class ChaosWorld: Sendable {
         identity.configuration.value["group"]?.numberValue?.int64.map { Int($0) } ?? -1
     }
 
-    // MARK: Making
+    // MARK: Creation
 
     static func configuration(_ members: [(String, JSONValue)]) -> WidgetConfiguration {
         let object = JSONObject(members.map { JSONObject.Member(key: $0.0, value: $0.1) })
@@ -177,7 +177,7 @@ final class ChaosWorld: Sendable {
             environment: environment(number))
     }
 
-    /// Where a stable user's devices are.
+    /// Devices of a stable user.
     static func environment(_ number: Int) -> WidgetEnvironment {
         WidgetEnvironment(storedLocale: number % 2 == 0 ? "en-GB" : "de-DE", timeZone: "Europe/London")
     }
@@ -222,7 +222,7 @@ final class ChaosWorld: Sendable {
         ]
     }
 
-    /// The manifest for `freshet kinds apply`.
+    /// Manifest for `freshet kinds apply`.
     func manifest(providerPort: Int) -> String {
         apps.map { app in
             var lines = [

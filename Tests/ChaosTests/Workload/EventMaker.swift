@@ -2,7 +2,7 @@ import FreshetClient
 import WidgetEvents
 import WidgetModel
 
-/// Makes the workload's events, one after the other, from the seed.
+/// Generates the workload's events from the seed.
 struct EventMaker {
     private enum Sort {
         case user, device, widget, everyone, everyoneMatching, allKinds, foreground, background, view, environment
@@ -15,11 +15,11 @@ struct EventMaker {
     private let topics: ChaosTopics
     private var random: SeededRandom
     private var number = 0
-    /// Views of a widget so far: each at least two hours after the other.
+    /// Number of views of a widget so far, at least two hours apart.
     private var views: [String: Int] = [:]
     private var movers: [String: MoverState] = [:]
 
-    /// What the maker thinks of a mover's widget; what is true is in the log.
+    /// Assumed state of a mover's widget; the log decides.
     private struct MoverState {
         var isPlaced = false
         var clock = 0
@@ -36,7 +36,7 @@ struct EventMaker {
         return "chaos-\(number)"
     }
 
-    /// The placements of all widgets that stay.
+    /// Placements of all stable widgets.
     mutating func placements() -> [ChaosEvent] {
         world.widgets.map { widget in
             var event = make(.placed(widget.placement), at: Self.start)
@@ -46,7 +46,7 @@ struct EventMaker {
         }
     }
 
-    /// The registrations of all devices.
+    /// Registrations of all devices.
     mutating func registrations() -> [ChaosEvent] {
         ChaosDevices.registrations.map { make($0.event, at: Self.start, key: $0.user) }
     }
@@ -172,7 +172,7 @@ struct EventMaker {
     private mutating func view() -> ChaosEvent {
         let widget = random.element(world.widgets).placement
         let key = ChaosWorld.key(widget.app, widget.widget)
-        // Sometimes within the hour of the last: that one does not count.
+        // Sometimes within an hour of the previous view, so that it does not count.
         let repeats = random.chance(0.2) && (views[key] ?? 0) > 0
         if !repeats { views[key, default: 0] += 1 }
         let time = Self.start + .seconds(7_200 * (views[key] ?? 1)) + (repeats ? .seconds(600) : .zero)
@@ -181,7 +181,7 @@ struct EventMaker {
         return event
     }
 
-    /// A significant change of time: the environment is what it was, and all on the device is reloaded.
+    /// A significant time change: the environment stays, and all of the device's widgets are reloaded.
     private mutating func environment(_ app: ChaosApp) -> ChaosEvent {
         let number = random.integer(0..<world.users.count)
         let user = world.users[number]
@@ -200,14 +200,14 @@ struct EventMaker {
 
     // MARK: Stacks, shortcuts and donations
 
-    /// Of a person whose widgets stay.
+    /// An event of a person with stable widgets.
     private mutating func person(_ app: ChaosApp) -> ChaosEvent {
         let user = random.element(world.users)
         let widgets = world.widgets.map(\.placement).filter {
             $0.app == app.name && $0.user == user && $0.device == "\(user)-d0"
         }.map(\.widget)
         let kind = random.element(app.kinds).definition.name
-        // Sometimes an event comes late: it must not override what is newer.
+        // Some events arrive late: they must not override newer ones.
         let time = Self.start + .seconds(number - (random.chance(0.1) ? 300 : 0))
         let change: PersonEvent.Change
         let at: Timestamp
@@ -233,7 +233,7 @@ struct EventMaker {
         let key = ChaosWorld.key(app.name, widget)
         var state = movers[key] ?? MoverState()
         state.clock += 1
-        // Sometimes an event comes late: it must not override what is newer.
+        // Some events arrive late: they must not override newer ones.
         let time = Self.start + .seconds(60 * (random.chance(0.1) ? max(1, state.clock - 2) : state.clock))
         defer { movers[key] = state }
         let roll = random.integer(0..<100)
@@ -256,7 +256,7 @@ struct EventMaker {
             return lifecycle(
                 .removed(app: app.name, widget: widget), .removed(app: app.name, widget: widget), at: time, person)
         }
-        // Of all widgets of the device, each of which has a clock of its own: later than all of them.
+        // For all widgets of the device, later than each of their separate clocks.
         let environment = moverEnvironment()
         let late = Self.start + .seconds(60 * state.clock + 30)
         return lifecycle(

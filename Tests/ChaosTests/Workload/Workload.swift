@@ -4,8 +4,8 @@ import Logging
 import Synchronization
 import WidgetEvents
 
-/// Publishes the events at a steady rate. An event that is not acknowledged is published again until it is: what a
-/// provider shows has changed, and whoever changed it has to say so.
+/// Publishes events at a steady rate. An event is repeated until it is acknowledged: the content has changed, and a
+/// missing event would leave it stale.
 final class Workload: Sendable {
     private struct State {
         var maker: EventMaker
@@ -18,7 +18,7 @@ final class Workload: Sendable {
         var goesOn = true
     }
 
-    /// Most events that are neither acknowledged nor given up.
+    /// Maximum number of events that are neither acknowledged nor given up.
     private static let mostUnderWay = 1_500
     private static let interval = Duration.milliseconds(50)
 
@@ -29,7 +29,7 @@ final class Workload: Sendable {
     private let register: @Sendable ([ChaosEvent]) -> Void
     private let state: Mutex<State>
 
-    /// - Parameter register: told of every event before it is published.
+    /// - Parameter register: Receives every event before it is published.
     init(
         world: ChaosWorld, kafka: ChaosKafka, seed: UInt64, rate: Int, logger: Logger,
         register: @escaping @Sendable ([ChaosEvent]) -> Void
@@ -47,16 +47,16 @@ final class Workload: Sendable {
         state.withLock { ($0.made, $0.acknowledged, $0.refusals) }
     }
 
-    /// Nothing is to be published any more, and all that was has been acknowledged.
+    /// Whether everything is published and acknowledged.
     var isDone: Bool { state.withLock { !$0.goesOn && $0.unsent.isEmpty && $0.underWay == 0 } }
 
-    /// Holds back while those who read are too far behind: an embedded broker would drop what they have not read.
+    /// Pauses while consumers are too far behind: an embedded broker would drop messages that they have not read.
     func set(paused: Bool) { state.withLock { $0.isPaused = paused } }
 
-    /// Makes no new events.
+    /// Stops generating events.
     func stop() { state.withLock { $0.goesOn = false } }
 
-    /// Publishes the registrations of devices and the placements of all widgets that stay; returns when all are acknowledged.
+    /// Publishes the registrations of devices and the placements of stable widgets; returns when all are acknowledged.
     func place() async throws {
         let events = state.withLock { $0.maker.registrations() + $0.maker.placements() }
         for start in stride(from: 0, to: events.count, by: 500) {
@@ -70,7 +70,7 @@ final class Workload: Sendable {
         }
     }
 
-    /// Publishes until ``stop()``, and then what is left; returns when all is acknowledged.
+    /// Publishes until ``stop()``, then the remaining events; returns when all are acknowledged.
     func run() async throws {
         try await withThrowingDiscardingTaskGroup { group in
             var owed = 0.0
