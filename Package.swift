@@ -152,7 +152,7 @@ let package = Package(
                 "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents",
                 "WidgetStore", "WidgetRepresentation", "ReloadIngest", "ReloadWorkers", "WidgetAPI", "WidgetDelivery",
                 "FreshetClient",
-                argumentParser, logging, lifecycle, httpClient, nio,
+                argumentParser, logging, lifecycle, httpClient, hummingbird, nio,
             ],
             swiftSettings: strict),
         .executableTarget(
@@ -265,6 +265,7 @@ let package = Package(
                 "TestSupport", logging, lifecycle, crypto, httpClient, hummingbird, nio, argumentParser,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
+            exclude: ["Preview/preview.py"],
             swiftSettings: strict),
         .testTarget(
             name: "FreshetLoadTests",

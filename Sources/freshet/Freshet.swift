@@ -35,7 +35,8 @@ struct Freshet: AsyncParsableCommand {
             KafkaCommand.self, TopicsCommand.self, DoctorCommand.self, ProviderCommand.self, TokensCommand.self,
             DemoCommand.self, AppsCommand.self,
             CapacityCommand.self,
-            LintCommand.self, OptionsCommand.self, ReloadCommand.self, PauseCommand.self, ResumeCommand.self,
+            LintCommand.self, PreviewCommand.self, OptionsCommand.self, ReloadCommand.self, PauseCommand.self,
+            ResumeCommand.self,
             CancelCommand.self,
         ])
 

@@ -103,7 +103,8 @@ class Browser:
         raise AssertionError(f"{expression}: expected {wanted!r}, is {value!r}")
 
     def key(self, key, text=None):
-        codes = {"Enter": 13, "Tab": 9, "Escape": 27, "ArrowUp": 38, "ArrowDown": 40, "Backspace": 8, " ": 32}
+        codes = {"Enter": 13, "Tab": 9, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37,
+                 "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Backspace": 8, " ": 32}
         values = dict(key=key, code="Space" if key == " " else key, windowsVirtualKeyCode=codes[key])
         text = {"Enter": "\r", " ": " "}.get(key)
         self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **values, **({"text": text} if text else {}))

@@ -1,7 +1,10 @@
 // Behaviour of the console's pages. The server renders everything; without JavaScript, pages do not refresh themselves.
 
-/** The server's rendering of each part, which other modules may have enhanced since. */
-const rendered = new Map([...document.querySelectorAll("[data-part]")].map((part) => [part.id, part.innerHTML]));
+/** Identity of a part's rendering by the server; parts that show the time have a version. */
+const rendering = (part) => part.dataset.version ?? part.innerHTML;
+
+/** The renderings in the page, which other modules may have enhanced since. */
+const rendered = new Map([...document.querySelectorAll("[data-part]")].map((part) => [part.id, rendering(part)]));
 
 /** Whether the keyboard's focus keeps a part as it is: a slider gets the focus again in the new rendering. */
 const isInUse = (part) => part.contains(document.activeElement) && document.activeElement.type !== "range";
@@ -13,8 +16,8 @@ async function refresh() {
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
     for (const part of document.querySelectorAll("[data-part]")) {
         const next = fresh.getElementById(part.id);
-        if (!next || isInUse(part) || rendered.get(part.id) === next.innerHTML) continue;
-        rendered.set(part.id, next.innerHTML);
+        if (!next || isInUse(part) || rendered.get(part.id) === rendering(next)) continue;
+        rendered.set(part.id, rendering(next));
         const focus = part.contains(document.activeElement) ? document.activeElement.id : null;
         part.replaceChildren(...next.childNodes);
         // After the observers of other modules.
@@ -28,7 +31,19 @@ async function refresh() {
 const live = document.querySelector("main")?.dataset.live;
 if (live) {
     const source = new EventSource(live);
-    let running = null;
-    source.addEventListener("changed", () => { running ??= refresh().finally(() => { running = null; }); });
+    let isRefreshing = false, isOutdated = false;
+    source.addEventListener("changed", async () => {
+        isOutdated = true;
+        if (isRefreshing) return;
+        isRefreshing = true;
+        try {
+            while (isOutdated) {
+                isOutdated = false;
+                await refresh();
+            }
+        } finally {
+            isRefreshing = false;
+        }
+    });
     addEventListener("pagehide", () => source.close());
 }

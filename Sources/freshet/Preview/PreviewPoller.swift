@@ -1,0 +1,47 @@
+import ReloadWorkers
+import ServiceLifecycle
+import WidgetModel
+
+/// Asks a provider for all widgets of a preview at intervals.
+struct PreviewPoller: Sendable {
+    let desk: Desk
+    let kinds: [DeskKind]
+    let user: String
+    let environment: WidgetEnvironment
+    let interval: Duration
+    let state: PreviewState
+
+    func run() async throws {
+        let subjects = kinds.map { kind in
+            kind.definition.families.map { family in
+                DeskSubject(kind, user: user, family: family, environment: environment, configuration: .empty)
+            }
+        }
+        state.begin(
+            zip(kinds, subjects).flatMap { kind, subjects in
+                subjects.map { PreviewState.Widget(kind: kind.definition, subject: $0) }
+            })
+        while !Task.isCancelled {
+            var first = 0
+            for (kind, subjects) in zip(kinds, subjects) {
+                try await poll(kind, subjects, first: first)
+                first += subjects.count
+            }
+            try await Task.sleep(for: interval)
+        }
+    }
+
+    /// Families that the kind does not vary by have one timeline.
+    private func poll(_ kind: DeskKind, _ subjects: [DeskSubject], first: Int) async throws {
+        var known: Set<TimelineID> = []
+        let distinct = subjects.filter { known.insert($0.id).inserted }
+        let answers = try await desk.timelines(of: distinct, kind)
+        let failure = answers.lazy.compactMap(\.timing.failure).first
+        let elements = Dictionary(answers.flatMap(\.elements).map { ($0.subject.id, $0) }) { first, _ in first }
+        for (index, subject) in subjects.enumerated() {
+            let element = elements[subject.id]
+            let problem = element.map { ProviderFailure($0.outcome)?.message } ?? failure?.message
+            state.update(first + index, element?.value, problem: problem)
+        }
+    }
+}

@@ -1,0 +1,68 @@
+import Foundation
+import TestSupport
+import Testing
+import WidgetAPI
+import WidgetModel
+
+@testable import freshet
+
+@Suite("The page of a preview")
+struct PreviewPageTests {
+    private static func widget(_ text: String, problem: String? = nil) throws -> PreviewState.Widget {
+        let kind = LintExample.kind {
+            $0.displayName = text
+            $0.description = text
+            $0.placeholder = .string(text)
+        }
+        let members = JSONObject([JSONObject.Member(key: text, value: .string(text))])
+        let timeline: JSONValue = [
+            "policy": "never", "entries": [["date": "2026-06-22T10:00:00Z", "content": .object(members)]],
+        ]
+        let subject = LintExample.subject(kind)
+        let encoded = String(decoding: timeline.encoded, as: UTF8.self)
+        let parsed = try #require(LintExample.answer([(subject, encoded)]).elements.first?.value)
+        var widget = PreviewState.Widget(kind: kind.definition, subject: subject)
+        _ = widget.update(parsed, problem: problem)
+        return widget
+    }
+
+    private static func page(_ widgets: [PreviewState.Widget]) -> String {
+        PreviewPage(widgets: widgets, version: 7, now: LintExample.now, timeZone: "Europe/Berlin", lead: "For u1.").page
+            .html.text
+    }
+
+    @Test("Hostile texts of manifests, content and errors are escaped", arguments: HostileTexts.all)
+    func hostile(text: String) throws {
+        let page = Self.page([try Self.widget(text, problem: text)])
+        let plain = Self.page([try Self.widget("plain", problem: "plain")])
+        func count(_ part: String, in text: String) -> Int { text.components(separatedBy: part).count }
+        for part in ["<", ">", "<script", "\""] { #expect(count(part, in: page) == count(part, in: plain), "\(part)") }
+    }
+
+    @Test("A kind without an answer says so, and a failed one shows its problem beside the last timeline")
+    func states() throws {
+        let kind = LintExample.kind()
+        let empty = PreviewState.Widget(kind: kind.definition, subject: LintExample.subject(kind))
+        #expect(Self.page([empty]).contains("The provider has not answered yet."))
+        let failed = Self.page([try Self.widget("shown", problem: "answered with status 500")])
+        #expect(failed.contains("answered with status 500") && failed.contains("<dt>shown</dt>"))
+        #expect(failed.contains("data-live=\"/events?version=7\""))
+    }
+
+    @Test("Only visible changes count, and wake those who wait")
+    func changes() async throws {
+        let widget = try Self.widget("one")
+        let state = PreviewState()
+        state.begin([widget])
+        #expect(state.current.version == 0)
+        state.update(0, widget.timeline, problem: nil)
+        #expect(state.current.version == 0)
+        async let news = state.version(otherThan: 0)
+        state.update(0, nil, problem: "answered with status 500")
+        #expect(try await news == 1)
+        #expect(state.current.widgets[0].timeline == widget.timeline && state.current.widgets[0].version == 2)
+        async let end = state.version(otherThan: 1)
+        state.close()
+        #expect(try await end == nil)
+    }
+}

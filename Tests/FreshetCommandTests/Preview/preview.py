@@ -1,0 +1,83 @@
+"""Uses the page of `freshet preview` as a developer does, and fails with the first thing that is not as it should be.
+
+usage: preview.py CHROMIUM URL PROVIDER FOLDER. A POST to PROVIDER/options changes the provider's content. Screenshots go to FOLDER.
+"""
+
+import json
+import urllib.error
+import urllib.request
+
+import browser as chromium
+
+FIRST = "#widget-0"
+AXES = "document.querySelectorAll('[data-time-axis][data-ready]').length"
+SHOWN = f"[...document.querySelectorAll('{FIRST} [data-entry]')].filter(e => !e.hidden).map(e => e.querySelector('.side-light').textContent).join()"
+TIME = f"document.querySelector('{FIRST} output').textContent"
+
+
+def change(provider):
+    body = json.dumps({"kind": "K"}).encode()
+    urllib.request.urlopen(urllib.request.Request(f"{provider}/options", body)).read()
+
+
+def headers(url):
+    answer = urllib.request.urlopen(url)
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy and "nonce" not in policy, policy
+    assert "frame-ancestors 'none'" in policy and answer.headers["X-Content-Type-Options"] == "nosniff"
+    text = answer.read().decode()
+    assert "<style" not in text and " style=" not in text and "<script>" not in text
+    # Another site whose name leads here gets nothing.
+    try:
+        urllib.request.urlopen(urllib.request.Request(url, headers={"Host": "evil.example"}))
+        raise AssertionError("a foreign host name is answered")
+    except urllib.error.HTTPError as error:
+        assert error.code == 421, error
+
+
+def use(browser, url, provider, folder):
+    headers(url)
+    browser.window(1280)
+    browser.open(url, f"{AXES} === 2")
+    browser.require_names()
+    browser.screenshot(f"{folder}/preview-light.png")
+    assert browser.run("document.title") == "Preview · Freshet"
+    assert browser.run("document.querySelectorAll('#widget-2 .notice').length") == 1
+
+    # The slider shows the entry of a time: at the left end the first one, by keyboard the next ones.
+    assert browser.run(SHOWN).startswith("stepone"), browser.run(SHOWN)
+    before = browser.run(TIME)
+    browser.run(f"document.querySelector('{FIRST} input').focus()")
+    browser.key("End")
+    browser.wait(f"{SHOWN}.startsWith('steptwo')")
+    assert browser.run(TIME) != before
+    assert browser.run(f"document.querySelector('{FIRST} input').getAttribute('aria-valuetext')") == browser.run(TIME)
+    browser.key("ArrowLeft")
+    chosen = browser.run(TIME)
+
+    # A change of the provider appears, and the slider keeps its time and the focus.
+    change(provider)
+    browser.wait(f"{SHOWN}.includes('changed')")
+    assert browser.run(TIME) == chosen
+    browser.wait(f"document.activeElement === document.querySelector('{FIRST} input')")
+    # Content cannot run scripts or add elements.
+    assert browser.run("document.title") == "Preview · Freshet"
+    assert browser.run("document.querySelectorAll('main script, main img, main iframe').length") == 0
+
+    browser.window(1280, is_dark=True)
+    browser.screenshot(f"{folder}/preview-dark.png")
+    for is_dark in (False, True):
+        browser.window(390, 844, is_phone=True, is_dark=is_dark)
+        browser.screenshot(f"{folder}/preview-phone-{'dark' if is_dark else 'light'}.png")
+        assert browser.run("document.documentElement.scrollWidth <= innerWidth"), "wider than the phone"
+    assert browser.errors == [], browser.errors
+
+    # Without JavaScript all entries can be read.
+    browser.set_scripts(False)
+    browser.open(url, "document.readyState === 'complete' && document.querySelector('[data-entry]') !== null")
+    assert browser.run(f"[...document.querySelectorAll('{FIRST} [data-entry]')].every(e => e.getClientRects().length > 0)")
+    browser.screenshot(f"{folder}/preview-without-script.png")
+
+
+if __name__ == "__main__":
+    chromium.run(use)
