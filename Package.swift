@@ -237,7 +237,7 @@ let package = Package(
                 logging, hummingbird, crypto, lifecycle,
                 .product(name: "HummingbirdTesting", package: "hummingbird"),
             ],
-            exclude: ["Form/form.py"],
+            exclude: ["Form/form.py", "Console/console.py"],
             swiftSettings: strict),
         .testTarget(
             name: "FreshetClientTests",

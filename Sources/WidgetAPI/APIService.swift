@@ -4,7 +4,8 @@ import PostgresClient
 import ServiceLifecycle
 package import WidgetStore
 
-/// The HTTP API: health checks, and the routes under `/v1`, which are served only with keys to verify tokens.
+/// The HTTP API: health checks, and the routes under `/v1` and the console, which are served only with keys to verify
+/// tokens.
 package final class APIService: Service {
     /// Error of keys that cannot be used.
     package struct UnusableKeys: Error, Sendable, CustomStringConvertible {
@@ -17,18 +18,21 @@ package final class APIService: Service {
     private let readiness: Readiness
     private let liveness: Liveness
     private let quotas: Quotas
+    /// Settings of the console; nil: it is not served.
+    private let console: ConsoleConfiguration?
     private let onListening: @Sendable (Int) -> Void
     private let logger: Logger
 
     /// - Parameter onListening: called with the port once the API listens.
     package init(
         configuration: APIConfiguration, store: WidgetStore, resources: APIResources = APIResources(),
-        readiness: Readiness, liveness: Liveness = Liveness(), logger: Logger,
+        console: ConsoleConfiguration? = nil, readiness: Readiness, liveness: Liveness = Liveness(), logger: Logger,
         onListening: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
         self.configuration = configuration
         self.store = store
         self.resources = resources
+        self.console = console
         self.readiness = readiness
         self.liveness = liveness
         self.logger = logger
@@ -54,6 +58,12 @@ package final class APIService: Service {
             logger: logger, onListening: onListening)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { [resources] in await resources.keys?.run() }
+            if let console, let port = console.port, let router = consoleRouter() {
+                let pages = Application(
+                    serving: router, host: configuration.host, port: port, times: configuration.times, logger: logger,
+                    onListening: console.onListening)
+                group.addTask { try await pages.run() }
+            }
             if let fetches = resources.fetches { group.addTask { await fetches.run() } }
             if resources.keys != nil { group.addTask { [outcomePoll] in await outcomePoll.run() } }
             // Waiting requests end at once, so that the server can stop.
@@ -69,41 +79,56 @@ package final class APIService: Service {
     }
 
     func router() -> Router<APIContext> {
-        let router = Router(context: APIContext.self)
         let routes = routes
         let isServed = resources.keys != nil
-        router.add(middleware: RequestIDMiddleware())
-        if !configuration.corsOrigins.isEmpty {
-            router.add(middleware: CORSMiddleware(origins: configuration.corsOrigins))
+        let router = makeRouter { path in
+            if HealthRoutes.paths.contains(path) { return ["GET", "HEAD"] }
+            return isServed ? routes.methods(at: path) : []
         }
-        router.add(
-            middleware: ProblemMiddleware(
-                methods: { path in
-                    if HealthRoutes.paths.contains(path) { return ["GET", "HEAD"] }
-                    return isServed ? routes.methods(at: path) : []
-                }, logger: logger))
         HealthRoutes(readiness: readiness, liveness: liveness).add(to: router)
         if let keys = resources.keys {
-            let verifier = TokenVerifier(keys: keys, rules: configuration.rules)
-            let failures = configuration.failuresPerMinute.map { RateLimiter<Peer>(rate: Double($0) / 60, burst: $0) }
-            // The audit log is written at every level.
-            var audit = logger
-            if audit.logLevel > .notice { audit.logLevel = .notice }
-            let gate = APIGate(
-                verifier: verifier,
-                quotas: quotas,
-                failures: failures, receiveTime: configuration.times.receive, logger: audit)
+            let gate = gate(keys)
             routes.add(to: router, behind: gate)
+            if let console, console.port == nil { Console(console, parts: parts, gate: gate).add(to: router) }
         }
         return router
     }
 
+    /// The router of the console's own port; nil without keys.
+    func consoleRouter() -> Router<APIContext>? {
+        guard let console, let keys = resources.keys else { return nil }
+        let router = makeRouter { _ in [] }
+        Console(console, parts: parts, gate: gate(keys)).add(to: router)
+        return router
+    }
+
+    private func makeRouter(methods: @escaping @Sendable (String) -> [String]) -> Router<APIContext> {
+        let router = Router(context: APIContext.self)
+        router.add(middleware: RequestIDMiddleware())
+        if !configuration.corsOrigins.isEmpty {
+            router.add(middleware: CORSMiddleware(origins: configuration.corsOrigins))
+        }
+        router.add(middleware: ProblemMiddleware(methods: methods, logger: logger))
+        return router
+    }
+
+    private func gate(_ keys: TokenKeyStore) -> APIGate {
+        // The audit log is written at every level.
+        var audit = logger
+        if audit.logLevel > .notice { audit.logLevel = .notice }
+        return APIGate(
+            verifier: TokenVerifier(keys: keys, rules: configuration.rules), quotas: quotas,
+            failures: configuration.failuresPerMinute.map { RateLimiter<Peer>(rate: Double($0) / 60, burst: $0) },
+            receiveTime: configuration.times.receive, logger: audit)
+    }
+
     /// All routes under `/v1`.
-    var routes: APIRoutes {
-        APIRoutes(
-            APIParts(
-                store: store, directory: DirectoryCache(pool: store.pool), resources: resources,
-                outcomeWait: configuration.outcomeWait))
+    var routes: APIRoutes { APIRoutes(parts) }
+
+    private var parts: APIParts {
+        APIParts(
+            store: store, directory: DirectoryCache(pool: store.pool), resources: resources,
+            outcomeWait: configuration.outcomeWait)
     }
 
     var outcomePoll: OutcomePoll { OutcomePoll(pool: store.pool, changes: resources.changes) }

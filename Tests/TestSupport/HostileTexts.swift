@@ -7,6 +7,7 @@ package enum HostileTexts {
         "</pre></details><iframe srcdoc='<script>parent.document.title=1</script>'></iframe>",
         "<svg><animate onbegin=document.title='hacked' attributeName=x dur=1s>", "{{{content}}}{{>layout}}",
         "<!--", "]]><script>document.title='hacked'</script>", "&lt;script&gt;", "javascript:document.title='hacked'",
+        "x\"\u{301} autofocus onfocus=document.title='hacked' x=\"",
         "data:text/html,<script>document.title='hacked'</script>", "\u{202e}<b>\u{2028}\u{0}",
     ]
 }

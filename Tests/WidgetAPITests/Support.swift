@@ -185,7 +185,8 @@ func withAPI(
     tokens given: TestTokens? = nil, keys file: TokenKeyStore? = nil, logger: Logger = quiet,
     providerProblem: @escaping @Sendable (ProviderURL) async -> String? = { _ in nil },
     askProvider: @escaping @Sendable (String, [[UInt8]]) async -> ProviderTrial = { _, _ in ProviderTrial() },
-    configurations: (any ConfigurationProvider)? = nil, fetches: FetchRecorder? = nil, isLive: Bool = false,
+    configurations: (any ConfigurationProvider)? = nil, fetches: FetchRecorder? = nil,
+    console: ConsoleConfiguration? = nil, isLive: Bool = false,
     _ body: @Sendable (TestAPI) async throws -> Void
 ) async throws {
     let tokens: TestTokens
@@ -199,7 +200,7 @@ func withAPI(
     resources.configurations = configurations
     resources.fetches = fetches
     let service = APIService(
-        configuration: configuration, store: store.store, resources: resources,
+        configuration: configuration, store: store.store, resources: resources, console: console,
         readiness: Readiness(checks: checks), logger: logger)
     let application = Application(router: service.router(), logger: quiet)
     let token = try await tokens.token()

@@ -167,14 +167,35 @@ extension FreshetNode {
                     settings: settings, ingest: ingest, workers: roles.runsWorkers ? heartbeat : nil))
         }
 
-        func api(port: ListeningPort, readiness: Readiness, liveness: Liveness) -> [any Service] {
+        /// Settings of the console; nil: it is off.
+        func console(findings: @escaping @Sendable (_ app: String) async -> [JSONValue]) -> ConsoleConfiguration? {
+            guard settings.console.enabled, let key = settings.console.key.flatMap(ConsoleKey.init(base64:)) else {
+                return nil
+            }
+            var console = ConsoleConfiguration(key: key)
+            console.sessionTime = settings.console.sessionTime
+            console.port = settings.console.port
+            console.runbook = settings.console.runbook
+            console.rotation = settings.stacks
+            console.findings = findings
+            console.readManifest = { Manifest.definitions(of: $0) }
+            console.providerHealth = { [workerStatistics] app in workerStatistics?.health(ofProvidersOf: app) ?? [:] }
+            console.onListening = { [logger] port in
+                logger.notice("the console listens on a port of its own", metadata: ["port": "\(port)"])
+            }
+            return console
+        }
+
+        func api(port: ListeningPort, console: ConsoleConfiguration?, readiness: Readiness, liveness: Liveness)
+            -> [any Service]
+        {
             let changes = TimelineChanges(
                 limits: TimelineChanges.Limits(
                     polls: settings.api.maximumWaiting, streams: settings.api.maximumStreams,
                     ofApp: settings.api.appConnections > 0 ? settings.api.appConnections : nil))
             let service = APIService(
                 configuration: settings.apiConfiguration, store: WidgetStore(pool: pool),
-                resources: resources(changes), readiness: readiness, liveness: liveness,
+                resources: resources(changes), console: console, readiness: readiness, liveness: liveness,
                 logger: logger, onListening: { port.listens(on: $0) })
             let listening = ListeningService(
                 description: "api", service: service, port: port,

@@ -44,13 +44,15 @@ package final class FreshetNode: Sendable {
     /// Opens no connection, and starts nothing but an embedded cluster.
     ///
     /// - Parameters:
-    ///   - observer: registry of the process's metrics, which `/metrics` serves; nil for none.
+    ///   - observer: registry of the process's metrics, which `/metrics` and the console show; nil for none.
     ///   - onStored: called on a worker's task with every timeline whose stored content has changed, and the event that
     ///     caused it; must return quickly.
+    ///   - findings: findings of the doctor that concern an app, for the console.
     /// - Throws: ``CommandFailure`` or `KafkaError` for settings that cannot be used.
     package init(
         settings: Settings, roles: ProcessRole, logger: Logger, observer: PrometheusRegistry? = nil,
-        onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil
+        onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
+        findings: @escaping @Sendable (_ app: String) async -> [JSONValue] = { _ in [] }
     ) throws {
         self.logger = logger
         topics = settings.topics
@@ -80,7 +82,13 @@ package final class FreshetNode: Sendable {
                 wiring.health(
                     port: healthPort, readiness: readiness, liveness: liveness, metrics: { metrics?.page ?? "" }))
         }
-        if let apiPort { front += wiring.api(port: apiPort, readiness: readiness, liveness: liveness) }
+        if let apiPort {
+            let console = wiring.console(findings: findings)
+            front += wiring.api(port: apiPort, console: console, readiness: readiness, liveness: liveness)
+            if let console, let metrics {
+                front.append(metrics.recorder(of: console.history, every: settings.metrics.interval))
+            }
+        }
         self.front = front
         var back = wiring.workers(postgres, onStored: onStored)
         // Stops after the parts that decide.

@@ -15,7 +15,7 @@ package enum Observation {
     /// - Returns: the registry of the metrics; nil if nothing would serve them.
     package static func begin(for settings: Settings) -> PrometheusRegistry? {
         InstrumentationSystem.bootstrap(TraceContextPropagator())
-        guard settings.health.port != nil else { return nil }
+        guard settings.health.port != nil || settings.console.enabled else { return nil }
         // Six decisions of each kind are the most series of a metric.
         let registry = PrometheusRegistry(maximumSeries: max(2_000, settings.metrics.kinds * 8))
         MetricsSystem.bootstrap(registry)

@@ -43,11 +43,14 @@ extension Manifest {
         return try read(text: text, file: path, folder: folder, environment: environment)
     }
 
+    /// - Parameter followsSecrets: whether signing secrets are read from their places.
     package static func read(
-        text: String, file: String, folder: String = ".", environment: [String: String]
+        text: String, file: String, folder: String = ".", environment: [String: String] = [:],
+        followsSecrets: Bool = true
     ) throws(ManifestError) -> Manifest {
         let yaml = LocatedYAML.read(text, file: file)
-        var reader = ManifestReader(file: file, folder: folder, environment: environment)
+        var reader = ManifestReader(
+            file: file, folder: folder, environment: environment, followsSecrets: followsSecrets)
         let apps = reader.apps(yaml.documents)
         var problems = yaml.problems + reader.problems
         if yaml.documents.isEmpty, problems.isEmpty {
@@ -66,6 +69,7 @@ struct ManifestReader {
     let file: String
     let folder: String
     let environment: [String: String]
+    var followsSecrets = true
     private(set) var problems: [FileProblem] = []
 
     /// The apps that could be read. Use them only if no problem was found.
@@ -121,6 +125,7 @@ struct ManifestReader {
             report(mark, path, "does not name exactly one place", expected: expected)
             return nil
         }
+        guard followsSecrets else { return nil }
         do throws(SigningSecretReference.Unresolved) {
             return try reference.resolve(environment: environment, folder: folder)
         } catch {

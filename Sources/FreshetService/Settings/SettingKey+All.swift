@@ -1,12 +1,13 @@
 import ReloadIngest
 import ReloadWorkers
+import WidgetAPI
 import WidgetModel
 import WidgetStore
 
 extension SettingKey {
     package static let all: [SettingKey] =
         general + postgres + kafka + routes + topics + ingest + deadLetters + workers + stacks + delivery + providers
-        + api + health + metrics + log
+        + api + console + health + metrics + log
 
     package static let byName: [String: SettingKey] = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
 
@@ -306,6 +307,24 @@ extension SettingKey {
             "api.corsOrigins", \.api.corsOrigins, expectation: "origins, such as https://app.example.com",
             isValid: { $0.utf8.count <= 256 && $0.contains("://") && !$0.hasSuffix("/") },
             "Origins whose pages may call the API from a browser; none unless listed here."),
+    ]
+
+    private static let console: [SettingKey] = [
+        .flag("console.enabled", \.console.enabled, "Whether the API serves the console at /console."),
+        .optionalText(
+            "console.key", \.console.key, expectation: "base64 of 32 bytes or more, such as `openssl rand -base64 32`",
+            isSecret: true, isValid: { ConsoleKey(base64: $0) != nil },
+            "Secret that seals the console's sessions, the same in every process; a new one signs everybody out."),
+        .optionalInteger(
+            "console.port", \.console.port, 0...65_535,
+            "Port of the console alone, on api.host; without one it is served beside the API."),
+        .duration(
+            "console.sessionTime", \.console.sessionTime, .seconds(60)...(.seconds(7 * 86_400)),
+            "Longest time of a session; it ends with its token too."),
+        .optionalText(
+            "console.runbook", \.console.runbook, expectation: "an http or https URL",
+            isValid: { $0.hasPrefix("https://") || $0.hasPrefix("http://") },
+            "Page of your runbook, to whose headings the console's charts link."),
     ]
 
     private static let health: [SettingKey] = [

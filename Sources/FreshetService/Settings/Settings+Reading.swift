@@ -188,7 +188,21 @@ private struct SettingsReading {
                 expectation: "less than delivery.lease, which is \(DurationText.write(settings.delivery.lease))")
         }
         checkEmbedded()
+        checkConsole()
         checkTopics()
+    }
+
+    private mutating func checkConsole() {
+        guard settings.console.enabled else { return }
+        for name in ["console.key", "api.keys"] {
+            guard let key = SettingKey.byName[name], key.write(settings) == nil,
+                !problems.contains(where: { $0.key == name || $0.key == key.fileKeyName })
+            else { continue }
+            report(
+                key: name,
+                reason: "is not set, and console.enabled needs it: give it as \(key.environmentName), or in the "
+                    + "configuration file", expectation: key.expectation)
+        }
     }
 
     private mutating func checkEmbedded() {

@@ -18,6 +18,7 @@ package struct Settings: Sendable, Equatable {
     package var delivery = DeliverySettings()
     package var providers = ProviderSettings()
     package var api = APISettings()
+    package var console = ConsoleSettings()
     package var health = HealthSettings()
     package var metrics = MetricsSettings()
     package var log = LogSettings()
@@ -143,6 +144,15 @@ package struct APISettings: Sendable, Equatable {
     package var appDeadLetters = 100_000
     package var appConnections = 0
     package var corsOrigins: [String] = []
+}
+
+package struct ConsoleSettings: Sendable, Equatable {
+    package var enabled = false
+    /// Base64 of the secret that seals sessions.
+    @Redacted package var key: String?
+    package var port: Int?
+    package var sessionTime = Duration.seconds(8 * 3_600)
+    package var runbook: String?
 }
 
 package struct HealthSettings: Sendable, Equatable {

@@ -1,11 +1,22 @@
 import Synchronization
 package import WidgetModel
 
-/// A provider with an open circuit breaker.
+/// A provider of an app, such as one with an open circuit breaker.
 package struct OpenBreaker: Hashable, Sendable {
     package let appID: Int32
     package let app: String
     package let url: String
+}
+
+/// Latest requests for timelines to a provider.
+package struct ProviderRecord: Hashable, Sendable {
+    /// Most concurrent requests.
+    package var limit = 0
+    package var answeredAt: Timestamp?
+    /// Duration of the latest answered request.
+    package var latency: Duration?
+    package var failedAt: Timestamp?
+    package var failure: String?
 }
 
 package final class WorkerStatistics: Sendable {
@@ -72,10 +83,23 @@ package final class WorkerStatistics: Sendable {
     }
 
     private let counts = Mutex(Snapshot())
+    private let records = Mutex<[OpenBreaker: ProviderRecord]>([:])
 
     package init() {}
 
     package var snapshot: Snapshot { counts.withLock { $0 } }
+
+    /// Latest requests by provider.
+    package var providers: [OpenBreaker: ProviderRecord] { records.withLock { $0 } }
+
+    func note(_ provider: OpenBreaker, _ body: (inout ProviderRecord) -> Void) {
+        records.withLock { body(&$0[provider, default: ProviderRecord()]) }
+    }
+
+    func forget(_ isForgotten: (OpenBreaker) -> Bool) {
+        records.withLock { $0 = $0.filter { !isForgotten($0.key) } }
+        counts.withLock { $0.openBreakers = $0.openBreakers.filter { !isForgotten($0) } }
+    }
 
     func count(_ body: (inout sending Snapshot) -> Void) {
         counts.withLock { body(&$0) }

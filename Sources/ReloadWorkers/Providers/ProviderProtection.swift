@@ -101,12 +101,22 @@ final class ProviderProtection: Sendable {
             let isSlow = health.isSlow(time - ticket.startedAt, of: timeout)
             return health.ended(ticket, .answered(slowly: isSlow), jitter: 0, at: time)
         }
+        statistics.note(OpenBreaker(ticket)) { record in
+            record.limit = limit(of: ticket.provider)
+            record.answeredAt = WallClock.now()
+            record.latency = time - ticket.startedAt
+        }
         report(changes, ticket, nil, at: time)
     }
 
     func failed(_ ticket: RequestTicket, _ failure: ProviderFailure, at time: Duration) {
         let changes = update(ticket.provider, at: time) {
             $0.ended(ticket, RequestVerdict(failure), jitter: Double.random(in: 0...1), at: time)
+        }
+        statistics.note(OpenBreaker(ticket)) { record in
+            record.limit = limit(of: ticket.provider)
+            record.failedAt = WallClock.now()
+            record.failure = "\(failure.reason.rawValue): \(Text.printable(failure.message, maximum: 300))"
         }
         report(changes, ticket, failure, at: time)
     }
@@ -186,11 +196,7 @@ final class ProviderProtection: Sendable {
             return (value, forgotten)
         }
         if !forgotten.isEmpty {
-            statistics.count { counts in
-                counts.openBreakers = counts.openBreakers.filter { open in
-                    !forgotten.contains(ProviderKey(appID: open.appID, url: open.url))
-                }
-            }
+            statistics.forget { forgotten.contains(ProviderKey(appID: $0.appID, url: $0.url)) }
         }
         return value
     }
@@ -212,8 +218,7 @@ final class ProviderProtection: Sendable {
         _ changes: [ProviderHealth.Change], _ ticket: RequestTicket, _ failure: ProviderFailure?, at time: Duration
     ) {
         for change in changes {
-            let breaker = OpenBreaker(
-                appID: ticket.provider.appID, app: ticket.app, url: ticket.provider.url)
+            let breaker = OpenBreaker(ticket)
             var metadata: Logger.Metadata = ["app": "\(ticket.app)", "provider": "\(ticket.provider.url)"]
             if let failure {
                 metadata["reason"] = "\(failure.reason)"
@@ -240,5 +245,11 @@ final class ProviderProtection: Sendable {
                 logger.debug("a provider gets fewer concurrent requests", metadata: metadata)
             }
         }
+    }
+}
+
+extension OpenBreaker {
+    fileprivate init(_ ticket: RequestTicket) {
+        self.init(appID: ticket.provider.appID, app: ticket.app, url: ticket.provider.url)
     }
 }

@@ -12,7 +12,10 @@ package enum TokenScope: String, CaseIterable, Sendable {
     case reload
     /// Publish events of any type but requests for reloads without budget and spacing, which need `operate` too.
     case publish
-    /// Explanations, pausing, forecasts, dead letters, erasing persons, and reloads without budget and spacing.
+    /// Read explanations, forecasts, dead letters and whole definitions of kinds.
+    case operateRead = "operate:read"
+    /// The above, pausing, replaying and discarding dead letters, erasing persons, and reloads without budget and
+    /// spacing.
     case operate
 }
 
@@ -32,7 +35,9 @@ package struct Principal: Hashable, Sendable {
     package let notBefore: Timestamp?
     package let expiresAt: Timestamp
 
-    package func has(_ scope: TokenScope) -> Bool { scopes.contains(scope) }
+    package func has(_ scope: TokenScope) -> Bool {
+        scopes.contains(scope) || scope == .operateRead && scopes.contains(.operate)
+    }
 
     /// Name for the audit log.
     package var name: String {

@@ -99,7 +99,21 @@ package enum ConsoleAssets {
 enum ConsoleTemplates {
     /// Texts of the templates by name. `{{{…}}}` is for values of type ``HTML`` only; a test compares its names.
     static let texts: [String: [UInt8]] = [
-        "shell": PackageResources.shell_mustache
+        "dead-letter": PackageResources.dead_letter_mustache,
+        "dead-letters": PackageResources.dead_letters_mustache,
+        "doctor": PackageResources.doctor_mustache,
+        "kind": PackageResources.kind_mustache,
+        "kinds": PackageResources.kinds_mustache,
+        "manifest": PackageResources.manifest_mustache,
+        "overview": PackageResources.overview_mustache,
+        "problem": PackageResources.problem_mustache,
+        "providers": PackageResources.providers_mustache,
+        "settle": PackageResources.settle_mustache,
+        "shell": PackageResources.shell_mustache,
+        "sign-in": PackageResources.sign_in_mustache,
+        "who": PackageResources.who_mustache,
+        "widget": PackageResources.widget_mustache,
+        "widgets": PackageResources.widgets_mustache,
     ]
 
     /// Escapes by Unicode scalars. Mustache's own escaping goes by characters, and misses a quote that a combining

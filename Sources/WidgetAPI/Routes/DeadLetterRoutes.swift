@@ -17,13 +17,13 @@ struct DeadLetterRoutes: Sendable {
     var all: [APIRoute] {
         [
             APIRoute(
-                "listDeadLetters", .get, "dead-letters", .app(.operate), query: ["cause", "limit", "cursor"],
+                "listDeadLetters", .get, "dead-letters", .app(.operateRead), query: ["cause", "limit", "cursor"],
                 handle: list),
-            APIRoute("countDeadLetters", .get, "dead-letter-counts", .app(.operate), handle: count),
+            APIRoute("countDeadLetters", .get, "dead-letter-counts", .app(.operateRead), handle: count),
             APIRoute(
                 "replayDeadLetters", .post, "dead-letters/replay", .app(.operate), query: ["cause", "limit", "dryRun"],
                 handle: replayAll),
-            APIRoute("getDeadLetter", .get, "dead-letters/{letter}", .app(.operate), handle: get),
+            APIRoute("getDeadLetter", .get, "dead-letters/{letter}", .app(.operateRead), handle: get),
             APIRoute("discardDeadLetter", .delete, "dead-letters/{letter}", .app(.operate), handle: discard),
             APIRoute(
                 "replayDeadLetter", .post, "dead-letters/{letter}/replay", .app(.operate), query: ["dryRun"],

@@ -35,7 +35,7 @@ struct KindRoutes: Sendable {
 
     /// Whether the bearer sees the whole definition; others see the gallery's part.
     private func seesAll(_ call: APICall) -> Bool {
-        call.user == nil && (call.principal.has(.kindsWrite) || call.principal.has(.operate))
+        call.user == nil && (call.principal.has(.kindsWrite) || call.principal.has(.operateRead))
     }
 
     private func json(_ kind: RegisteredKind, _ moves: [Int32: KindMove], _ call: APICall) -> JSONValue {

@@ -9,8 +9,8 @@ struct OperatorRoutes: Sendable {
 
     var all: [APIRoute] {
         [
-            APIRoute("explainWidget", .get, "widgets/{widget}/explanation", .app(.operate), handle: explain),
-            APIRoute("getForecast", .get, "forecast", .app(.operate), query: ["hours"], handle: forecast),
+            APIRoute("explainWidget", .get, "widgets/{widget}/explanation", .app(.operateRead), handle: explain),
+            APIRoute("getForecast", .get, "forecast", .app(.operateRead), query: ["hours"], handle: forecast),
             APIRoute("eraseUser", .delete, "users/{user}", .app(.operate), handle: erase),
             APIRoute("pauseApp", .put, "pause", .app(.operate)) { try await set(true, $0) },
             APIRoute("resumeApp", .delete, "pause", .app(.operate)) { try await set(false, $0) },

@@ -121,17 +121,26 @@ struct APICall: Sendable {
     // MARK: Body
 
     /// The whole body, if it arrives in time.
-    private func collect() async throws -> ByteBuffer {
+    static func collect(
+        _ request: Request, upTo limit: Int, within time: Duration, wantBody: () -> Void
+    ) async throws -> ByteBuffer {
+        if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > limit {
+            throw Problem.tooLarge(limit)
+        }
         if request.headers[.expect] != nil { wantBody() }
-        return try await withThrowingTaskGroup(of: ByteBuffer?.self) { group in
-            group.addTask { [request] in try await request.body.collect(upTo: Self.maximumBodyBytes) }
-            group.addTask { [receiveTime] in
-                try await Task.sleep(for: receiveTime)
-                return nil
+        do {
+            return try await withThrowingTaskGroup(of: ByteBuffer?.self) { group in
+                group.addTask { try await request.body.collect(upTo: limit) }
+                group.addTask {
+                    try await Task.sleep(for: time)
+                    return nil
+                }
+                defer { group.cancelAll() }
+                guard let buffer = try await group.next() ?? nil else { throw Problem.requestTimeout }
+                return buffer
             }
-            defer { group.cancelAll() }
-            guard let buffer = try await group.next() ?? nil else { throw Problem.requestTimeout }
-            return buffer
+        } catch is NIOTooManyBytesError {
+            throw Problem.tooLarge(limit)
         }
     }
 
@@ -148,15 +157,8 @@ struct APICall: Sendable {
         if let encoding = request.headers[.contentEncoding], encoding.lowercased() != "identity" {
             throw Problem.unsupportedEncoding
         }
-        if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > Self.maximumBodyBytes {
-            throw Problem.tooLarge(Self.maximumBodyBytes)
-        }
-        let buffer: ByteBuffer
-        do {
-            buffer = try await collect()
-        } catch is NIOTooManyBytesError {
-            throw Problem.tooLarge(Self.maximumBodyBytes)
-        }
+        let buffer = try await Self.collect(
+            request, upTo: Self.maximumBodyBytes, within: receiveTime, wantBody: wantBody)
         guard buffer.readableBytes > 0 else { throw Problem.badRequest("expected a body of application/json") }
         return Array(buffer.readableBytesView)
     }

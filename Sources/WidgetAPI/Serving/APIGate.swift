@@ -16,17 +16,31 @@ struct APIGate: Sendable {
     let logger: Logger
 
     func respond(_ route: APIRoute, _ request: Request, _ context: APIContext) async -> Response {
-        var principal: Principal?
+        let response: Response
+        do throws(Problem) {
+            let bearer = try await authenticate(request.headers[.authorization], context)
+            return await respond(route, request, context, to: bearer, context.parameters)
+        } catch {
+            response = error.response
+        }
+        if route.isWrite { audit(nil, route.id, request, response, context) }
+        return response
+    }
+
+    /// The response to the bearer of a verified token.
+    ///
+    /// - Parameter parameters: parameters of the route's path, percent-encoded.
+    func respond(
+        _ route: APIRoute, _ request: Request, _ context: APIContext, to bearer: Principal, _ parameters: Parameters
+    ) async -> Response {
         var response: Response
         do {
-            let bearer = try await authenticate(request.headers[.authorization], context)
-            principal = bearer
             try quotas.take(.requests, for: bearer)
-            try check(bearer, route, context.parameters)
+            try check(bearer, route, parameters)
             let authorization = request.headers[.authorization]
             let call = try APICall(
                 request: request, principal: bearer, requestID: context.requestID, quotas: quotas,
-                logger: context.logger, parameters: context.parameters, receiveTime: receiveTime,
+                logger: context.logger, parameters: parameters, receiveTime: receiveTime,
                 wantBody: { context.wantBody() },
                 recheck: { [verifier] () async throws(TokenRefusal) in
                     _ = try await verifier.principal(authorization: authorization)
@@ -36,13 +50,13 @@ struct APIGate: Sendable {
         } catch {
             response = ProblemMiddleware.problem(error, request, context.logger).response
         }
-        if let principal { response.headers.append(contentsOf: quotas.headers(for: principal)) }
-        if route.isWrite { audit(route, request, principal, response.status, context.requestID) }
+        response.headers.append(contentsOf: quotas.headers(for: bearer))
+        if route.isWrite { audit(bearer, route.id, request, response, context) }
         return response
     }
 
     /// Verifies the token. After too many refused tokens from the address, only remembered tokens are accepted.
-    private func authenticate(_ header: String?, _ context: APIContext) async throws(Problem) -> Principal {
+    func authenticate(_ header: String?, _ context: APIContext) async throws(Problem) -> Principal {
         do throws(TokenRefusal) {
             if let known = try verifier.known(authorization: header) { return known }
         } catch {
@@ -72,17 +86,21 @@ struct APIGate: Sendable {
         }
     }
 
-    /// Logs bearer, route and outcome, never the token.
     private func audit(
-        _ route: APIRoute, _ request: Request, _ principal: Principal?, _ status: HTTPResponse.Status, _ id: String
+        _ principal: Principal?, _ what: String, _ request: Request, _ response: Response, _ context: APIContext
     ) {
+        audit(
+            principal, what, path: request.uri.path, outcome: response.status.code, requestID: context.requestID)
+    }
+
+    /// Logs bearer, action and outcome, never the token.
+    func audit(_ principal: Principal?, _ what: String, path: String, outcome: Int, requestID: String) {
         logger.notice(
             "audit",
             metadata: [
                 "who": "\(principal?.name ?? "nobody")", "app": "\(principal?.app ?? "-")",
-                "user": "\(principal?.user ?? "-")", "what": "\(route.id)",
-                "path": "\(Text.printable(request.uri.path, maximum: 512))", "outcome": "\(status.code)",
-                "request": "\(id)",
+                "user": "\(principal?.user ?? "-")", "what": "\(what)",
+                "path": "\(Text.printable(path, maximum: 512))", "outcome": "\(outcome)", "request": "\(requestID)",
             ])
     }
 }

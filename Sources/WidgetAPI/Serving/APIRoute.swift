@@ -46,7 +46,7 @@ struct APIRoute: Sendable {
     var parameterCount: Int { template.count { $0 == "{" } }
 
     /// Whether requests are written to the audit log.
-    var isWrite: Bool { method != .get && access.scope != .widgetsRead }
+    var isWrite: Bool { method != .get && ![.widgetsRead, .operateRead].contains(access.scope) }
 
     /// Whether a request's path matches the route.
     func matches(_ requested: String) -> Bool {

@@ -22,4 +22,11 @@ extension JSONValue {
     package static func seconds(_ duration: Duration?) -> JSONValue {
         .count(duration.map { $0.wholeMicroseconds / 1_000_000 })
     }
+
+    /// The object with another member.
+    package func adding(_ name: String, _ value: JSONValue) -> JSONValue {
+        guard case .object(var object) = self else { return self }
+        object[name] = value
+        return .object(object)
+    }
 }

@@ -15,7 +15,7 @@ extension Doctor {
         } catch {
             throw Finding.problem("delivery", error.message, "let this user read the key as Apple issued it")
         }
-        let routes = try await pool.query(.registeredRoutes())
+        let routes = try await pool.query(.registeredRoutes()).filter { concerns($0.app) }
         guard !routes.isEmpty else { throw Finding.skipped("delivery", "no devices are registered") }
         var found: [Finding] = []
         for route in routes { check(route, configuration, &found) }
@@ -23,7 +23,7 @@ extension Doctor {
             let result = await probe.ask(app: topic.app, topic: topic.topic, topic.environment)
             check(result, of: topic, &found)
         }
-        for hook in try await pool.query(.failingWebhooks()) {
+        for hook in try await pool.query(.failingWebhooks()) where concerns(hook.app) {
             let state = hook.disabledAt == nil ? "fails" : "is disabled"
             found.warning(
                 "delivery", "the webhook of \(hook.app) \(state): \(hook.error)",

@@ -176,7 +176,7 @@ extension Doctor {
         for halt in try await pool.query(.listHalts()) {
             found.problem("ingest", "\(halt)", "fix the producers, then `\(halt.command)`")
         }
-        for diversion in try await pool.query(.listDiversions(countLimit: 0)) {
+        for diversion in try await pool.query(.listDiversions(countLimit: 0)) where concerns(diversion.app) {
             let advice = "fix its producer, then `freshet dead-letters resume --app \(diversion.app)`"
             if diversion.fullAt == nil {
                 found.warning("ingest", "the events of the app \(diversion.app) wait in the database", advice)

@@ -19,7 +19,7 @@ extension Doctor {
         try await requireMigrations("providers", pool)
         let directory = try await DirectoryCache(pool: pool).refresh()
         var targets: [String: Target] = [:]
-        for kind in directory.kinds.values where !kind.isRetired {
+        for kind in directory.kinds.values where !kind.isRetired && concerns(kind.app) {
             guard let app = directory.apps[kind.app] else { continue }
             let key = "\(kind.app) \(kind.definition.providerURL)"
             if targets[key] == nil {

@@ -12,6 +12,8 @@ struct Doctor: Sendable {
     let settings: Settings
     let warnings: [String]
     let timeLimit: Duration
+    /// App whose providers and devices are checked; nil: all.
+    var app: String?
     var logger = LogSettings.ofCommands
 
     /// A check that throws a ``Finding`` ends with it.
@@ -100,6 +102,8 @@ struct Doctor: Sendable {
             Check(name: "delivery") { try await checkDelivery(pool) },
         ]
     }
+
+    func concerns(_ other: String) -> Bool { app.map { Text.equal($0, other) } ?? true }
 
     /// Ends a check that needs the current schema.
     func requireMigrations(_ check: String, _ pool: PostgresPool) async throws {

@@ -47,3 +47,13 @@ if (live) {
     });
     addEventListener("pagehide", () => source.close());
 }
+
+// A manifest can be read from a file.
+const file = document.querySelector("[data-file]");
+if (file) {
+    file.hidden = false;
+    file.querySelector("input").addEventListener("change", async (event) => {
+        const [chosen] = event.target.files;
+        if (chosen) document.getElementById("manifest").value = await chosen.text();
+    });
+}

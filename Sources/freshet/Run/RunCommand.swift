@@ -51,7 +51,12 @@ struct RunCommand: AsyncParsableCommand {
                 "pid": "\(ProcessInfo.processInfo.processIdentifier)",
             ])
         let node = try FreshetNode(
-            settings: values, roles: values.role, logger: logger, observer: Observation.begin(for: values))
+            settings: values, roles: values.role, logger: logger, observer: Observation.begin(for: values),
+            findings: { app in
+                let doctor = Doctor(
+                    settings: values, warnings: loaded.warnings.map { "\($0)" }, timeLimit: .seconds(5), app: app)
+                return await doctor.findings().map(\.json)
+            })
         let announcer = BackgroundService("announcer") { [printReady] in
             do {
                 let endpoint = try await node.ready()

@@ -1,0 +1,48 @@
+import ReloadWorkers
+import WidgetAPI
+import WidgetModel
+import WidgetStore
+
+extension Manifest {
+    /// The definitions in a manifest that is compared and not applied.
+    ///
+    /// Its references to secrets are not followed, so that nobody can ask whether a file or a variable exists.
+    static func definitions(of text: String) -> Result<[AppDefinition], ManifestProblem> {
+        do throws(ManifestError) {
+            let manifest = try read(text: text, file: "manifest", followsSecrets: false)
+            return .success(manifest.apps.map(\.definition))
+        } catch {
+            return .failure(ManifestProblem(text: error.description))
+        }
+    }
+}
+
+extension WorkerStatistics {
+    /// Health of an app's providers in this process, by URL, for the console.
+    func health(ofProvidersOf app: String) -> [String: JSONValue] {
+        let open = snapshot.openBreakers
+        var health: [String: JSONValue] = [:]
+        for (provider, record) in providers where Text.equal(provider.app, app) {
+            let isOpen = open.contains(provider)
+            health[provider.url] = [
+                "breaker": isOpen ? "open" : "closed", "style": isOpen ? "bad" : "good",
+                "limit": .count(record.limit), "milliseconds": .count(record.latency?.wholeMilliseconds),
+                "answeredAt": .time(record.answeredAt), "failedAt": .time(record.failedAt),
+                "failure": .text(record.failure),
+            ]
+        }
+        return health
+    }
+}
+
+extension NodeMetrics {
+    /// Records samples of the metrics for the console's charts.
+    func recorder(of history: MetricHistory, every interval: Duration) -> BackgroundService {
+        BackgroundService("console history") { [self] in
+            while true {
+                history.record(page)
+                try await Task.sleep(for: interval)
+            }
+        }
+    }
+}

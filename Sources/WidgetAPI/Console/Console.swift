@@ -1,0 +1,216 @@
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import WidgetModel
+
+/// The console: pages for operators of one app, over the API's own routes.
+///
+/// A page calls the routes of ``APIRoutes`` and of ``ConsoleRoutes`` with the bearer of the session, so scopes, tenancy,
+/// quotas and the audit log are those of the API.
+struct Console: Sendable {
+    static let base = "/console"
+    /// Failed sign-ins of an address at once, and per minute.
+    static let signInBurst = 10
+    static let signInsPerMinute = 10.0
+    /// Largest form, in bytes: a manifest is the largest.
+    static let maximumFormBytes = 524_288
+
+    let configuration: ConsoleConfiguration
+    let gate: APIGate
+    let routes: [String: APIRoute]
+    /// Whether the API is served on the same port, as the form of configurations needs.
+    let isBesideAPI: Bool
+    /// Failed sign-ins by address; those of local sockets count together.
+    private let failures = RateLimiter<Peer>(rate: Console.signInsPerMinute / 60, burst: Console.signInBurst)
+    private let now: @Sendable () -> Timestamp
+
+    init(
+        _ configuration: ConsoleConfiguration, parts: APIParts, gate: APIGate,
+        now: @escaping @Sendable () -> Timestamp = WallClock.now
+    ) {
+        self.configuration = configuration
+        self.gate = gate
+        self.now = now
+        isBesideAPI = configuration.port == nil
+        let all = APIRoutes(parts).all + ConsoleRoutes(parts: parts, configuration: configuration).all
+        routes = Dictionary(all.map { ($0.id, $0) }) { $1 }
+    }
+
+    func add(to router: Router<APIContext>) {
+        router.onGet("console/assets/{name}") { request, context in
+            guard let asset = ConsoleAssets.response(context.parameters.get("name") ?? "", to: request) else {
+                throw Problem.noRoute(request.uri.path)
+            }
+            return asset
+        }
+        router.onGet("console/sign-in") { request, _ in signInPage(request) }
+        router.post("console/sign-in") { request, context in try await signIn(request, context) }
+        router.post("console/sign-out") { request, context in
+            await form(request, context) { visit, _ in
+                visit.audit("consoleSignOut")
+                return redirect(to: "\(Self.base)/sign-in", ConsoleCookie(request.headers).header(nil))
+            }
+        }
+        for page in ConsolePages.all {
+            router.onGet(RouterPath("console" + page.path)) { request, context in
+                await visit(request, context) { visit in try await page.render(visit) }
+            }
+        }
+        for action in ConsolePages.actions {
+            router.post(RouterPath("console" + action.path)) { request, context in
+                await form(request, context) { visit, fields in try await action.run(visit, fields) }
+            }
+        }
+    }
+
+    // MARK: Sessions
+
+    /// Answers a request of a signed-in operator; others are sent to the sign-in.
+    private func visit(
+        _ request: Request, _ context: APIContext, _ body: (ConsoleVisit) async throws -> Response
+    ) async -> Response {
+        let cookie = ConsoleCookie(request.headers)
+        guard let session = session(request), let token = session.token,
+            let principal = try? await gate.verifier.principal(token: Array(token.utf8))
+        else {
+            let isPage = request.method == .get || request.method == .head
+            let next = isPage && request.uri.path != Self.base ? "?next=\(Text.percentEncoded(request.uri.path))" : ""
+            return redirect(
+                to: "\(Self.base)/sign-in\(next)", cookie.value(in: request.headers).map { _ in cookie.header(nil) })
+        }
+        let visit = ConsoleVisit(
+            console: self, request: request, context: context, session: session, principal: principal, token: token)
+        do {
+            return try await body(visit)
+        } catch {
+            let problem = ProblemMiddleware.problem(error, request, context.logger)
+            return visit.page("problem", problem.title, ["detail": problem.detail]).response(problem.status)
+        }
+    }
+
+    /// Answers a form with the session's token in it.
+    private func form(
+        _ request: Request, _ context: APIContext,
+        _ body: (ConsoleVisit, ConsoleFields) async throws -> Response
+    ) async -> Response {
+        await visit(request, context) { visit in
+            let fields = try await ConsoleFields(request, visit.context, receiveTime: gate.receiveTime)
+            guard configuration.key.isFormToken(fields["csrf"] ?? "", of: visit.session.id) else {
+                throw Problem.staleForm
+            }
+            return try await body(visit, fields)
+        }
+    }
+
+    private func session(_ request: Request) -> ConsoleSession? {
+        ConsoleCookie(request.headers).value(in: request.headers).flatMap {
+            ConsoleSession(cookie: $0, key: configuration.key, now: now())
+        }
+    }
+
+    func redirect(to path: String, _ cookie: String? = nil) -> Response {
+        var headers = ConsolePage.securityHeaders
+        headers[.location] = path
+        headers[.cacheControl] = "no-store"
+        headers[.setCookie] = cookie
+        return Response(status: .seeOther, headers: headers)
+    }
+
+    // MARK: Sign-in
+
+    private func signInPage(_ request: Request, _ refusal: String? = nil, _ status: HTTPResponse.Status = .ok)
+        -> Response
+    {
+        // A session of its own for the form, which the sign-in replaces.
+        let session = ConsoleSession(expiresAt: now() + ConsoleSession.signInTime)
+        let next = (try? APICall.query(request.uri.query ?? ""))?.first { $0.name == "next" }?.value
+        var view: [String: Any] = ["csrf": configuration.key.formToken(of: session.id)]
+        view["refusal"] = refusal
+        view["next"] = next.flatMap(Self.ownPath)
+        var response = ConsolePage(
+            title: "Sign in", base: Self.base, body: ConsoleTemplates.render("sign-in", view)
+        ).response(status)
+        response.headers[.setCookie] = session.sealed(configuration.key).map {
+            ConsoleCookie(request.headers).header($0, for: ConsoleSession.signInTime)
+        }
+        return response
+    }
+
+    /// A path of the console; nil for any other place, to which a link could lead after the sign-in.
+    private static func ownPath(_ path: String) -> String? {
+        let isOwn = path == base || path.hasPrefix(base + "/")
+        return isOwn && !path.contains("//") && !path.contains("\\") && !Text.containsControlCharacter(path)
+            ? path : nil
+    }
+
+    private func signIn(_ request: Request, _ context: APIContext) async throws -> Response {
+        let peer = context.peer ?? Peer(bytes: [])
+        if let wait = failures.state(peer).wait {
+            var response = signInPage(request, "Too many failed sign-ins. Try again later.", .tooManyRequests)
+            response.headers[.retryAfter] = "\(wait.seconds(roundedUp: 1))"
+            return response
+        }
+        let fields = try await ConsoleFields(request, context, receiveTime: gate.receiveTime)
+        guard let form = session(request), form.token == nil,
+            configuration.key.isFormToken(fields["csrf"] ?? "", of: form.id)
+        else { return signInPage(request, Problem.staleForm.detail, .forbidden) }
+        let token = (fields["token"] ?? "").filter { !$0.isWhitespace }
+        func refuse(_ reason: String) -> Response {
+            _ = failures.take(peer)
+            audit(nil, "consoleSignIn", outcome: 403, context)
+            return signInPage(request, reason, .forbidden)
+        }
+        guard token.utf8.count <= ConsoleSession.maximumTokenBytes else {
+            return refuse(
+                "The token is longer than \(ConsoleSession.maximumTokenBytes) bytes, which a cookie cannot hold.")
+        }
+        let principal: Principal
+        do throws(TokenRefusal) {
+            principal = try await gate.verifier.principal(token: Array(token.utf8))
+        } catch {
+            return refuse("Refused: \(error.rawValue).")
+        }
+        guard principal.user == nil, principal.has(.operateRead) else {
+            return refuse("The console needs an operator's token: of no user, with the scope operate:read or operate.")
+        }
+        let end = min(now() + configuration.sessionTime, principal.expiresAt)
+        let session = ConsoleSession(token: token, expiresAt: end)
+        audit(principal, "consoleSignIn", outcome: 303, context)
+        let cookie = session.sealed(configuration.key).map {
+            ConsoleCookie(request.headers).header($0, for: end - now())
+        }
+        return redirect(to: fields["next"].flatMap(Self.ownPath) ?? Self.base, cookie)
+    }
+
+    fileprivate func audit(_ principal: Principal?, _ what: String, outcome: Int, _ context: APIContext) {
+        gate.audit(principal, what, path: Self.base, outcome: outcome, requestID: context.requestID)
+    }
+}
+
+extension ConsoleVisit {
+    func audit(_ what: String) { console.audit(principal, what, outcome: 303, context) }
+}
+
+extension Problem {
+    static let staleForm = Problem(
+        .forbidden, "The form is out of date, or was not sent from this console. Load the page again.",
+        title: "Not accepted")
+}
+
+/// The fields of a form.
+struct ConsoleFields: Sendable {
+    private let fields: [(name: String, value: String)]
+
+    init(_ request: Request, _ context: APIContext, receiveTime: Duration) async throws {
+        let type = request.headers[.contentType]?.prefix { $0 != ";" }.lowercased()
+        guard type == "application/x-www-form-urlencoded" else { throw Problem.unsupportedMediaType }
+        let bytes = try await APICall.collect(
+            request, upTo: Console.maximumFormBytes, within: receiveTime, wantBody: { context.wantBody() })
+        fields = try APICall.query(String(decoding: bytes.readableBytesView, as: UTF8.self))
+    }
+
+    /// A field; nil for an empty one.
+    subscript(name: String) -> String? {
+        fields.first { $0.name == name }.flatMap { $0.value.isEmpty ? nil : $0.value }
+    }
+}

@@ -1,0 +1,193 @@
+import WidgetModel
+
+/// A chart of the last hour: lines with a legend, drawn by the server.
+struct ConsoleChart: Sendable {
+    let title: String
+    let unit: String
+    let lines: [MetricLine]
+    /// A value that is not to be exceeded.
+    var objective: Double?
+    /// Alert on these figures, which is a heading of the runbook.
+    let alert: String
+    let runbook: String?
+
+    private static let styles: [HTML] = ["", "second", "third", "fourth"]
+    private static let span = 3_600.0
+    private static let (width, height) = (600.0, 120.0)
+
+    private var top: Double {
+        let highest = (lines.compactMap(\.highest) + [objective ?? 0]).max() ?? 0
+        return highest > 0 ? highest : 1
+    }
+
+    private var isEmpty: Bool { !lines.contains { $0.highest != nil } }
+
+    var html: HTML {
+        guard !isEmpty else {
+            return "<p class=\"soft\">No figures in this process yet.</p>\(alertLink)"
+        }
+        let limit: HTML =
+            objective.map { "<path class=\"axis limit\" d=\"M0 \(y($0))H\(Self.number(Self.width))\"/>" } ?? ""
+        return """
+            <p class="scale small soft">up to \(Self.words(top)) \(unit)</p>
+            <svg class="chart" viewBox="0 0 600 120" preserveAspectRatio="none" role="img" aria-label="\(summary)">\
+            <path class="axis" d="M0 119.5H600M0 0.5H600"/>\(limit)\
+            \(HTML(zip(lines, Self.styles).map { "<path class=\"line \($1)\" d=\"\(path($0))\"/>" }))</svg>
+            <p class="times small soft"><span>1 h ago</span><span>now</span></p>
+            <ul class="legend">\(HTML(zip(lines, Self.styles).map(legend)))</ul>
+            \(alertLink)
+            """
+    }
+
+    private var alertLink: HTML {
+        guard let runbook else { return "<p class=\"small soft\">Alert \(alert)</p>" }
+        return """
+            <p class="small"><a href="\(runbook)#\(alert.lowercased())" rel="noreferrer">Runbook: \(alert)</a></p>
+            """
+    }
+
+    private func legend(_ line: MetricLine, _ style: HTML) -> HTML {
+        let latest = line.latest.map { "\(Self.words($0)) \(unit)" } ?? "none"
+        return """
+            <li><svg viewBox="0 0 32 12" aria-hidden="true"><path class="line \(style)" d="M0 6H32"/></svg>\
+            \(line.name): <strong>\(latest)</strong></li>
+            """
+    }
+
+    /// Text in place of the drawing.
+    private var summary: String {
+        let parts = lines.map { line in
+            "\(line.name) \(line.latest.map(Self.words) ?? "none"), at most \(line.highest.map(Self.words) ?? "none")"
+        }
+        return "\(title) in the last hour, in \(unit): \(parts.joined(separator: "; "))"
+    }
+
+    private func path(_ line: MetricLine) -> HTML {
+        var path = ""
+        var isDrawing = false
+        for (ago, value) in line.points {
+            guard let value, ago <= Self.span else {
+                isDrawing = false
+                continue
+            }
+            let x = Self.number(Self.width * (1 - ago / Self.span))
+            // A single point is drawn as a short line.
+            path += isDrawing ? "L\(x.text) \(y(value).text)" : "M\(x.text) \(y(value).text)h0.5"
+            isDrawing = true
+        }
+        return HTML(stringLiteral: path)
+    }
+
+    private func y(_ value: Double) -> HTML { Self.number(Self.height - 2 - (Self.height - 4) * value / top) }
+
+    private static func number(_ value: Double) -> HTML { HTML(stringLiteral: "\((value * 10).rounded() / 10)") }
+
+    /// A number with two or three digits that count.
+    static func words(_ value: Double) -> String {
+        switch abs(value) {
+        case 0: "0"
+        case ..<1: "\((value * 1_000).rounded() / 1_000)"
+        case ..<100: JSONNumber((value * 10).rounded() / 10)?.text ?? "0"
+        default: ConsoleView.grouped("\(Int(value.rounded()))")
+        }
+    }
+}
+
+/// The charts of the overview and of the providers.
+struct ConsoleOverview: Sendable {
+    let history: MetricHistory
+    let runbook: String?
+
+    var charts: [(title: String, id: String, html: HTML)] {
+        [
+            throughput, freshness, lag, lists,
+            chart(
+                "Open breakers", "providers", [history.gauge("open", MetricCatalogue.breakersOpen.name)],
+                "FreshetBreakerOpen"),
+            chart(
+                "Dead letters of all apps", "letters",
+                [history.gauge("waiting", MetricCatalogue.deadLettersWaiting.name)], "FreshetDeadLetters"),
+        ].enumerated().map { ($1.title, "chart-\($0)", $1.html) }
+    }
+
+    private func chart(_ title: String, _ unit: String, _ lines: [MetricLine], _ alert: String) -> ConsoleChart {
+        ConsoleChart(title: title, unit: unit, lines: lines, alert: alert, runbook: runbook)
+    }
+
+    private var throughput: ConsoleChart {
+        chart(
+            "Throughput", "a second",
+            [
+                history.rate("events applied", MetricCatalogue.ingestEvents.name),
+                history.rate("timelines stored", MetricCatalogue.stored.name),
+                history.rate("timelines published", MetricCatalogue.published.name),
+            ], "FreshetTimelinesOverdue")
+    }
+
+    private var freshness: ConsoleChart {
+        let name = MetricCatalogue.reloadLatency.name
+        return chart(
+            "Freshness: from a request to stored content", "s",
+            [history.quantile("p50", 0.5, of: name), history.quantile("p99", 0.99, of: name)], "FreshetTimelinesStale")
+    }
+
+    private var lag: ConsoleChart {
+        chart(
+            "Lag of ingest", "messages", [history.gauge("lag", MetricCatalogue.ingestLag.name)], "FreshetIngestLagging")
+    }
+
+    private var lists: ConsoleChart {
+        chart(
+            "Ready work lists by lane", "lists",
+            ReloadLane.allCases.map { history.gauge($0.name, "\(MetricCatalogue.readyLists.name) \($0.name)") },
+            "FreshetTimelinesOverdue")
+    }
+
+    var providerLatency: ConsoleChart {
+        let name = MetricCatalogue.providerSeconds.name
+        return chart(
+            "Requests to providers of all apps", "s",
+            [history.quantile("p50", 0.5, of: name), history.quantile("p99", 0.99, of: name)], "FreshetProviderErrors")
+    }
+}
+
+/// Scheduled reloads by hour, as a chart of bars.
+struct ConsoleForecast: Sendable {
+    private let hours: [(from: String, reloads: Double)]
+    private let total: String
+
+    /// - Parameter json: a forecast of the API.
+    init(_ json: JSONValue) {
+        var hours: [(from: String, reloads: Double)] = []
+        for provider in json["providers"]?.arrayValue ?? [] {
+            for (index, hour) in (provider["hours"]?.arrayValue ?? []).enumerated() {
+                if index == hours.count { hours.append((hour["from"]?.stringValue ?? "", 0)) }
+                hours[index].reloads += hour["reloads"]?.numberValue?.double ?? 0
+            }
+        }
+        self.hours = hours
+        total = json["total"]?.numberValue.map { ConsoleView.grouped($0.text) } ?? "0"
+    }
+
+    var html: HTML {
+        let most = max(1, hours.map(\.reloads).max() ?? 0)
+        let width = 600.0 / Double(max(1, hours.count))
+        let bars = hours.enumerated().map { index, hour -> HTML in
+            let height = hour.reloads > 0 ? max(2, 118 * hour.reloads / most) : 0
+            return """
+                <rect class="bar-rect" x="\(text(Double(index) * width + 1))" y="\(text(120 - height))" \
+                width="\(text(max(1, width - 2)))" height="\(text(height))"/>
+                """
+        }
+        let summary =
+            "\(total) reloads are scheduled in the next \(hours.count) hours, \(ConsoleChart.words(most)) at most in one"
+        return """
+            <p class="scale small soft">up to \(ConsoleChart.words(most)) an hour; \(total) in all</p>
+            <svg class="chart" viewBox="0 0 600 120" preserveAspectRatio="none" role="img" aria-label="\(summary)">\
+            <path class="axis" d="M0 119.5H600"/>\(HTML(bars))</svg>
+            <p class="times small soft"><span>now</span><span>in \(hours.count) h</span></p>
+            """
+    }
+
+    private func text(_ value: Double) -> HTML { HTML(stringLiteral: "\((value * 10).rounded() / 10)") }
+}

@@ -1,0 +1,37 @@
+package import WidgetModel
+
+/// Settings of the console, and what it is given by the process that serves it.
+package struct ConsoleConfiguration: Sendable {
+    package let key: ConsoleKey
+    /// Longest time of a session; the token's own end comes first.
+    package var sessionTime = Duration.seconds(8 * 3_600)
+    /// Port of its own; nil: the API's. 0 lets the system choose.
+    package var port: Int?
+    /// Called with the console's own port once it listens.
+    package var onListening: @Sendable (Int) -> Void = { _ in }
+    /// URL of the runbook, whose headings are the alerts; nil: alerts have no links.
+    package var runbook: String?
+    /// Samples of the process's metrics.
+    package var history = MetricHistory()
+    /// Findings of `freshet doctor` that concern an app, as JSON.
+    package var findings: @Sendable (_ app: String) async -> [JSONValue] = { _ in [] }
+    /// The app definitions of a manifest's text, or all errors in it.
+    package var readManifest: @Sendable (String) -> Result<[AppDefinition], ManifestProblem> = { _ in .success([]) }
+    /// Health of an app's providers in this process, by URL.
+    package var providerHealth: @Sendable (_ app: String) -> [String: JSONValue] = { _ in [:] }
+    /// Rules of rotations.
+    package var rotation = RotationPolicy()
+
+    package init(key: ConsoleKey) {
+        self.key = key
+    }
+}
+
+/// Errors of a manifest, one a line.
+package struct ManifestProblem: Error, Sendable {
+    package let text: String
+
+    package init(text: String) {
+        self.text = text
+    }
+}

@@ -1,0 +1,236 @@
+import HTTPTypes
+import Hummingbird
+import WidgetModel
+
+/// The pages of the console, by path.
+struct ConsolePages: Sendable {
+    /// Path below the console; braces are parameters.
+    let path: String
+    let render: @Sendable (ConsoleVisit) async throws -> Response
+
+    /// A form's action.
+    struct Action: Sendable {
+        let path: String
+        let run: @Sendable (ConsoleVisit, ConsoleFields) async throws -> Response
+    }
+
+    static let all = [
+        ConsolePages(path: "") { try await $0.overview().response() },
+        ConsolePages(path: "/doctor") { try await $0.doctor().response() },
+        ConsolePages(path: "/kinds") { try await $0.kinds().response() },
+        ConsolePages(path: "/kinds/{kind}") { try await $0.kind().response() },
+        ConsolePages(path: "/manifest") { $0.manifest().response() },
+        ConsolePages(path: "/widgets") { try await $0.widgets().response() },
+        ConsolePages(path: "/widgets/{widget}") { try await $0.widget().response() },
+        ConsolePages(path: "/widgets/{widget}/form") { try await $0.configurationForm() },
+        ConsolePages(path: "/dead-letters") { try await $0.deadLetters().response() },
+        ConsolePages(path: "/dead-letters/{letter}") { try await $0.deadLetter().response() },
+        ConsolePages(path: "/providers") { try await $0.providers().response() },
+        ConsolePages(path: "/live") { visit in
+            try await visit.respond("consoleWatch", query: ["widget": visit.query("widget")])
+        },
+    ]
+
+    static let actions = [
+        Action(path: "/app/{action}") { visit, _ in
+            try await visit.operate(["pause": "pauseApp", "resume": "resumeApp"], back: "/kinds")
+        },
+        Action(path: "/kinds/{kind}/{action}") { visit, _ in
+            let kind = visit.path("kind")
+            guard visit.path("action") != "reload" else {
+                return try await visit.reload(.everyone(kind: kind), back: "/kinds/\(Text.percentEncoded(kind))")
+            }
+            return try await visit.operate(
+                ["pause": "pauseKind", "resume": "resumeKind", "cancel": "consoleCancel", "test": "testProvider"],
+                ["kind": kind], back: "/kinds/\(Text.percentEncoded(kind))")
+        },
+        Action(path: "/widgets/{widget}/reload") { visit, _ in
+            let widget = visit.path("widget")
+            return try await visit.reload(.widget(widget), back: "/widgets/\(Text.percentEncoded(widget))")
+        },
+        Action(path: "/manifest") { visit, fields in try await visit.compare(fields).response() },
+        Action(path: "/dead-letters/{action}") { visit, fields in try await visit.settle(fields) },
+    ]
+}
+
+// MARK: Actions
+
+extension ConsoleVisit {
+    /// Messages after actions, by the name in a link. A link cannot bring words of its own.
+    private static let messages = [
+        "pause": "Reloads are paused. Events are still applied.", "resume": "Reloads are resumed.",
+        "cancel": "Pending reloads of everyone are cancelled.", "reload": "The reload is requested.",
+        "replay": "Replayed.", "discard": "Discarded.",
+    ]
+
+    var message: String? { query("done").flatMap { Self.messages[$0] } }
+
+    enum ReloadTarget: Sendable {
+        case everyone(kind: String)
+        case widget(String)
+    }
+
+    /// Runs the action of the path through a route, and returns to a page.
+    func operate(_ routes: [String: String], _ path: [String: String] = [:], back: String) async throws -> Response {
+        let action = self.path("action")
+        guard let route = routes[action] else { throw Problem.noRoute(request.uri.path) }
+        let result = try await call(route, path)
+        guard action != "test" else { return try await providers(tested: result).response() }
+        return console.redirect(to: "\(Console.base)\(back)?done=\(action)")
+    }
+
+    func reload(_ target: ReloadTarget, back: String) async throws -> Response {
+        var body: JSONObject = ["reason": "operator"]
+        switch target {
+        case .everyone(let kind):
+            body["audience"] = ["everyone": true]
+            body["kinds"] = [.string(kind)]
+        case .widget(let widget): body["audience"] = ["widget": .string(widget)]
+        }
+        _ = try await call("requestReload", body: .object(body))
+        return console.redirect(to: "\(Console.base)\(back)?done=reload")
+    }
+
+    // MARK: Overview
+
+    func overview() async throws -> ConsolePage {
+        let history = console.configuration.history
+        let counts = try await call("countDeadLetters")
+        let waiting = (counts["counts"]?.objectValue?.members ?? []).reduce(0) {
+            $0 + ($1.value.numberValue?.double ?? 0)
+        }
+        let statistics = try await call("consoleStatistics")
+        let kinds = try await call("listKinds")["kinds"]?.arrayValue ?? []
+        let charts = ConsoleOverview(history: history, runbook: console.configuration.runbook).charts
+        let health = console.configuration.providerHealth(app)
+        let open = health.filter { $0.value["breaker"]?.stringValue == "open" }.keys.sorted()
+        var page = page(
+            "overview", "Overview",
+            [
+                "charts": charts.map { ["title": $0.title, "id": $0.id, "html": $0.html] as [String: Any] },
+                "waiting": ConsoleChart.words(waiting), "hasWaiting": waiting > 0, "kinds": "\(kinds.count)",
+                "paused": "\(kinds.count { $0["paused"] == .bool(true) || $0["appPausedAt"]?.stringValue != nil })",
+                "openBreakers": open, "breakers": "\(open.count)", "hasOpen": !open.isEmpty,
+                "delivery": ConsoleView.value(statistics["delivery"] ?? []),
+                "hasDelivery": statistics["delivery"]?.arrayValue?.isEmpty == false,
+                "today": ConsoleView.value(.array(Self.totals(statistics))),
+            ])
+        page.live = "\(Console.base)/live"
+        return page
+    }
+
+    /// Statistics of kinds with their names beside their counts.
+    private static func totals(_ statistics: JSONValue) -> [JSONValue] {
+        (statistics["kinds"]?.arrayValue ?? []).compactMap { kind in
+            kind["total"].map { $0.adding("kind", kind["kind"] ?? "") }
+        }
+    }
+
+    func doctor() async throws -> ConsolePage {
+        let findings = try await call("consoleFindings")["findings"]?.arrayValue ?? []
+        let marked = findings.map { finding -> JSONValue in
+            let severity = finding["severity"]?.stringValue ?? ""
+            let style = ["ok": "good", "warning": "warn", "problem": "bad"][severity] ?? "soft"
+            return finding.adding("style", .string(style))
+        }
+        return page(
+            "doctor", "Doctor", ["findings": ConsoleView.value(.array(marked)), "isEmpty": findings.isEmpty])
+    }
+
+    // MARK: Kinds
+
+    func kinds() async throws -> ConsolePage {
+        let statistics = Self.totals(try await call("consoleStatistics"))
+        let found = try await call("listKinds")["kinds"]?.arrayValue ?? []
+        let kinds = found.map { kind -> JSONValue in
+            let name = kind["definition"]?["name"] ?? ""
+            return kind.adding("name", name).adding("counts", statistics.first { $0["kind"] == name } ?? .null)
+        }
+        let isPaused = found.contains { $0["appPausedAt"]?.stringValue != nil }
+        return page(
+            "kinds", "Kinds",
+            [
+                "kinds": ConsoleView.value(.array(kinds)), "isPaused": isPaused, "message": message ?? "",
+                "isEmpty": kinds.isEmpty,
+                "forecast": ConsoleForecast(try await call("getForecast", query: ["hours": "24"])).html,
+            ])
+    }
+
+    func kind() async throws -> ConsolePage {
+        let name = path("kind")
+        let kind = try await call("getKind", ["kind": name])
+        let statistics = try await call("consoleStatistics", query: ["days": "7"])
+        let own = statistics["kinds"]?.arrayValue?.first { $0["kind"] == .string(name) }
+        let delivery = statistics["delivery"]?.arrayValue?.first { $0["kind"] == .string(name) }
+        let days = (own?["byDay"]?.arrayValue ?? []).reversed().map { day in
+            (day["counts"] ?? .null).adding("day", day["day"] ?? "")
+        }
+        var view = kind.objectValue.map(ConsoleView.members) ?? [:]
+        view["name"] = name
+        view["message"] = message ?? ""
+        view["days"] = ConsoleView.value(.array(Array(days)))
+        view["delivery"] = ConsoleView.value(delivery ?? .null)
+        view["json"] = PrettyJSON.text(kind["definition"] ?? .null)
+        view["budget"] = try await budget(name, kind)
+        return page("kind", name, view)
+    }
+
+    /// Reloads of the last 24 hours per timeline, beside the daily budget.
+    private func budget(_ name: String, _ kind: JSONValue) async throws -> String {
+        let use = try await call("consoleBudget", ["kind": name])
+        let (least, most) = (use["minimum"]?.numberValue?.text ?? "", use["maximum"]?.numberValue?.text ?? "")
+        guard kind["developerMode"] != .bool(true) else { return "lifted by developer mode" }
+        let average = use["average"]?.numberValue?.double
+        return "\(average.map(ConsoleChart.words) ?? "no timelines, none") of \(least) to \(most)"
+    }
+
+    // MARK: Manifests
+
+    func manifest(_ text: String = "", changes: [JSONValue]? = nil, problem: String? = nil) -> ConsolePage {
+        var view: [String: Any] = ["manifest": text, "hasChanges": changes != nil]
+        view["changes"] = changes.map { ConsoleView.value(.array($0)) }
+        view["problem"] = problem
+        return page("manifest", "Compare a manifest", view)
+    }
+
+    func compare(_ fields: ConsoleFields) async throws -> ConsolePage {
+        let text = (fields["manifest"] ?? "").replacing("\r\n", with: "\n")
+        do throws(Problem) {
+            let result = try await call("consoleManifest", body: ["manifest": .string(text)])
+            return manifest(text, changes: result["changes"]?.arrayValue ?? [])
+        } catch {
+            guard error.status.kind == .clientError, error.status != .forbidden else { throw error }
+            return manifest(text, problem: error.detail)
+        }
+    }
+
+    // MARK: Providers
+
+    func providers(tested: JSONValue? = nil) async throws -> ConsolePage {
+        let kinds = try await call("listKinds")["kinds"]?.arrayValue ?? []
+        let health = console.configuration.providerHealth(app)
+        let forecast = try await call("getForecast", query: ["hours": "24"])["providers"]?.arrayValue ?? []
+        var urls: [String: [JSONValue]] = [:]
+        for kind in kinds {
+            guard let url = kind["definition"]?["providerURL"]?.stringValue else { continue }
+            urls[url, default: []].append(kind["definition"] ?? .null)
+        }
+        let items = urls.sorted { $0.key < $1.key }.map { url, kinds -> JSONValue in
+            let due = forecast.first { $0["provider"] == .string(url) }
+            return [
+                "url": .string(url), "kinds": .array(kinds), "health": health[url] ?? .null,
+                "forecast": due?["total"] ?? .null, "now": due?["now"] ?? .null,
+                "firstKind": kinds.first?["name"] ?? .null,
+            ]
+        }
+        let charts = ConsoleOverview(history: console.configuration.history, runbook: console.configuration.runbook)
+        var page = page(
+            "providers", "Providers",
+            [
+                "providers": ConsoleView.value(.array(items)), "isEmpty": items.isEmpty,
+                "latency": charts.providerLatency.html, "tested": ConsoleView.value(tested ?? .null),
+            ])
+        page.live = "\(Console.base)/live"
+        return page
+    }
+}

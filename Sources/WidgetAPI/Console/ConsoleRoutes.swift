@@ -1,0 +1,207 @@
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import PostgresClient
+import ReloadIngest
+import WidgetModel
+import WidgetRepresentation
+import WidgetStore
+
+/// Routes that the console needs besides those of the API. They are not served: the console calls them in the process.
+struct ConsoleRoutes: Sendable {
+    /// Most dead letters in a list, and in a discard.
+    static let letterLimit = 200
+    private static let discardLimit = 10_000
+    /// Interval of the refreshes of a page that changes.
+    private static let refreshInterval = Duration.seconds(5)
+    private static let longestStream = Duration.seconds(3_600)
+
+    let parts: APIParts
+    let configuration: ConsoleConfiguration
+
+    private static let filter = ["cause", "topic", "since", "until", "all", "letter"]
+
+    var all: [APIRoute] {
+        [
+            APIRoute("consoleStatistics", .get, "statistics", .app(.operateRead), query: ["days"], handle: statistics),
+            APIRoute("consoleFindings", .get, "findings", .app(.operateRead)) { call in
+                Response(["findings": .array(await configuration.findings(call.app))])
+            },
+            APIRoute("consoleManifest", .post, "manifest", .app(.operateRead), handle: compare),
+            APIRoute("consoleBudget", .get, "kinds/{kind}/budget", .app(.operateRead), handle: budget),
+            APIRoute("consoleCancel", .post, "kinds/{kind}/cancellation", .app(.operate), handle: cancel),
+            APIRoute("consoleStacks", .get, "users/{user}/stacks", .app(.operateRead), handle: stacks),
+            APIRoute(
+                "consoleLetters", .get, "letters", .app(.operateRead), query: Self.filter + ["limit"], handle: letters),
+            APIRoute("consoleReplay", .post, "letters/replay", .app(.operate), query: Self.filter + ["dryRun"]) {
+                try await settle($0, discards: false)
+            },
+            APIRoute("consoleDiscard", .post, "letters/discard", .app(.operate), query: Self.filter + ["dryRun"]) {
+                try await settle($0, discards: true)
+            },
+            APIRoute("consoleWatch", .get, "changes", .app(.operateRead), query: ["widget"], handle: watch),
+        ]
+    }
+
+    // MARK: Kinds
+
+    private func statistics(_ call: APICall) async throws -> Response {
+        let days = try call.integer("days", in: 1...400, default: 1)
+        let rows = try await parts.store.query(.readKindStatistics(app: call.app, days: days))
+        let kinds = try await parts.store.query(.listKinds(app: call.app))
+        let delivery = try await parts.store.query(.deliveryTotals(hours: 24 * days)).compactMap { totals in
+            kinds.first { $0.id == totals.kindID }.map { ($0.definition.name, totals) }
+        }
+        return Response(KindReport(rows, delivery: delivery).json(app: call.app, days: days))
+    }
+
+    /// The reloads of today (UTC) per timeline, and the daily budget of a timeline.
+    private func budget(_ call: APICall) async throws -> Response {
+        let kind = try await parts.kind(of: call)
+        let rows = try await parts.store.query(.readKindStatistics(app: call.app, days: 1))
+        let counted = Statements.countTimelines(kindID: kind.id, limit: WidgetStore.timelineCountLimit)
+        let timelines = try await parts.store.query(counted).first ?? 0
+        let today = rows.first { Text.equal($0.kind, kind.definition.name) }?.counters ?? KindCounters()
+        let budget = kind.definition.dailyBudget ?? DailyBudget()
+        return Response([
+            "average": .rounded(
+                timelines > 0 ? Double(today.reloaded + today.unchanged) / Double(timelines) : nil),
+            "timelines": .count(timelines), "minimum": .count(budget.minimum), "maximum": .count(budget.maximum),
+        ])
+    }
+
+    private func cancel(_ call: APICall) async throws -> Response {
+        guard let done = try await parts.store.cancelWork(app: call.app, kind: try call.path("kind")) else {
+            throw Problem.notFound
+        }
+        return Response(["sweeps": .count(done.sweeps), "timelines": .count(done.timelines)])
+    }
+
+    /// What a manifest would change, with the old and the new value of each field.
+    private func compare(_ call: APICall) async throws -> Response {
+        let text = try await call.body()["manifest"]?.stringValue ?? ""
+        let apps: [AppDefinition]
+        switch configuration.readManifest(text) {
+        case .success(let found): apps = found
+        case .failure(let problem): throw Problem.unprocessable("/manifest", problem.text)
+        }
+        if let other = apps.first(where: { !Text.equal($0.name, call.app) }) {
+            throw Problem.unprocessable("/manifest", "the app \(Text.quoted(other.name)) is not the token's")
+        }
+        let changes: [KindChange]
+        do {
+            changes = try await parts.store.difference(apps)
+        } catch let conflict as KindConflict {
+            throw Problem.conflict("\(Text.quoted(conflict.kind)) \(conflict.message)")
+        }
+        let old = try await parts.store.query(.listKinds(app: call.app)).filter { !$0.isRetired }
+        let new = apps.flatMap(\.kinds)
+        let items = changes.map { change -> JSONValue in
+            let before = old.first { Text.equal($0.definition.name, change.kind) }?.definition.json().objectValue
+            let after = new.first { Text.equal($0.name, change.kind) }?.json().objectValue
+            var differences: [JSONValue] = []
+            if let before, let after {
+                let names = before.keys + after.keys.filter { before[$0] == nil }
+                differences = names.filter { before[$0] != after[$0] }.map { name in
+                    [
+                        "field": .string(name), "old": .text(before[name].map(PrettyJSON.text)),
+                        "new": .text(after[name].map(PrettyJSON.text)),
+                    ]
+                }
+            }
+            return change.json.adding("differences", .array(differences))
+        }
+        return Response(["changes": .array(items)])
+    }
+
+    // MARK: People
+
+    /// All stacks of a user, explained.
+    private func stacks(_ call: APICall) async throws -> Response {
+        let user = try call.path("user")
+        let names = try await parts.store.stacks(of: user, app: call.app).map(\.name)
+        var items: [JSONValue] = []
+        for name in Set(names).sorted() {
+            let explained = try await parts.store.explainStacks(
+                named: name, of: user, app: call.app, policy: configuration.rotation, at: WallClock.now())
+            items += explained.map { ["plan": $0.plan.json, "now": $0.explanation.json] }
+        }
+        return Response(["stacks": .array(items)])
+    }
+
+    // MARK: Dead letters
+
+    private func selection(_ call: APICall) throws -> DeadLetterFilter {
+        var filter = DeadLetterFilter(owner: .app(call.app))
+        if let name = call.text("cause") {
+            guard let cause = DeadLetterCause(rawValue: name) else { throw Problem.parameter("cause", "is not known") }
+            filter.causes = [cause]
+        }
+        filter.topic = call.text("topic")
+        filter.since = try call.time("since")
+        filter.until = try call.time("until")
+        if let text = call.text("letter") {
+            guard let id = Int64(text) else { throw Problem.parameter("letter", "expected a number") }
+            filter.ids = [id]
+        }
+        return filter
+    }
+
+    private func letters(_ call: APICall) async throws -> Response {
+        let limit = try call.integer("limit", in: 1...Self.letterLimit, default: Self.letterLimit)
+        let filter = try selection(call)
+        let found =
+            try call.flag("all")
+            ? try await parts.store.query(.listAllDeadLetters(filter, limit: limit))
+            : try await parts.store.query(.listDeadLetters(filter, limit: limit))
+        return Response(["letters": .array(found.map(\.json)), "more": .bool(found.count == limit)])
+    }
+
+    /// Replays or discards the selected letters; a dry run reports what would happen.
+    private func settle(_ call: APICall, discards: Bool) async throws -> Response {
+        let (filter, isRehearsal) = (try selection(call), try call.flag("dryRun"))
+        let store = parts.store
+        guard discards else {
+            var options = DeadLetterReplayer.Options()
+            options.isRehearsal = isRehearsal
+            options.limit = Self.discardLimit
+            let replayer = DeadLetterReplayer(configuration: parts.resources.ingest, pool: store.pool)
+            let outcome = try await replayer.replay(filter, options)
+            guard !outcome.isHeldBack else { throw Problem.conflict(DeadLetterReplayer.Outcome.heldBack) }
+            if !isRehearsal, outcome.replayed > 0 { _ = try? await store.query(.notifyDue()) }
+            return Response(.object(outcome.json))
+        }
+        let count =
+            isRehearsal
+            ? try await store.query(Statements.countDeadLetters(filter, limit: Self.discardLimit)).first ?? 0
+            : try await store.query(.discardDeadLetters(filter, limit: Self.discardLimit)).count
+        return Response(["discarded": .count(count)])
+    }
+
+    // MARK: Live parts
+
+    /// Server-sent events `changed` for a page: at every change of the widget's timeline, and at an interval.
+    private func watch(_ call: APICall) async throws -> Response {
+        var keys: Set<TimelineChanges.Key> = []
+        if let widget = try call.identifier("widget") {
+            let statement = Statements.readWidgetTimeline(app: call.app, widget: widget)
+            guard let timeline = try await parts.store.query(statement).first else { throw Problem.notFound }
+            keys = [.timeline(timeline.id)]
+        }
+        let watch = try parts.watch(.stream, keys, for: call)
+        let end = ContinuousClock.now + min(Self.longestStream, max(.zero, call.principal.expiresAt - WallClock.now()))
+        return Response(
+            status: .ok,
+            headers: [.contentType: "text/event-stream", .cacheControl: "no-store", .init("X-Accel-Buffering")!: "no"],
+            body: ResponseBody { writer in
+                try await writer.write(ByteBuffer(string: "retry: 3000\n\n"))
+                while ContinuousClock.now < end {
+                    guard await watch.wait(atMost: Self.refreshInterval) != .ended,
+                        (try? await call.checkToken()) != nil
+                    else { break }
+                    try await writer.write(ByteBuffer(string: "event: changed\ndata:\n\n"))
+                }
+                try await writer.finish(nil)
+            })
+    }
+}

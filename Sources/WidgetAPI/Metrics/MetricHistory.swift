@@ -1,0 +1,127 @@
+import Synchronization
+package import WidgetModel
+
+/// Samples of the process's metrics of the last hour, for the console's charts. Its memory is bounded.
+package final class MetricHistory: Sendable {
+    /// A sample: values of kept series. A series is a metric's name, with the value of one label after a space.
+    struct Sample: Sendable {
+        let at: Timestamp
+        let values: [String: Double]
+    }
+
+    /// A metric that is kept.
+    private struct Kept: Sendable {
+        /// Label by which series are kept apart; others are combined. Nil: all are combined.
+        var label: String?
+        var isMaximum = false
+    }
+
+    private static let kept: [String: Kept] = {
+        var kept: [String: Kept] = [
+            MetricCatalogue.ingestEvents.name: Kept(), MetricCatalogue.published.name: Kept(),
+            MetricCatalogue.stored.name: Kept(), MetricCatalogue.ingestLag.name: Kept(),
+            MetricCatalogue.readyLists.name: Kept(label: "lane"), MetricCatalogue.breakersOpen.name: Kept(),
+            MetricCatalogue.oldestOverdue.name: Kept(isMaximum: true),
+            MetricCatalogue.deadLettersWaiting.name: Kept(), MetricCatalogue.providerErrors.name: Kept(label: "reason"),
+            MetricCatalogue.deliveryLag.name: Kept(isMaximum: true),
+        ]
+        for histogram in [MetricCatalogue.reloadLatency, MetricCatalogue.providerSeconds] {
+            kept[histogram.name + "_bucket"] = Kept(label: "le")
+        }
+        return kept
+    }()
+
+    private static let span = Duration.seconds(3_600)
+    private static let limit = 400
+
+    private let state = Mutex([Sample]())
+
+    package init() {}
+
+    var samples: [Sample] { state.withLock { $0 } }
+
+    /// Adds a sample of a page in Prometheus' text format.
+    package func record(_ page: String, at time: Timestamp = WallClock.now()) {
+        var values: [String: Double] = [:]
+        for line in page.split(separator: "\n") where !line.hasPrefix("#") {
+            guard let space = line.lastIndex(of: " "), let value = Double(line[line.index(after: space)...]) else {
+                continue
+            }
+            let series = line[..<space]
+            let name = String(series.prefix { $0 != "{" })
+            guard let kept = Self.kept[name] else { continue }
+            let label = kept.label.flatMap { Self.value(of: $0, in: series) }
+            let key = label.map { "\(name) \($0)" } ?? name
+            values[key] = kept.isMaximum ? max(values[key] ?? 0, value) : (values[key] ?? 0) + value
+        }
+        let sample = Sample(at: time, values: values)
+        state.withLock { samples in
+            samples.append(sample)
+            samples.removeAll { $0.at < time - Self.span }
+            samples.removeFirst(max(0, samples.count - Self.limit))
+        }
+    }
+
+    /// The value of a label in a series. The labels that are kept have values without characters to escape.
+    private static func value(of label: String, in series: Substring) -> String? {
+        for opening in ["{", ","] {
+            guard let start = series.firstRange(of: "\(opening)\(label)=\"")?.upperBound else { continue }
+            return String(series[start...].prefix { $0 != "\"" })
+        }
+        return nil
+    }
+}
+
+/// A line of a chart: times in seconds before the last sample, and values; nil where there is none.
+struct MetricLine: Sendable {
+    let name: String
+    var points: [(ago: Double, value: Double?)]
+
+    var latest: Double? { points.last?.value }
+    var highest: Double? { points.compactMap(\.value).max() }
+}
+
+extension MetricHistory {
+    /// A gauge, or a sum of gauges.
+    func gauge(_ name: String, _ series: String) -> MetricLine {
+        let samples = samples
+        return MetricLine(name: name, points: samples.map { (Self.ago($0, samples), $0.values[series]) })
+    }
+
+    /// Increments of a counter per second.
+    func rate(_ name: String, _ series: String) -> MetricLine {
+        line(name) { before, after, seconds in
+            guard let old = before.values[series], let new = after.values[series], new >= old else { return nil }
+            return (new - old) / seconds
+        }
+    }
+
+    /// A quantile of a histogram's values between two samples: the upper bound of its bucket; nil without values.
+    func quantile(_ name: String, _ quantile: Double, of histogram: String) -> MetricLine {
+        let prefix = histogram + "_bucket "
+        return line(name) { before, after, _ in
+            let buckets = after.values.compactMap { key, value -> (bound: Double, count: Double)? in
+                guard key.hasPrefix(prefix) else { return nil }
+                let bound = Double(key.dropFirst(prefix.count)) ?? .infinity
+                return (bound, max(0, value - (before.values[key] ?? 0)))
+            }.sorted { $0.bound < $1.bound }
+            guard let total = buckets.last?.count, total > 0 else { return nil }
+            let bound = buckets.first { $0.count >= total * quantile }?.bound
+            // Values above all bounds are drawn at the highest one.
+            return bound.map { $0.isFinite ? $0 : buckets.dropLast().last?.bound ?? 0 }
+        }
+    }
+
+    private func line(_ name: String, _ value: (Sample, Sample, Double) -> Double?) -> MetricLine {
+        let samples = samples
+        let points = zip(samples, samples.dropFirst()).map { before, after in
+            let seconds = (after.at - before.at) / .seconds(1)
+            return (ago: Self.ago(after, samples), value: seconds > 0 ? value(before, after, seconds) : nil)
+        }
+        return MetricLine(name: name, points: points)
+    }
+
+    private static func ago(_ sample: Sample, _ samples: [Sample]) -> Double {
+        ((samples.last?.at ?? sample.at) - sample.at) / .seconds(1)
+    }
+}

@@ -1,0 +1,318 @@
+import Foundation
+import HTTPTypes
+import Logging
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import WidgetAPI
+
+/// The table of security in `deploy/operations.md`, section "Console".
+@Suite("Security of the console", .tags(.api), .timeLimit(.patience))
+struct ConsoleSecurityTests {
+    /// Forms that change something, with a page that has such a form.
+    private static let actions: [(path: String, page: String)] = [
+        ("/console/app/pause", "/console/kinds"), ("/console/app/resume", "/console/kinds"),
+        ("/console/kinds/Purchases/pause", "/console/kinds/Purchases"),
+        ("/console/kinds/Purchases/resume", "/console/kinds/Purchases"),
+        ("/console/kinds/Purchases/cancel", "/console/kinds/Purchases"),
+        ("/console/kinds/Purchases/reload", "/console/kinds/Purchases"),
+        ("/console/kinds/Purchases/test", "/console/providers"),
+        ("/console/widgets/w1/reload", "/console/widgets/w1"),
+        ("/console/dead-letters/replay", "/console/dead-letters"),
+        ("/console/dead-letters/discard", "/console/dead-letters"),
+    ]
+
+    private static let pages = [
+        "/console", "/console/doctor", "/console/kinds", "/console/kinds/Purchases", "/console/manifest",
+        "/console/widgets", "/console/widgets/w1", "/console/dead-letters", "/console/dead-letters/1",
+        "/console/providers",
+    ]
+
+    private static func changes(_ store: TestStore) async throws -> Int {
+        try await store.integer(
+            """
+            SELECT (SELECT count(*) FROM kind WHERE paused_at IS NOT NULL) + (SELECT count(*) FROM app WHERE paused_at IS NOT NULL)
+                + (SELECT count(*) FROM dead_letter WHERE replayed_at IS NOT NULL OR discarded_at IS NOT NULL OR replays > 0)
+            """)
+    }
+
+    private static func withConsole(
+        console: ConsoleConfiguration? = nil, logger: RecordedLog? = nil,
+        _ body: @escaping @Sendable (TestStore, TestAPI) async throws -> Void
+    ) async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            try await store.keepLetter(1)
+            let console = try console ?? ConsoleConfiguration.test()
+            try await withAPI(store, logger: logger?.logger ?? quiet, console: console) { api in
+                try await body(store, api)
+            }
+        }
+    }
+
+    @Test("Off by default; on, every page needs a session and sends the headers against frames and scripts")
+    func headers() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                let off = try await api.ask(.get, "/console", as: .everything)
+                #expect(off.status == 404)
+            }
+        }
+        try await Self.withConsole { _, api in
+            let nobody = ConsoleClient(api)
+            let somebody = ConsoleClient(api)
+            #expect(try await somebody.signIn(api.token).status == 303)
+            for page in Self.pages {
+                let refused = try await nobody.get(page)
+                #expect(refused.status == 303, "\(page)")
+                #expect(refused.headers[.location]?.hasPrefix("/console/sign-in") == true)
+                let shown = try await somebody.get(page)
+                #expect(shown.status == 200, "\(page): \(shown.text)")
+                let policy = shown.headers[.contentSecurityPolicy] ?? ""
+                #expect(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"))
+                #expect(policy.contains("script-src 'self'") && !policy.contains("unsafe"))
+                #expect(shown.headers[.init("X-Frame-Options")!] == "DENY")
+                #expect(shown.headers[.cacheControl] == "no-store")
+                #expect(!shown.text.contains("style=\"") && !shown.text.contains("<style"), "\(page)")
+            }
+            #expect(try await nobody.get("/console/assets/console.css").contentType == "text/css; charset=utf-8")
+            #expect(try await nobody.get("/console/assets/shell.mustache").status == 404)
+        }
+    }
+
+    @Test("CSRF: a form without its token, or with that of another session, changes nothing")
+    func forgery() async throws {
+        try await Self.withConsole { store, api in
+            let victim = ConsoleClient(api)
+            #expect(try await victim.signIn(api.token).status == 303)
+            let attacker = ConsoleClient(api)
+            #expect(try await attacker.signIn(api.token).status == 303)
+            let foreign = try ConsoleClient.formToken(in: try await attacker.get("/console/kinds").text)
+            for (path, _) in Self.actions {
+                for fields in [[:], ["csrf": ""], ["csrf": "AAAA"], ["csrf": foreign]] {
+                    let answer = try await victim.post(path, from: nil, fields.merging(["confirmed": "yes"]) { $1 })
+                    #expect(answer.status == 403, "\(path): \(answer.status)")
+                }
+            }
+            // The sign-in and the sign-out are forms too.
+            #expect(try await victim.post("/console/sign-out", from: nil, [:]).status == 403)
+            let fresh = ConsoleClient(api)
+            #expect(try await fresh.post("/console/sign-in", from: nil, ["token": api.token]).status == 403)
+            #expect(try await Self.changes(store) == 0 && api.published.all.isEmpty)
+            // The API's own media type is no form.
+            let json = try await api.ask(
+                .post, "/console/app/pause", as: .nobody, body: [:], headers: [.cookie: try #require(victim.cookie)])
+            #expect(json.status == 415)
+        }
+    }
+
+    @Test("Session fixation: the sign-in replaces the session that the browser had")
+    func fixation() async throws {
+        try await Self.withConsole { _, api in
+            let browser = ConsoleClient(api)
+            _ = try await browser.get("/console/sign-in")
+            let planted = try #require(browser.cookie)
+            #expect(try await browser.signIn(api.token).status == 303)
+            #expect(browser.cookie != planted)
+            let thief = ConsoleClient(api)
+            thief.cookie = planted
+            #expect(try await thief.get("/console/kinds").status == 303)
+            // Another sign-in of the same token is another session, whose forms are its own.
+            let second = ConsoleClient(api)
+            #expect(try await second.signIn(api.token).status == 303)
+            #expect(second.cookie != browser.cookie)
+        }
+    }
+
+    @Test("Roles: a viewer reads every page, is offered no action, and cannot act")
+    func roles() async throws {
+        try await Self.withConsole { store, api in
+            let viewer = ConsoleClient(api)
+            #expect(try await viewer.signIn(try await api.viewer()).status == 303)
+            for page in Self.pages {
+                let shown = try await viewer.get(page)
+                #expect(shown.status == 200, "\(page): \(shown.text)")
+                let forms = shown.text.components(separatedBy: "method=\"post\"").count - 1
+                // Signing out, and comparing a manifest, which changes nothing.
+                #expect(forms == (page == "/console/manifest" ? 2 : 1), "\(page)")
+            }
+            for (path, _) in Self.actions {
+                for fields in [["confirmed": "yes"], [:]] {
+                    let answer = try await viewer.post(path, from: "/console/kinds", fields)
+                    #expect(answer.status == 403, "\(path): \(answer.status)")
+                }
+            }
+            #expect(try await Self.changes(store) == 0 && api.published.all.isEmpty)
+        }
+    }
+
+    @Test("Only operators' tokens of a whole app sign in, and see their app only")
+    func tenants() async throws {
+        try await Self.withConsole { store, api in
+            let refused = [
+                try await api.tokens.token(user: "u1"), try await api.tokens.token(scopes: [.widgetsRead]), "nonsense",
+                try await api.tokens.token(until: .seconds(-60)), "",
+            ]
+            for token in refused {
+                let browser = ConsoleClient(api)
+                #expect(try await browser.signIn(token).status == 403)
+                #expect(try await browser.get("/console/kinds").status == 303)
+            }
+            let other = ConsoleClient(api)
+            #expect(try await other.signIn(try await api.tokens.token(app: TestKinds.otherApp)).status == 303)
+            for page in ["/console/widgets/w1", "/console/dead-letters/1", "/console/kinds/DueDate"] {
+                #expect(try await other.get(page).status == 404, "\(page)")
+            }
+            for page in ["/console/widgets?widget=w1", "/console/dead-letters", "/console/kinds", "/console/providers"]
+            {
+                let text = try await other.get(page).text
+                #expect(!text.contains("u1") && !text.contains("DueDate") && !text.contains("no such kind"), "\(page)")
+            }
+            _ = try await other.post(
+                "/console/dead-letters/discard", from: "/console/kinds", ["letter": "1", "confirmed": "yes"])
+            #expect(try await other.post("/console/kinds/DueDate/pause", from: "/console/kinds").status == 404)
+            #expect(try await Self.changes(store) == 0)
+        }
+    }
+
+    @Test("The cookie is out of reach of scripts and of other sites, Secure over TLS, and ends with the sign-out")
+    func cookie() async throws {
+        try await Self.withConsole { _, api in
+            let browser = ConsoleClient(api)
+            let plain = try #require(try await browser.signIn(api.token).headers[.setCookie])
+            for attribute in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age="] {
+                #expect(plain.contains("; \(attribute)"), "\(plain)")
+            }
+            #expect(!plain.contains("Secure") && !plain.contains(api.token))
+            let ended = try await browser.post("/console/sign-out", from: "/console/kinds")
+            #expect(ended.headers[.setCookie]?.contains("Max-Age=0") == true)
+            #expect(try await browser.get("/console/kinds").status == 303)
+
+            let secure = ConsoleClient(api)
+            let tls: HTTPFields = [.init("X-Forwarded-Proto")!: "https"]
+            let cookie = try #require(try await secure.signIn(api.token, headers: tls).headers[.setCookie])
+            #expect(cookie.hasPrefix("__Host-") && cookie.contains("; Secure"))
+            #expect(try await secure.get("/console/kinds", headers: tls).status == 200)
+        }
+    }
+
+    @Test("A forged, changed or expired session, and one of a removed token, is none")
+    func forged() async throws {
+        let key = try ConsoleConfiguration.test().key
+        let now = WallClock.now()
+        let session = ConsoleSession(token: "t", expiresAt: now + .seconds(60))
+        let sealed = try #require(session.sealed(key))
+        #expect(ConsoleSession(cookie: sealed, key: key, now: now) == session)
+        #expect(ConsoleSession(cookie: sealed, key: key, now: now + .seconds(61)) == nil)
+        let otherKey = try #require(ConsoleKey(base64: String(repeating: "B", count: 43) + "="))
+        #expect(ConsoleSession(cookie: sealed, key: otherKey, now: now) == nil)
+        for index in sealed.indices {
+            var changed = sealed
+            changed.replaceSubrange(index...index, with: sealed[index] == "x" ? "y" : "x")
+            #expect(ConsoleSession(cookie: changed, key: key, now: now) == nil)
+        }
+        #expect(ConsoleSession(cookie: "", key: key, now: now) == nil)
+        #expect(ConsoleKey(base64: "c2hvcnQ=") == nil && "\(key)" == "<redacted>")
+        try await Self.withConsole { _, api in
+            let browser = ConsoleClient(api)
+            // Verified at every request: the clock's leeway is longer than what is left of this token.
+            let short = try await api.tokens.token(until: .seconds(-29))
+            #expect(try await browser.signIn(short).status == 303)
+            #expect(try await browser.get("/console/kinds").status == 303)
+        }
+    }
+
+    @Test("Failed sign-ins of an address are limited, and nothing redirects to another site")
+    func signIn() async throws {
+        try await Self.withConsole { _, api in
+            let browser = ConsoleClient(api)
+            #expect(try await browser.signIn(api.token, next: "/console/kinds").headers[.location] == "/console/kinds")
+            for place in [
+                "//evil.example", "https://evil.example", "/console//evil", "/consoleevil", "/v1", "/console/\\e",
+            ] {
+                #expect(try await browser.signIn(api.token, next: place).headers[.location] == "/console", "\(place)")
+            }
+            for _ in 0..<Console.signInBurst { #expect(try await browser.signIn("wrong").status == 403) }
+            let limited = try await browser.signIn(api.token)
+            #expect(limited.status == 429 && limited.headers[.retryAfter] != nil)
+        }
+    }
+
+    @Test("Every action is in the audit log, with its bearer and outcome and without the token")
+    func audit() async throws {
+        let log = RecordedLog(level: .warning)
+        try await Self.withConsole(logger: log) { _, api in
+            let browser = ConsoleClient(api)
+            _ = try await browser.signIn("wrong")
+            _ = try await browser.signIn(api.token)
+            #expect(log.count(of: "consoleSignIn") == 2)
+            _ = try await browser.post("/console/kinds/Purchases/pause", from: "/console/kinds")
+            #expect(log.count(of: "pauseKind") == 1)
+            _ = try await browser.post("/console/dead-letters/discard", from: "/console/kinds", ["confirmed": "yes"])
+            #expect(log.count(of: "consoleDiscard") == 1)
+            let viewer = ConsoleClient(api)
+            _ = try await viewer.signIn(try await api.viewer())
+            _ = try await viewer.post("/console/app/pause", from: "/console/kinds")
+            #expect(log.count(of: "pauseApp") == 1 && log.count(of: "403") == 2)
+            _ = try await browser.post("/console/sign-out", from: "/console/kinds")
+            #expect(log.count(of: "consoleSignOut") == 1)
+            #expect(log.count(of: api.token) == 0)
+        }
+    }
+
+    @Test("Hostile texts of providers, names and dead letters are escaped on every page")
+    func scripts() async throws {
+        let texts = HostileTexts.all.map { $0.filter { !Text.containsControlCharacter(String($0)) } }
+        try await withStore { store in
+            for (index, text) in texts.enumerated() {
+                let placement = WidgetPlacement(
+                    app: TestKinds.app, widget: "w\(text)", user: "u\(text)", device: "d\(text)", kind: "Purchases",
+                    family: .systemSmall, configuration: try WidgetConfiguration(["card": .string(text)]),
+                    environment: try WidgetEnvironment(locale: "en", timeZone: "Europe/London"))
+                let id = try #require(try await store.place([placement]).first)
+                let content = JSONValue.object(["light": .string(text), "dark": ["x": .string(text)]])
+                try await store.saveContent(id, hash: index + 1, content: content.canonical)
+                try await store.keepLetter(Int64(index), error: text, pointer: text, key: text, kind: text)
+            }
+            try await withAPI(store, console: try ConsoleConfiguration.test()) { api in
+                let browser = ConsoleClient(api)
+                #expect(try await browser.signIn(api.token).status == 303)
+                let letters = (1...texts.count).map { "/console/dead-letters/\($0)" }
+                let widgets = texts.flatMap { text in
+                    [
+                        "/console/widgets/\(Text.percentEncoded("w\(text)"))",
+                        "/console/widgets?user=\(Text.percentEncoded("u\(text)"))",
+                    ]
+                }
+                let filters = texts.map { "/console/dead-letters?topic=\(Text.percentEncoded($0))" }
+                for page in ["/console", "/console/dead-letters", "/console/widgets"] + letters + widgets + filters {
+                    let shown = try await browser.get(page)
+                    #expect(shown.status == 200, "\(page): \(shown.status)")
+                    for text in texts where text.unicodeScalars.contains(where: { "<>\"'".unicodeScalars.contains($0) })
+                    {
+                        #expect(!shown.text.unicodeScalars.contains(text.unicodeScalars), "\(page): \(text)")
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("Templates write values without escaping only where they are HTML of the console")
+    func templates() throws {
+        let allowed: Set = ["aside", "body", "html", "axis", "forecast", "latency"]
+        for (name, bytes) in ConsoleTemplates.texts {
+            let text = String(decoding: bytes, as: UTF8.self)
+            let raw = text.matches(of: /\{\{\{([^}]*)\}\}\}/).map { String($0.1) }
+            #expect(Set(raw).isSubset(of: allowed), "\(name): \(raw)")
+            #expect(!text.contains("{{&"), "\(name)")
+            _ = ConsoleTemplates.render(name, [:])
+        }
+        // Mustache's own escaping misses a quote with a combining character.
+        let hostile = "\"\u{301} onfocus=x '\u{301} <\u{301}b"
+        let html = ConsoleTemplates.render("problem", ["detail": hostile]).text
+        let quotes = html.unicodeScalars.filter { $0 == "\"" }
+        #expect(!html.contains("onfocus=x '") && quotes.count == 6, "\(html)")
+    }
+}
