@@ -1,0 +1,256 @@
+"""Uses the console in headless Chromium as an operator does, and fails with the first thing that is not as it should be.
+
+usage: console.py CHROMIUM URL TOKEN VIEWER PIPE FOLDER
+
+Asks the test for changes by writing a line to PIPE.request, and waits for PIPE.done. Screenshots go to FOLDER.
+"""
+
+import json
+import os
+import time
+
+from browser import run
+
+READY = "document.readyState === 'complete' && document.querySelector('main h1') !== null && location.pathname === %s"
+
+# An audit of what assistive technology needs: a list of complaints.
+AUDIT = r"""
+(() => {
+    const complaints = [];
+    const say = (text, element) => complaints.push(`${text}: ${element?.outerHTML?.slice(0, 120) ?? ""}`);
+    const shown = (e) => e.getClientRects().length > 0 && getComputedStyle(e).visibility !== "hidden";
+    if (!document.documentElement.lang) say("no language");
+    if (!document.title) say("no title");
+    for (const name of ["main", "header"])
+        if (document.querySelectorAll(`body > ${name}`).length !== 1) say(`not one landmark ${name}`);
+    for (const nav of document.querySelectorAll("nav")) if (!nav.getAttribute("aria-label")) say("nav without a name", nav);
+    const headings = [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].filter(shown);
+    if (headings.filter((h) => h.tagName === "H1").length !== 1) say("not one h1");
+    let level = 0;
+    for (const heading of headings) {
+        const next = Number(heading.tagName[1]);
+        if (next > level + 1) say(`heading skips from ${level} to ${next}`, heading);
+        if (!heading.textContent.trim()) say("empty heading", heading);
+        level = next;
+    }
+    const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
+    for (const id of new Set(ids)) if (ids.filter((i) => i === id).length > 1) say(`id ${id} is used twice`);
+    for (const e of document.querySelectorAll("[aria-labelledby], [aria-describedby]"))
+        for (const id of `${e.getAttribute("aria-labelledby") ?? ""} ${e.getAttribute("aria-describedby") ?? ""}`.trim().split(/\s+/))
+            if (!document.getElementById(id)) say(`no element ${id}`, e);
+    for (const field of document.querySelectorAll("input:not([type=hidden]), select, textarea"))
+        if (!field.labels?.length && !field.getAttribute("aria-label")) say("field without a label", field);
+    for (const e of document.querySelectorAll("a, button"))
+        if (shown(e) && !e.textContent.trim() && !e.getAttribute("aria-label")) say("control without a name", e);
+    for (const svg of document.querySelectorAll("svg"))
+        if (svg.getAttribute("aria-hidden") !== "true" && !(svg.getAttribute("role") === "img"
+            && (svg.getAttribute("aria-label") || svg.getAttribute("aria-labelledby")))) say("drawing without a text", svg);
+    for (const table of document.querySelectorAll("table"))
+        if (!table.querySelector("th[scope=col]")) say("table without headers", table);
+    for (const e of document.querySelectorAll("[tabindex]")) if (e.tabIndex > 0) say("positive tabindex", e);
+    for (const e of document.querySelectorAll("main *"))
+        if (shown(e) && e.scrollWidth > e.clientWidth + 1 && ["auto", "scroll"].includes(getComputedStyle(e).overflowX)
+            && e.tabIndex < 0 && !e.querySelector("a, button, input")) say("scrolls, but not by keyboard", e);
+    if (document.documentElement.scrollWidth > innerWidth) say(`wider than the window: ${document.documentElement.scrollWidth}`);
+
+    const rgba = (text) => {
+        const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+        canvas.fillStyle = text;
+        canvas.fillRect(0, 0, 1, 1);
+        return [...canvas.getImageData(0, 0, 1, 1).data];
+    };
+    const luminance = ([r, g, b]) => {
+        const [x, y, z] = [r, g, b].map((c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+    };
+    const cache = new Map();
+    const color = (text) => cache.get(text) ?? (cache.set(text, rgba(text)), cache.get(text));
+    const back = (e) => {
+        for (; e; e = e.parentElement) {
+            const found = color(getComputedStyle(e).backgroundColor);
+            if (found[3] > 250) return found;
+        }
+        return [255, 255, 255, 255];
+    };
+    for (const e of document.querySelectorAll("body *")) {
+        const hasText = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+        if (!hasText || !shown(e) || e.closest("svg, .skip")) continue;
+        const style = getComputedStyle(e);
+        const [one, two] = [luminance(color(style.color)), luminance(back(e))].sort((a, b) => b - a);
+        const ratio = (one + 0.05) / (two + 0.05);
+        const isLarge = parseFloat(style.fontSize) >= 24 || parseFloat(style.fontSize) >= 18.6 && style.fontWeight >= 700;
+        if (ratio < (isLarge ? 3 : 4.5)) say(`contrast ${ratio.toFixed(2)}`, e);
+    }
+    return complaints;
+})()
+"""
+
+
+class Console:
+    def __init__(self, browser, url, pipe, folder):
+        self.browser, self.url, self.pipe, self.folder = browser, url, pipe, folder
+        self.asked = 0
+
+    def open(self, path):
+        self.browser.open(self.url + path, READY % json.dumps(path.split("?")[0]))
+
+    def audit(self, what):
+        complaints = self.browser.run(AUDIT)
+        assert complaints == [], f"{what}: " + "\n".join(complaints)
+        self.browser.require_names()
+        assert self.browser.errors == [], f"{what}: {self.browser.errors}"
+
+    def look(self, path, name):
+        """Audits a page in both widths and colours, and takes screenshots."""
+        for width in (1280, 390):
+            for is_dark in (False, True):
+                self.browser.window(width, is_phone=width == 390, is_dark=is_dark)
+                self.open(path)
+                height = min(6000, self.browser.run("document.documentElement.scrollHeight"))
+                self.browser.window(width, height, is_phone=width == 390, is_dark=is_dark)
+                self.audit(f"{name} {width} {'dark' if is_dark else 'light'}")
+                self.browser.screenshot(f"{self.folder}/{name}-{width}-{'dark' if is_dark else 'light'}.png")
+        self.browser.window(1280)
+
+    def submit(self, selector, then):
+        """Clicks a button that sends a form, and waits for the next page."""
+        self.browser.run("window.isOld = true")
+        self.browser.click(selector)
+        self.browser.wait(f"!window.isOld && document.readyState === 'complete' && ({then})")
+        self.audit(selector)
+
+    def ask(self, change):
+        """Has the test change something."""
+        self.asked += 1
+        with open(f"{self.pipe}.request.{self.asked}.part", "w") as file:
+            file.write(change)
+        os.rename(f"{self.pipe}.request.{self.asked}.part", f"{self.pipe}.request.{self.asked}")
+        deadline = time.monotonic() + 60
+        while not os.path.exists(f"{self.pipe}.done.{self.asked}"):
+            assert time.monotonic() < deadline, f"the test does not {change}"
+            time.sleep(0.02)
+
+
+def text(selector):
+    return f"document.querySelector({json.dumps(selector)})?.textContent ?? ''"
+
+
+def sign_in(console, token):
+    console.open("/console/sign-in")
+    console.browser.run(f"document.querySelector('#token').value = {json.dumps(token)}")
+    console.submit("main button", "location.pathname === '/console'")
+
+
+def focus_order(console):
+    """The keyboard reaches the skip link, the pages and the content, in this order."""
+    browser = console.browser
+    console.open("/console/kinds")
+    reached = []
+    for _ in range(9):
+        browser.key("Tab")
+        reached.append(browser.run("document.activeElement.textContent.trim()"))
+    assert reached[:7] == ["Skip to content", "Freshet", "Overview", "Kinds", "Widgets", "Dead letters", "Providers"], reached
+    console.open("/console/kinds")
+    browser.key("Tab")
+    browser.key("Enter")
+    browser.wait("document.activeElement.id", "main")
+
+
+def kinds(console):
+    console.open("/console/kinds")
+    console.submit("form[action$='/app/pause'] button", text("[role=status]") + ".includes('paused')")
+    console.submit("form[action$='/app/resume'] button", text("[role=status]") + ".includes('resumed')")
+    console.open("/console/kinds/Purchases")
+    for action, word in (("pause", "paused"), ("resume", "resumed"), ("reload", "requested"), ("cancel", "cancelled")):
+        console.submit(f"form[action$='/Purchases/{action}'] button", text("[role=status]") + f".includes('{word}')")
+    console.open("/console/manifest")
+    console.browser.run("document.querySelector('#manifest').value = 'app: other'")
+    console.submit("main button", "document.querySelector('.difference, [role=alert]') !== null")
+    assert console.browser.run(text(".difference pre:last-child")) or console.browser.run(text("[role=alert]"))
+
+
+def widget(console):
+    browser = console.browser
+    console.open("/console/widgets")
+    browser.run("document.querySelector('#user').value = 'u1'")
+    console.submit("main [role=search] button", text("tbody") + ".includes('w1')")
+    console.submit("tbody a", "location.pathname === '/console/widgets/w1'")
+    steps = browser.run("[...document.querySelectorAll('.steps h3')].map(h => h.firstChild.textContent.trim()).join()")
+    assert steps == "Request,Decision,Fetch,Stored,Published,Delivered", steps
+    # What is shown at a time: only the entry of the slider's time.
+    entries = "[...document.querySelectorAll('[data-entry]')].filter(e => e.getClientRects().length).length"
+    browser.wait(entries, 1)
+    browser.run("(() => { const s = document.querySelector('.time-axis input[type=range]'); s.value = s.max;"
+                " s.dispatchEvent(new Event('input', { bubbles: true })); })()")
+    browser.wait(text("[data-entry]:not([hidden])") + ".includes('later')")
+    console.submit("form[action$='/w1/reload'] button", text("[role=status]") + ".includes('requested')")
+    # A live part changes without a reload of the page.
+    browser.run("window.isOld = true")
+    console.ask("store")
+    browser.wait("window.isOld && " + text("#why") + ".includes('Revision 9')")
+    console.audit("a live change")
+
+
+def dead_letters(console):
+    browser = console.browser
+    console.open("/console/dead-letters")
+    browser.run("document.querySelector('#cause').value = 'invalid'")
+    console.submit("[role=search] button", text("main") + ".includes('No dead letters')")
+    console.open("/console/dead-letters?cause=unknownKind")
+    console.submit("tbody tr:last-child a", "location.pathname.startsWith('/console/dead-letters/')")
+    console.submit("form[action$='/replay'] button", text("h1") + " === 'Replay?'")
+    assert "1 would be applied" in browser.run(text("main"))
+    console.submit("main .actions form button", text("h1") + " === 'Done'")
+    assert "Replayed 1" in browser.run(text("[role=status]"))
+    console.open("/console/dead-letters")
+    console.submit("form[action$='/discard'] button", text("h1") + " === 'Discard?'")
+    assert "Nothing has changed" in browser.run(text("main"))
+    console.submit("main .actions form button", text("h1") + " === 'Done'")
+    console.open("/console/dead-letters")
+    assert "No dead letters" in browser.run(text("main"))
+
+
+def overview(console):
+    browser = console.browser
+    console.open("/console")
+    browser.run("window.isOld = true")
+    console.ask("letter")
+    browser.wait("window.isOld && " + text("#figures .number"), "1")
+    console.audit("the live overview")
+
+
+def use(browser, url, token, viewer, pipe, folder):
+    console = Console(browser, url, pipe, folder)
+    browser.window(1280)
+    console.open("/console/sign-in")
+    console.look("/console/sign-in", "sign-in")
+    sign_in(console, token)
+    pages = {
+        "overview": "/console", "doctor": "/console/doctor", "kinds": "/console/kinds", "kind": "/console/kinds/Purchases",
+        "manifest": "/console/manifest", "widgets": "/console/widgets", "widget": "/console/widgets/w1",
+        "dead-letters": "/console/dead-letters", "dead-letter": "/console/dead-letters/1", "providers": "/console/providers",
+    }
+    for name, path in pages.items():
+        console.look(path, name)
+    focus_order(console)
+    kinds(console)
+    widget(console)
+    dead_letters(console)
+    overview(console)
+    console.open("/console/providers")
+    console.submit("form[action$='/test'] button", text("[role=status]") + ".includes('accepts')")
+    # Without scripts every page can be read, and forms work.
+    browser.set_scripts(False)
+    for name, path in pages.items():
+        browser.open(url + path, "document.readyState === 'complete' && document.querySelector('main h1') !== null")
+    browser.set_scripts(True)
+    console.open("/console/kinds")
+    console.submit("form[action$='/sign-out'] button", "location.pathname === '/console/sign-in'")
+    sign_in(console, viewer)
+    console.open("/console/kinds")
+    assert not browser.run("document.querySelector('form[action*=pause]') !== null")
+    assert browser.errors == [], browser.errors
+
+
+if __name__ == "__main__":
+    run(use)
