@@ -1,7 +1,7 @@
 import WidgetModel
 
-/// PostgreSQL as far as the protocol needs it: READ COMMITTED with snapshots by statement, row locks that are held until
-/// the transaction ends, and a sequence that no transaction rolls back.
+/// A model of the parts of PostgreSQL that the protocol uses: READ COMMITTED with a snapshot per statement, row locks
+/// that are held until the transaction ends, and a sequence that no transaction rolls back.
 struct Database {
     enum Key: Hashable {
         case timeline(Int)
@@ -10,11 +10,11 @@ struct Database {
         case kind(Int)
         case sweep(Int)
         case position(Int)
-        /// The unique index entry of an identity.
+        /// Entry of an identity in the unique index.
         case identity(Int)
     }
 
-    /// Row locks by strength, as PostgreSQL names them.
+    /// Modes of PostgreSQL's row locks, weakest first.
     enum LockMode: Int {
         case keyShare
         case share
@@ -37,7 +37,7 @@ struct Database {
     }
 
     let mutation: Mutation?
-    /// The committed version.
+    /// Committed tables.
     private(set) var tables = Tables()
     var witness: Witness
     private var locks: [Lock] = []
@@ -67,25 +67,25 @@ struct Database {
 
     // MARK: Transactions
 
-    /// A transaction whose `now()` is this.
+    /// Begins a transaction with this time as its `now()`.
     mutating func begin(at now: Timestamp) -> Transaction {
         transactions += 1
         return Transaction(id: transactions, now: now, snapshot: tables)
     }
 
-    /// Begins a statement: its snapshot is what is committed and what its transaction wrote.
+    /// Begins a statement, whose snapshot has the committed rows and those that its transaction wrote.
     func beginStatement(_ transaction: inout Transaction) {
         transaction.snapshot = newest(transaction)
     }
 
-    /// The newest versions, of which a statement may use those that it has locked.
+    /// Returns the newest versions of all rows. A statement may use those that it has locked.
     func newest(_ transaction: Transaction) -> Tables {
         var tables = tables
         for write in transaction.writes { tables.apply(write) }
         return tables
     }
 
-    /// Locks a row, unless another transaction has a lock that conflicts.
+    /// Locks a row unless another transaction holds a conflicting lock.
     mutating func lock(_ key: Key, _ mode: LockMode, _ transaction: Transaction) -> Bool {
         for lock in locks where lock.key == key && lock.transaction != transaction.id {
             if lock.mode.conflicts(with: mode) { return false }
@@ -121,10 +121,10 @@ struct Database {
 
     // MARK: Lists
 
-    /// Appends a list for each kind, lane and time of rows whose appointment was just made.
+    /// Appends a list for each kind, lane and time of rows with new appointments.
     ///
-    /// - Parameter lease: token and end of a lease that the lists of urgent due rows get at once.
-    /// - Returns: the ids of the leased lists.
+    /// - lease: Token and end of a lease that the lists of urgent due rows get at once.
+    /// - Returns: IDs of the leased lists.
     mutating func appendLists(
         of rows: [(id: Int, row: TimelineRow)], lease: (token: Int, end: Timestamp)? = nil,
         _ transaction: inout Transaction
@@ -172,7 +172,7 @@ struct Database {
     func isAlone(_ worker: Int) -> Bool { tables.workers.entries.allSatisfy { $0.id == worker } }
 }
 
-/// A transaction: the snapshot of its statement and what it has written.
+/// A transaction: the snapshot of its statement, and its writes.
 struct Transaction {
     let id: Int
     let now: Timestamp
@@ -188,16 +188,16 @@ struct Transaction {
 
 /// Result of an attempt to run a statement.
 enum Progress {
-    /// It waits for a lock of another transaction.
+    /// The statement waits for another transaction's lock.
     case blocked
     case done
 }
 
-/// What happens to a COMMIT, a message, or an acknowledgement.
+/// Fault of a COMMIT, a message or an acknowledgement.
 package enum Fault: UInt8, Hashable, Sendable, CaseIterable {
     case none
-    /// It never arrives.
+    /// The operation never arrives.
     case lostBefore
-    /// It has its effect, and nobody is told.
+    /// The operation takes effect, but its answer is lost.
     case lostAfter
 }

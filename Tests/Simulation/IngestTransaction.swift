@@ -1,6 +1,6 @@
 import WidgetModel
 
-/// The transaction of a batch: one statement after the other, each a snapshot and then its locks and writes.
+/// The transaction of a batch: a sequence of statements, each with a snapshot, followed by locks and writes.
 struct IngestTransaction {
     private enum Statement: Int {
         case bump, read, insert, lock, write, mark, orphan, positions
@@ -11,7 +11,7 @@ struct IngestTransaction {
         case committed
         /// Another process has moved a position.
         case fenced
-        /// A timeline was collected in between: the transaction is to be tried again.
+        /// A timeline was collected meanwhile: the transaction has to be retried.
         case again
     }
 
@@ -21,17 +21,17 @@ struct IngestTransaction {
     private(set) var transaction: Transaction
     private var statement = Statement.bump
     private var isBegun = false
-    /// Changes of widgets that are no older than what is stored, with the timeline that each has shown so far.
+    /// Changes of widgets that are no older than the stored ones, with the timelines that the widgets showed before.
     private var changes: [(widget: Int, identity: Int?, changedAt: Int, old: Int?)] = []
-    /// Rows by identity that widgets show from now on, and those of them to be revived.
+    /// Rows by identity that the widgets now show, and those of them to revive.
     private var placed: [(identity: Int, id: Int)] = []
     private var revived: [Int] = []
     private var departed: [Int] = []
-    /// Whether the workers of the process have room, and what the mark has handed over to them.
+    /// Whether the process's workers have room, and the job that the mark has handed over to them.
     private let hasRoom: Bool
     private var token: Int?
     private(set) var handed: Job?
-    /// Widgets as the mark's snapshot has them.
+    /// Widgets in the mark's snapshot.
     private var shownToMark: [WidgetRow?] = []
     /// Requests by row, for the witness.
     private var marked: [(id: Int, events: Int64)] = []
@@ -46,7 +46,7 @@ struct IngestTransaction {
         if batch.bumps.isEmpty { statement = batch.widgets.isEmpty ? .mark : .read }
     }
 
-    /// One step: the beginning of a statement, or its end, or nothing while it waits for a lock.
+    /// Runs a step: the beginning or end of a statement; has no effect while the statement waits for a lock.
     mutating func step(_ database: inout Database, fault: Fault, at now: Timestamp) -> Outcome {
         guard isBegun else {
             database.beginStatement(&transaction)
@@ -96,7 +96,7 @@ struct IngestTransaction {
 
     private var identities: [Int] { Set(changes.compactMap(\.identity)).sorted() }
 
-    /// Locks and reads the widgets of the batch, and folds the batch into them.
+    /// Locks and reads the batch's widgets and folds the batch into them.
     private mutating func read(_ database: inout Database) -> Progress {
         for change in batch.widgets where !database.lock(.widget(change.widget), .noKeyUpdate, transaction) {
             return .blocked
@@ -134,7 +134,7 @@ struct IngestTransaction {
         return .done
     }
 
-    /// `FOR KEY SHARE`: what a widget is about to show is not collected.
+    /// `FOR KEY SHARE`: a timeline that a widget is about to show cannot be collected.
     private mutating func lock(_ database: inout Database) -> Progress {
         let found = identities.compactMap { transaction.snapshot.timeline(of: $0)?.id }
         for id in found where !database.lock(.timeline(id), .keyShare, transaction) { return .blocked }
@@ -219,7 +219,8 @@ struct IngestTransaction {
             if mark.urgency > .free { row.state.forcedRequested = row.state.requested }
             if added > 0 { row.requestedAt = transaction.now }
             if mark.events > 0 || mark.isViewed || mark.isRevived { row.state.isAsleep = false }
-            // A tombstone may be out, and comparisons pass orphans over: what is fetched next is published, changed or not.
+            // A tombstone may have been published, and comparisons skip orphaned rows: the next content is published
+            // even if unchanged.
             if isRevival, !database.isOn(.revivalKeepsHash) { row.hash = nil }
             if mark.isRevived {
                 row.state.isOrphaned = false
@@ -249,7 +250,7 @@ struct IngestTransaction {
         return .done
     }
 
-    /// A statement of its own, so that the last of several removals sees the others.
+    /// A separate statement, so that the last of several removals sees the others.
     private mutating func orphan(_ database: inout Database) -> Progress {
         let isBlind = database.isOn(.orphanCheckInMark)
         for id in departed where !database.lock(.timeline(id), .noKeyUpdate, transaction) { return .blocked }
@@ -327,7 +328,7 @@ struct IngestTransaction {
     }
 }
 
-/// A position as a batch moves it.
+/// Change of a position by a batch.
 struct Advance: Hashable {
     let partition: Int
     let epoch: Int

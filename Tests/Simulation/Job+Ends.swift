@@ -3,7 +3,7 @@ import WidgetModel
 extension Job {
     // MARK: Collect
 
-    /// Gives orphaned rows the revisions of their tombstones: stores with lower ones are discarded from here on.
+    /// Assigns revisions for the tombstones of orphaned rows; stores with lower ones are discarded from here on.
     mutating func bury(
         _ statement: inout OpenStatement, _ context: JobContext, _ database: inout Database
     ) -> [(place: Int, stage: Stage)]? {
@@ -26,8 +26,8 @@ extension Job {
         }
     }
 
-    /// `FOR UPDATE SKIP LOCKED`: the list of a row that somebody has locked goes back, and that of a row that was stored
-    /// since its tombstone, for something may have been published after it.
+    /// `FOR UPDATE SKIP LOCKED`: returns the lists of rows that are locked or were stored after their tombstones, since
+    /// content may have been published after those.
     mutating func lockOrphans(_ statement: inout OpenStatement, _ context: JobContext, _ database: inout Database) {
         collecting = statement.rows.filter { place in
             guard database.lock(.timeline(rows[place].id), .update, statement.transaction),
@@ -69,9 +69,9 @@ extension Job {
         return outcome
     }
 
-    // MARK: End, give back
+    // MARK: End and return
 
-    /// Ends the lists, each by id and lease token, in one transaction. Answers whether the job has ended.
+    /// Ends the lists, each by ID and lease token, in one transaction. Returns whether the job has ended.
     mutating func end(_ context: JobContext, _ database: inout Database) -> Bool {
         let returning = returning
         return close(context, &database) { list in
@@ -85,7 +85,7 @@ extension Job {
         }
     }
 
-    /// Gives the lists back as they are.
+    /// Returns the lists unchanged.
     mutating func giveBack(_ context: JobContext, _ database: inout Database) -> Bool {
         let counts = hasStored || !sentRows.isEmpty
         let delay = Duration.seconds(context.how % 20)
@@ -98,7 +98,7 @@ extension Job {
         }
     }
 
-    /// - Parameter change: the list that takes the place of one; nil: it is deleted.
+    /// - Parameter change: Returns the list's replacement; nil deletes the list.
     private mutating func close(_ context: JobContext, _ database: inout Database, _ change: (WorkList) -> WorkList?)
         -> Bool
     {
@@ -113,7 +113,7 @@ extension Job {
                 transaction.writes.append(.work(list.id, change(row)))
                 continue
             }
-            // Somebody else has it: whoever claims these compares all of them.
+            // Another worker has the list: these rows go into a new list, whose holder compares all of them.
             let ids = list.row.timelines.filter { sentRows.contains($0) }
             if ids.isEmpty { continue }
             let suspects = WorkList(

@@ -1,7 +1,7 @@
 import WidgetModel
 
 extension Job {
-    /// Begins a statement for rows at a stage: for all of them or only the first.
+    /// Begins a statement for the rows at a stage, or only for the first of them.
     mutating func begin(
         _ work: OpenStatement.Work, _ context: JobContext, _ database: inout Database, _ output: inout SimulatedOutput,
         where isMeant: (Stage) -> Bool
@@ -24,7 +24,7 @@ extension Job {
         }
     }
 
-    /// The second step of a statement: its locks, its writes, and COMMIT.
+    /// Runs the second step of a statement: its locks, its writes and COMMIT.
     mutating func runStatement(_ context: JobContext, _ database: inout Database) {
         guard var statement = open else { return }
         open = nil
@@ -69,7 +69,7 @@ extension Job {
         for case .timeline(let id, _?) in statement.transaction.writes { database.witness.asked(id, events: 1) }
     }
 
-    /// Locks the job's lists `FOR SHARE`; nil: one of them is locked. Answers the places of those that it still holds.
+    /// Locks the job's lists `FOR SHARE`. Returns the indices of those with a valid lease; nil if one is locked.
     private func heldLists(_ transaction: Transaction, _ database: inout Database) -> Set<Int>? {
         var held: Set<Int> = []
         for place in lists.indices where transaction.snapshot.work[lists[place].id]?.lease == lease {
@@ -169,18 +169,18 @@ extension Job {
         return new
     }
 
-    /// Somebody else has stored since the claim: the later claim's result stays.
+    /// Handles a row that was stored since the claim: the later claim's result stays.
     mutating func resolveMismatch(_ place: Int, _ answer: Answer, _ context: JobContext, _ database: inout Database) {
         let item = rows[place]
         rows[place].stage = .done
         guard let row = database.tables.timelines[item.id] else { return }
-        // Its own store went through, and the answer was lost; a later one may have found the content unchanged.
+        // The job's own store succeeded but its answer was lost; a later one may have found the content unchanged.
         if row.contentRevision == item.token, !database.isOn(.ownStoreIsForeign) {
             rows[place].stage = .publishing(Message(revision: item.token, value: row.content), isCollection: false)
             return
         }
         guard row.revision < item.token else {
-            // The list may be the row's appointment, for a tombstone's revision makes none.
+            // The list may hold the row's appointment, since a tombstone's revision makes none.
             if !database.isOn(.discardKeepsAppointment) { rows[place].stage = .settled(.nothing) }
             return
         }

@@ -1,7 +1,7 @@
 import WidgetModel
 
 extension Job {
-    /// One step: of all that could be done next, one thing is. Answers whether the job has ended.
+    /// Runs one of the possible steps. Returns whether the job has ended.
     mutating func step(
         _ context: JobContext, _ database: inout Database, _ output: inout SimulatedOutput
     ) -> Bool {
@@ -30,7 +30,7 @@ extension Job {
         }
     }
 
-    /// The hand-over's revision token, taken after COMMIT.
+    /// Takes the hand-over's revision token after the COMMIT.
     private mutating func takeToken(_ context: JobContext, _ database: inout Database) {
         needsToken = false
         database.register(context.worker, at: context.now)
@@ -65,7 +65,7 @@ extension Job {
 
     // MARK: Decide, fetch
 
-    /// Reads a row that waited, with a token of its own: its revision may be above the claim's.
+    /// Reads a row that waited, with its own token: its revision may be above the claim's.
     mutating func readAgain(_ place: Int, _ database: inout Database) {
         let tables = database.tables
         rows[place].row = tables.timelines[rows[place].id]
@@ -107,7 +107,7 @@ extension Job {
     {
         let how = context.how
         if context.fault != .none {
-            // The provider fails, or its breaker opens and the lists go back as they are.
+            // The provider fails, or its breaker opens and the lists are returned unchanged.
             if how % 4 == 0 {
                 isGivingBack = true
             } else {
@@ -122,7 +122,7 @@ extension Job {
             default: .atEnd
             }
         rows[place].stage = .fetched(
-            // Often the value that is stored: the gate has to tell.
+            // Often equal to the stored value, which the store has to detect.
             Answer(value: UInt8(how % 3), policy: policy, ledger: ledger, fetchedAt: rows[place].fetchedAt))
     }
 
@@ -159,7 +159,7 @@ extension Job {
 
     // MARK: Compare
 
-    /// Whether what was published is what is stored, in a snapshot after the acknowledgements. Differences are published.
+    /// Compares published and stored content in a snapshot after the acknowledgements; publishes differences.
     private mutating func isCompared(_ context: JobContext, _ database: inout Database) -> Bool {
         if database.isOn(.endBeforeComparison) { return true }
         let tables = database.tables

@@ -4,31 +4,31 @@ import WidgetModel
 struct HeldList {
     let id: Int
     let row: WorkList
-    /// Leased before this lease: its rows may be stored and not published.
+    /// Whether the list was leased before, so that its rows may be stored but unpublished.
     let wasLeased: Bool
-    /// Its rows are compared, once all of them are done.
+    /// Whether the list's rows have been compared, after all of them were done.
     var isCompared = false
 }
 
-/// The way of a timeline through the pipeline.
+/// Stage of a timeline in the pipeline.
 enum Stage {
-    /// It is read in the same process by an earlier claim: it waits, and is read again.
+    /// An earlier claim of the same process is working on the row; it is read again afterwards.
     case waiting
     case read
-    /// Its list does not stand for it, or it was dealt with.
+    /// The list does not apply to the row, or the row is finished.
     case done
     case fetching(ledger: BudgetLedger)
     case fetched(Answer)
-    /// The row was not as it was read: it is read again, and the answer is stored or discarded.
+    /// The row changed after it was read: it is read again, and the answer is stored or discarded.
     case mismatched(Answer)
     case settled(Settlement)
-    /// No widget shows it: a tombstone is to be published, with a token that the row carries before.
+    /// No widget shows the timeline: a tombstone is due, with a token that is written to the row first.
     case orphaned(isCollection: Bool)
-    /// A message is to be sent. A tombstone that begins a collection is followed by it.
+    /// A message is due. A collection follows the tombstone that begins it.
     case publishing(Message, isCollection: Bool)
     case sending(Message, isCollection: Bool)
     case sent(Int, Message, isCollection: Bool)
-    /// Its tombstone was acknowledged.
+    /// The tombstone was acknowledged.
     case buried
 }
 
@@ -36,11 +36,11 @@ struct Answer {
     let value: UInt8
     let policy: ReloadPolicy
     let ledger: BudgetLedger
-    /// The witness's clock when the fetch began.
+    /// Time of the witness's clock when the fetch began.
     let fetchedAt: Int
 }
 
-/// The end of a look that stores nothing.
+/// End of a look that stores nothing.
 enum Settlement {
     case nothing
     case wait(until: Timestamp)
@@ -48,55 +48,55 @@ enum Settlement {
     case fail(retryAt: Timestamp)
 }
 
-/// The content of a message, without its key.
+/// Content of a message, without its key.
 struct Message: Hashable {
     let revision: Int
-    /// nil: a tombstone.
+    /// Value; nil for a tombstone.
     let value: UInt8?
 }
 
 /// A timeline of a claim.
 struct JobRow {
     let id: Int
-    /// The row as it was read; nil: there is none.
+    /// The row as read; nil if it does not exist.
     var row: TimelineRow?
     var kind = KindRow()
-    /// Revision of what it will store.
+    /// Revision of the row's next store.
     var token: Int
     var stage: Stage
-    /// The list through which it is looked at.
+    /// Index of the list through which the row is examined.
     var list = 0
-    /// Whether the read state is the one that a fetch began after.
+    /// Time of the witness's clock when the row's fetch began.
     var fetchedAt = 0
-    /// Revision of its tombstone.
+    /// Revision of the tombstone.
     var buriedAs: Int?
 }
 
-/// A claim on its way through a worker's pipeline.
+/// A claim in a worker's pipeline.
 struct Job {
-    /// Lease token of its lists.
+    /// Lease token of the lists.
     let lease: Int
     let leaseEnds: Timestamp
     var lists: [HeldList]
     var rows: [JobRow]
-    /// The hand-over takes its revision token after COMMIT.
+    /// Whether the hand-over still has to take its revision token after the COMMIT.
     var needsToken: Bool
-    /// Number in the worker's order of claims.
+    /// Number in the order of the worker's claims.
     var number = 0
-    /// Messages that this holder published last, by identity, and ids of their rows.
+    /// Last messages of this holder, by identity, with the IDs of their rows.
     var published: [(identity: Int, id: Int, message: Message)] = []
-    /// Messages that were sent; their fate is known once they are acknowledged.
+    /// Rows whose messages were sent; their result is known after the acknowledgement.
     var sentRows: [Int] = []
     var hasStored = false
-    /// It ends without having done all: its lists go back.
+    /// Whether the job ends early and returns its lists.
     var isGivingBack = false
-    /// A statement that has begun.
+    /// The statement that has begun.
     var open: OpenStatement?
-    /// Places of rows that a collection has locked, and ids of those that it could not lock.
+    /// Indices of rows that a collection has locked, and IDs of those that it could not lock.
     var collecting: [Int] = []
     var returning: [Int] = []
 
-    /// - Parameter token: revision token of a claim; nil: it is taken after COMMIT.
+    /// - Parameter token: Revision token of a claim; nil if it is taken after the COMMIT.
     init(
         lease: Int, leaseEnds: Timestamp, lists: [HeldList], reading kinds: [KindRow],
         rows: [(id: Int, row: TimelineRow)], token: Int?
@@ -133,13 +133,13 @@ struct OpenStatement {
     }
 
     var work: Work
-    /// Positions of the job's rows that it is about.
+    /// Indices of the job's rows in the statement.
     let rows: [Int]
     var transaction: Transaction
 }
 
 extension Job: CustomStringConvertible {
-    /// Its lists, and where its timelines are.
+    /// The job's lists and the stages of its timelines.
     var description: String {
         let lists = lists.map { "\($0.id)\($0.wasLeased ? " again" : "")" }.joined(separator: ", ")
         let rows = rows.map { row in "\(row.id) \(row.stage)" }.joined(separator: "; ")

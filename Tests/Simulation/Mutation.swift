@@ -1,70 +1,70 @@
-/// A protection that is switched off, to show that the simulation would notice.
+/// A protection that is disabled, to show that the simulation notices.
 package enum Mutation: String, CaseIterable, Sendable {
     // Ingest.
 
-    /// A transaction compares no positions.
+    /// A transaction does not compare positions.
     case positionsUnchecked
-    /// It compares the epoch only: a COMMIT of unknown outcome that is tried again.
+    /// A transaction compares only the epoch, so that a COMMIT of unknown outcome is repeated.
     case positionsWithoutOffset
     /// An older lifecycle event overrides a newer one.
     case lifecycleIgnoresTime
-    /// A mark sets `listed_at` and appends no list.
+    /// A mark sets `listed_at` but appends no list.
     case listedWithoutList
-    /// The check whether a widget shows a timeline has the mark's snapshot.
+    /// The check for widgets that show a timeline uses the mark's snapshot.
     case orphanCheckInMark
-    /// An orphaned timeline that is shown again keeps its hash: nothing is published after its tombstone.
+    /// An orphaned timeline that is shown again keeps its hash: no content follows its tombstone.
     case revivalKeepsHash
-    /// A raise of a walk's generation leaves the walk where it is.
+    /// A new generation does not move the cursor of a walk.
     case raiseDoesNotGoRound
-    /// The revision of what is handed over is the token that the mark has taken.
+    /// A hand-over uses the mark's token as its revision.
     case tokenBeforeCommit
 
     // Sweepers and operators.
 
-    /// A walk goes on with the snapshot of before a raise.
+    /// A walk continues with a snapshot from before a new generation.
     case walkIgnoresRaise
-    /// Cancelling deletes lists that somebody has leased.
+    /// Cancelling deletes leased lists.
     case cancelDeletesLeased
 
     // Workers.
 
     /// The next appointment is not computed from the locked row.
     case nextFromSnapshot
-    /// A store does not look at the row's revision.
+    /// A store does not check the row's revision.
     case storeUnchecked
-    /// `rendered` becomes the requests at the store, not those at the claim.
+    /// `rendered` is set to the requests at the store instead of those at the claim.
     case requestsOfStore
-    /// The same of the kind's generation.
+    /// The same for the kind's generation.
     case generationOfStore
     /// Content is published before it is stored.
     case publishBeforeStore
-    /// Nothing to do, and `listed_at` left as it was.
+    /// A look without work leaves `listed_at` unchanged.
     case nothingKeepsAppointment
-    /// Budgeted work waits, and the policy's time stays as it was.
+    /// Deferred work leaves the policy's time unchanged.
     case waitLeavesPolicy
-    /// A timeline goes to sleep whatever came in between.
+    /// A timeline goes to sleep despite changes since the decision.
     case sleepUnchecked
     /// A timeline that waited for another claim of its process is stored with the older token.
     case rereadKeepsToken
     /// A collection looks for widgets in the statement that locks the rows.
     case collectInOneStatement
-    /// A timeline is deleted that was stored since its tombstone.
+    /// A timeline is deleted although it was stored after its tombstone.
     case collectsRevived
-    /// A list is ended without comparing what was published with what is stored.
+    /// A list is ended without comparing published and stored content.
     case endBeforeComparison
-    /// The comparison looks for the row, not for the identity, which may have a new row.
+    /// The comparison looks for the row instead of the identity, which may have a new row.
     case comparedByRow
-    /// The comparison takes an orphaned timeline's content for what must have been published last: a tombstone may stand
-    /// before it, and the row be deleted next.
+    /// The comparison assumes an orphaned timeline's content to be its last message, although a tombstone may precede
+    /// it and the row may be deleted next.
     case orphanComparesAsShown
-    /// A list is ended by whoever worked on it.
+    /// A list is ended without checking its lease.
     case endWithoutToken
-    /// A store whose acknowledgement was lost is taken for another worker's when it is tried again.
+    /// A store whose acknowledgement was lost is mistaken for another worker's when it is repeated.
     case ownStoreIsForeign
-    /// A tombstone has the revision of the stored content: a late message with that content follows it.
+    /// A tombstone has the revision of the stored content, so that a late message with that content follows it.
     case tombstoneOfContent
-    /// A tombstone has a token, and the row does not: content with a lower one is stored after it.
+    /// A tombstone's token is not written to the row, so that content with a lower one is stored after it.
     case tombstoneUnstored
-    /// A store that is discarded does not look at the appointment.
+    /// A discarded store does not check the appointment.
     case discardKeepsAppointment
 }

@@ -1,6 +1,6 @@
 import Randomness
 
-/// A schedule of faults: a seed gives the world, the steps and the order in which all is healed.
+/// A schedule of faults. The seed determines the world, the steps and the order of healing.
 package struct Schedule: Sendable {
     package let seed: UInt64
     package private(set) var steps: [Step]
@@ -16,26 +16,26 @@ package struct Schedule: Sendable {
         steps = generator.schedule()
     }
 
-    /// Chosen steps, in the world of the seed.
+    /// Given steps in the world of the seed.
     package init(seed: UInt64, steps: [Step]) {
         self.init(seed: seed)
         self.steps = steps
     }
 
-    /// - Returns: the first invariant that did not hold.
+    /// - Returns: The first violated invariant.
     package func run(mutation: Mutation? = nil) -> Violation? {
         var simulation = Simulation(world: world, mutation: mutation, random: healing)
         return simulation.run(steps)
     }
 
-    /// What happens in it, line by line.
+    /// Journal of the run, line by line.
     package func journal(mutation: Mutation? = nil) -> [String] {
         var simulation = Simulation(world: world, mutation: mutation, random: healing, keepsJournal: true)
         _ = simulation.run(steps)
         return simulation.database.witness.journal ?? []
     }
 
-    /// The fewest steps found that still break the same invariant: drops ever smaller parts while it does.
+    /// Shrinks the schedule by dropping ever smaller parts while it still violates the same invariant.
     package func minimised(mutation: Mutation? = nil) -> Schedule {
         guard let violation = run(mutation: mutation) else { return self }
         var best = self
@@ -58,7 +58,7 @@ package struct Schedule: Sendable {
         return best
     }
 
-    /// What failed, its steps, and how to run it again.
+    /// Describes the violation, its steps and the command that repeats them.
     package func report(mutation: Mutation? = nil) -> String {
         guard let violation = run(mutation: mutation) else { return "seed \(seed): every invariant held" }
         let least = minimised(mutation: mutation)

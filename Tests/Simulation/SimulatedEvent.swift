@@ -3,26 +3,26 @@ import WidgetModel
 
 /// An event in the log.
 enum SimulatedEvent: Hashable, Sendable {
-    /// Placed, or configured to show another timeline.
+    /// The widget is placed, or configured to show another timeline.
     case place(widget: Int, identity: Int, changedAt: Int)
     case remove(widget: Int, changedAt: Int)
     case view(widget: Int)
     case reloadUser(Int, reason: ReloadReason)
     case reloadWidget(Int, reason: ReloadReason)
-    /// Everyone, one kind or all: O(1).
+    /// A reload of everyone, for one kind or all, in constant time.
     case reloadKind(Int?, reason: ReloadReason)
 }
 
-/// An event as a process has read it.
+/// An event as read by a process.
 struct ReadEvent: Hashable, Sendable {
     let partition: Int
     let offset: Int
     let event: SimulatedEvent
-    /// The epoch under which it was read.
+    /// Epoch under which the event was read.
     let epoch: Int
 }
 
-/// The kinds' rules, and which liberties the implementation takes.
+/// Rules of the kinds, and variants of the implementation.
 struct SimulatedWorld: Hashable, Sendable {
     static let identities = 4
     static let kinds = 2
@@ -32,17 +32,17 @@ struct SimulatedWorld: Hashable, Sendable {
     static let ingests = 2
     static let workers = 3
     static let lease = Duration.seconds(60)
-    /// The longest that a message is tried to be delivered.
+    /// Time limit for the delivery of a message.
     static let longestPublish = Duration.seconds(20)
     static let start = Timestamp(microseconds: 1_592_820_000_000_000)
 
     let rules: [ReloadRules]
-    /// Whether no two steps happen within one microsecond.
+    /// Whether the clock advances between steps.
     let ticks: Bool
 
     init(_ random: inout SeededGenerator) {
         rules = (0..<Self.kinds).map { kind in
-            // The budget shrinks when the learning period is over.
+            // The budget shrinks at the end of the learning period.
             let daily = 1 + random.below(12)
             let most = daily + random.below(2) * 10
             return ReloadRules(
@@ -61,9 +61,9 @@ struct SimulatedWorld: Hashable, Sendable {
     }
 }
 
-/// A batch of events, folded as ingest folds it.
+/// A batch of events, folded as by ingest.
 struct FoldedBatch {
-    /// By widget, its latest state.
+    /// Latest state by widget.
     var widgets: [(widget: Int, identity: Int?, changedAt: Int)] = []
     var requests: [(widgets: [Int], reason: ReloadReason)] = []
     var views: [Int] = []

@@ -1,15 +1,15 @@
 import WidgetModel
 
-/// A process in the ingest role. What it holds is gone when it crashes; a zombie is one that nobody has told yet that
-/// its partitions are another's.
+/// A process with the ingest role. A crash loses its state; a zombie has not yet learned that its partitions belong to
+/// others.
 struct SimulatedIngest {
-    /// Assigned, but not taken yet.
+    /// Partitions that are assigned but not taken yet.
     var pending: [Int] = []
-    /// Its positions in the partitions that it has taken.
+    /// Positions in the partitions that the process has taken.
     private(set) var positions: [Position?] = Array(repeating: nil, count: SimulatedWorld.partitions)
-    /// By partition, the offset of the next message that its consumer reads.
+    /// Offset of the consumer's next message, by partition.
     private var reading = Array(repeating: 0, count: SimulatedWorld.partitions)
-    /// Events that it is about to apply.
+    /// Events to apply next.
     private(set) var batch: [ReadEvent] = []
     private(set) var transaction: IngestTransaction?
 
@@ -27,7 +27,7 @@ struct SimulatedIngest {
         self = SimulatedIngest()
     }
 
-    /// A new epoch for each, and reading goes on from what is stored.
+    /// Takes pending partitions with new epochs, and continues reading at the stored positions.
     mutating func take(_ database: inout Database, at now: Timestamp) {
         pending.removeAll { partition in
             var transaction = database.begin(at: now)
@@ -42,7 +42,7 @@ struct SimulatedIngest {
         }
     }
 
-    /// Reads a batch, unless it has one.
+    /// Reads a batch unless one is pending.
     mutating func poll(_ log: [[SimulatedEvent]], count: Int) {
         guard batch.isEmpty else { return }
         for partition in positions.indices {
@@ -57,11 +57,11 @@ struct SimulatedIngest {
         }
     }
 
-    /// One step of the batch's transaction.
+    /// Runs one step of the batch's transaction.
     ///
     /// - Parameters:
-    ///   - hasRoom: the workers of the process take what is marked.
-    /// - Returns: what was handed over, once it is known to be committed.
+    ///   - hasRoom: Whether the process's workers accept a hand-over.
+    /// - Returns: The handed-over job, once the COMMIT has succeeded.
     mutating func apply(_ database: inout Database, hasRoom: Bool, fault: Fault, at now: Timestamp) -> Job? {
         guard var current = transaction ?? begin(&database, hasRoom: hasRoom, at: now) else { return nil }
         transaction = nil
@@ -70,7 +70,7 @@ struct SimulatedIngest {
         case .again: database.rollBack(current.transaction)
         case .fenced: resolveFence(current.advances, &database, at: now)
         case .committed:
-            // A COMMIT of unknown outcome is tried again, and meets its own positions.
+            // A COMMIT of unknown outcome is repeated and then finds its own positions.
             guard fault == .none else { return nil }
             applied(current.advances)
             batch = []
@@ -103,7 +103,7 @@ struct SimulatedIngest {
         }
     }
 
-    /// The stored positions tell whether a COMMIT of unknown outcome went through.
+    /// Uses the stored positions to determine whether a COMMIT of unknown outcome succeeded.
     private mutating func resolveFence(_ advances: [Advance], _ database: inout Database, at now: Timestamp) {
         let stored = database.tables.positions
         if advances.allSatisfy({ stored[$0.partition] == Position(epoch: $0.epoch, next: $0.next) }) {
@@ -112,7 +112,7 @@ struct SimulatedIngest {
             return
         }
         for advance in advances {
-            // Unless it was revoked meanwhile.
+            // Unless the partition was revoked meanwhile.
             guard positions[advance.partition] != nil,
                 stored[advance.partition] != Position(epoch: advance.epoch, next: advance.expected)
             else { continue }

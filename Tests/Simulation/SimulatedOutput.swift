@@ -1,16 +1,16 @@
 import WidgetModel
 
-/// The topic `freshet.timelines`: messages are on their way in any order, and land once or never. Their senders wait for at most
-/// the delivery timeout; some messages land long after that.
+/// A model of the topic `freshet.timelines`. Messages arrive in any order, once or never. Senders wait for at most the
+/// delivery timeout; some messages arrive long after that.
 struct SimulatedOutput {
     struct Flight {
         let id: Int
         let identity: Int
         let message: Message
         let sender: Sender
-        /// Until then it has landed, or never will, unless it is overdue.
+        /// Latest arrival of a message that is not overdue.
         let deadline: Timestamp
-        /// Its sender has given it up.
+        /// Whether the sender has given the message up.
         var isOverdue = false
     }
 
@@ -18,23 +18,24 @@ struct SimulatedOutput {
     struct Sender: Hashable {
         let worker: Int
         let job: Int
-        /// Sent when the lease could end before the message lands: only a process that was stopped does that.
+        /// Whether the lease could end before the message arrives, which only happens to a suspended process.
         let isLate: Bool
     }
 
-    /// Not there yet.
+    /// Messages under way.
     private(set) var flights: [Flight] = []
     private var fates: [Bool?] = []
-    /// What a consumer shows that ignores lower revisions.
+    /// Messages that a consumer shows if it ignores lower revisions.
     private(set) var shown: [Message?] = Array(repeating: nil, count: SimulatedWorld.identities)
-    /// The last message of each key: what compaction leaves.
+    /// Last message of each key, which compaction keeps.
     private(set) var last: [(message: Message, sender: Sender, wasOverdue: Bool)?] = Array(
         repeating: nil, count: SimulatedWorld.identities)
-    /// Jobs that were killed, and those that ended without a comparison: killed or given back.
+    /// Jobs that were killed, and jobs that ended without a comparison because they were killed or returned their
+    /// lists.
     private var killed: Set<Sender> = []
     private var uncompared: Set<Sender> = []
 
-    /// - Returns: the message's id.
+    /// - Returns: ID of the message.
     mutating func send(_ identity: Int, _ message: Message, by sender: Sender, at now: Timestamp) -> Int {
         let id = fates.count
         fates.append(nil)
@@ -45,14 +46,14 @@ struct SimulatedOutput {
         return id
     }
 
-    /// Whether it has landed; nil: that is open.
+    /// Returns whether the message has arrived; nil if that is open.
     func fate(_ id: Int) -> Bool? { fates[id] }
 
     mutating func lose(at index: Int) {
         fates[flights.remove(at: index).id] = false
     }
 
-    /// A connection, or a broker, holds the message, and its sender waits no longer.
+    /// Delays a message in a connection or a broker after its sender has given it up.
     mutating func delay(at index: Int) {
         flights[index].isOverdue = true
         fates[flights[index].id] = false
@@ -76,9 +77,9 @@ struct SimulatedOutput {
         }
     }
 
-    /// Whether the last message may be an old one, which consumers ignore: it was overdue, or its sender was stopped for longer
-    /// than its lease and killed afterwards. Or its list came back uncompared, and the timeline was collected while the message was on its way: an
-    /// id without a row does not tell whose it was.
+    /// Whether the last message may be an old one, which consumers ignore. The message was overdue, or its sender was
+    /// suspended beyond its lease and killed afterwards. Alternatively, its list was returned uncompared and the
+    /// timeline was collected while the message was under way: an ID without a row does not identify the timeline.
     func mayEndLate(_ identity: Int, isCollected: Bool) -> Bool {
         guard let (_, sender, wasOverdue) = last[identity] else { return false }
         return wasOverdue || (isCollected ? uncompared.contains(sender) : sender.isLate && killed.contains(sender))

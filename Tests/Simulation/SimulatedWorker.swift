@@ -1,8 +1,8 @@
 import WidgetModel
 
-/// A process in the worker role.
+/// A process with the worker role.
 struct SimulatedWorker {
-    /// Its registration.
+    /// Number of the worker's registration.
     let id: Int
     var jobs: [Job] = []
     private var claims = 0
@@ -17,7 +17,7 @@ struct SimulatedWorker {
 
     var isIdle: Bool { jobs.isEmpty && claiming == nil && walking == nil }
 
-    /// Rolls back what it has open.
+    /// Rolls back open transactions.
     func crash(_ database: inout Database, _ output: inout SimulatedOutput) {
         if let claiming { database.rollBack(claiming.transaction) }
         if let walking { database.rollBack(walking.transaction) }
@@ -27,7 +27,7 @@ struct SimulatedWorker {
         }
     }
 
-    /// Takes a claim into its pipeline.
+    /// Takes a claim into the pipeline.
     mutating func accept(_ job: Job) {
         claims += 1
         var job = job
@@ -44,7 +44,7 @@ struct SimulatedWorker {
         claiming = (transaction, takesTokenFirst ? database.nextToken() : nil)
     }
 
-    /// Leases ready lists that nobody has locked, and reads their rows in the snapshot in which it began.
+    /// Leases ready lists that are not locked, and reads their rows in the snapshot of the statement's beginning.
     mutating func endClaim(_ database: inout Database, limit: Int, fault: Fault, at now: Timestamp) {
         guard let claim = claiming else { return }
         claiming = nil
@@ -83,7 +83,7 @@ struct SimulatedWorker {
         walking = (kind, database.begin(at: now))
     }
 
-    /// A chunk of the walk of a kind: rows below the generation go into a bulk list. Answers whether it did anything.
+    /// Walks a chunk of a kind: adds rows below the generation to a bulk list. Returns whether it had an effect.
     mutating func endWalk(_ database: inout Database, limit: Int, fault: Fault, at now: Timestamp) -> Bool {
         guard let walk = walking else { return false }
         walking = nil
@@ -92,7 +92,7 @@ struct SimulatedWorker {
         defer { database.rollBack(transaction) }
         guard let known = transaction.snapshot.sweeps[kind], database.lock(.sweep(kind), .noKeyUpdate, transaction),
             var sweep = database.tables.sweeps[kind], sweep.first == known.first,
-            // The snapshot of a raised walk does not see what was rendered before the raise.
+            // The snapshot of a raised walk does not see earlier renderings.
             sweep.generation == known.generation || database.isOn(.walkIgnoresRaise)
         else { return false }
         let snapshot = transaction.snapshot
@@ -130,7 +130,7 @@ struct SimulatedWorker {
         }
     }
 
-    /// One step of a job.
+    /// Runs one step of a job.
     mutating func step(
         _ place: Int, _ context: JobContext, _ database: inout Database, _ output: inout SimulatedOutput
     ) {
@@ -152,14 +152,14 @@ struct SimulatedWorker {
     }
 }
 
-/// The world around a step of a job.
+/// Environment of a job's step.
 struct JobContext {
     let world: SimulatedWorld
     let now: Timestamp
     let fault: Fault
-    /// Chooses among what can happen.
+    /// Selects among the possible outcomes.
     let how: Int
-    /// Nothing goes wrong, and providers want no reload by policy.
+    /// Whether all faults are over and providers request no reload by policy.
     let isCalm: Bool
     /// The worker's registration.
     var worker = 0

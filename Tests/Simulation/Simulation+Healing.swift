@@ -1,14 +1,14 @@
 import Randomness
 import WidgetModel
 
-// Nothing goes wrong any more: all is done that is to be done, and the invariants are looked at.
+// After healing no more faults happen: all pending work is done, and the invariants are checked.
 
 extension Simulation {
-    /// Rounds in which all must be quiet. A round is everything that can be done at one time.
+    /// Maximum number of rounds until no work is left. A round is everything that can be done at one time.
     private static let rounds = 300
-    /// Rounds for which providers go on to want reloads by policy, in some schedules.
+    /// Number of rounds in which providers still request reloads by policy, in some schedules.
     private static let busyRounds = 40
-    /// Steps of one round.
+    /// Maximum number of steps per round.
     private static let steps = 2_000
 
     mutating func heal() {
@@ -32,7 +32,7 @@ extension Simulation {
         database.witness.violated(.liveness, "not quiet after \(Self.rounds) rounds, at \(now)")
     }
 
-    /// Everything that can be done now; false when there was nothing.
+    /// Does everything that can be done now; returns false if there was nothing.
     private mutating func doAll() -> Bool {
         for kind in database.tables.kinds.indices where database.tables.kinds[kind].isPaused { setPaused(kind, false) }
         var isBusy = false
@@ -46,7 +46,7 @@ extension Simulation {
         return false
     }
 
-    /// One step of everybody; false when nobody has anything to do.
+    /// Runs one step of every process; returns false if none has work.
     private mutating func doOne() -> Bool {
         var isBusy = false
         var waits = 0
@@ -87,9 +87,9 @@ extension Simulation {
         while !output.flights.isEmpty { output.land(at: random.below(output.flights.count), &database.witness) }
     }
 
-    // MARK: What must hold on the way and in the end
+    // MARK: Invariants during and after the run
 
-    /// Superseded lists lie at most a day ahead, and each timeline has few.
+    /// Checks that superseded lists are at most a day ahead and few for each timeline.
     private mutating func checkLists() {
         let count = database.tables.work.entries.count
         if count > 60 { database.witness.violated(.liveness, "there are \(count) lists at \(now)") }

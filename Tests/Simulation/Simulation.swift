@@ -1,10 +1,10 @@
 import Randomness
 import WidgetModel
 
-/// One run of a schedule: a small Freshet in one thread, in memory, with everything that can go wrong on its way.
+/// A run of a schedule: a small model of Freshet in memory, in one thread, with all possible faults.
 ///
-/// It goes through the steps, then heals all and runs until nothing is left to do, and looks whether the invariants hold,
-/// on the way and in the end.
+/// Runs the steps, heals all faults, continues until no work is left, and checks the invariants during and after the
+/// run.
 struct Simulation {
     let world: SimulatedWorld
     let mutation: Mutation?
@@ -13,18 +13,18 @@ struct Simulation {
     var output = SimulatedOutput()
     var log: [[SimulatedEvent]] = Array(repeating: [], count: SimulatedWorld.partitions)
     private var produced = 0
-    /// Which process the group has given a partition to.
+    /// Process to which the group has assigned a partition.
     var owners: [Int?] = Array(repeating: nil, count: SimulatedWorld.partitions)
     var ingests = Array(repeating: SimulatedIngest(), count: SimulatedWorld.ingests)
     var workers: [SimulatedWorker] = (0..<SimulatedWorld.workers).map { SimulatedWorker(id: $0) }
     private var registrations = SimulatedWorld.workers
-    /// Registrations of processes that were killed, with the time.
+    /// Registrations of killed processes, with their times.
     private var killed: [(id: Int, time: Timestamp)] = []
-    /// Decides what is not in the steps: in which order all is healed.
+    /// Source of decisions that the steps do not make: the order of healing.
     var random: SeededGenerator
-    /// From here on nothing goes wrong.
+    /// Whether faults are over.
     var isHealed = false
-    /// From here on providers want no reload by policy.
+    /// Whether providers request no further reloads by policy.
     var isCalm = false
 
     init(world: SimulatedWorld, mutation: Mutation?, random: SeededGenerator, keepsJournal: Bool = false) {
@@ -34,8 +34,8 @@ struct Simulation {
         database = Database(world, mutation: mutation, keepsJournal: keepsJournal)
     }
 
-    /// - Parameter trace: receives each step, before it happens.
-    /// - Returns: what did not hold, first.
+    /// - Parameter trace: Receives each step before it runs.
+    /// - Returns: The first violated invariant.
     mutating func run(_ steps: [Step]) -> Violation? {
         for step in steps {
             if world.ticks { now = now + .microseconds(1) }
@@ -76,7 +76,7 @@ struct Simulation {
         case .work(let worker, let pick, let steps, let fault, let how):
             let count = workers[Int(worker)].jobs.count
             guard count > 0 else { return }
-            // The same job, for as long as it lasts.
+            // Steps continue with the same job for as long as it exists.
             let number = workers[Int(worker)].jobs[Int(pick) % count].number
             for step in 0..<max(1, Int(steps)) {
                 guard let place = workers[Int(worker)].jobs.firstIndex(where: { $0.number == number }) else { return }
@@ -106,7 +106,7 @@ struct Simulation {
 
     private mutating func produce(_ what: Int, _ of: Int, _ how: Int) {
         produced += 1
-        // Some carry an older time than one that came before.
+        // Some events carry an older time than an earlier one.
         let time = produced - [0, 0, 0, 2, 5][how % 5]
         let widget = of % SimulatedWorld.widgets
         let user = SimulatedWorld.user(of: widget)
@@ -130,7 +130,7 @@ struct Simulation {
         for partition in owners.indices where owners[partition] != process { ingests[process].revoke(partition) }
     }
 
-    /// An ingest process shares the process of the worker of its number.
+    /// An ingest process shares its process with the worker of the same number.
     mutating func apply(_ process: Int, fault: Fault, hasRoom: Bool) {
         if let handed = ingests[process].apply(&database, hasRoom: hasRoom, fault: fault, at: now) {
             workers[process].accept(handed)
@@ -151,7 +151,7 @@ struct Simulation {
         workers[worker] = SimulatedWorker(id: registrations)
     }
 
-    // MARK: Operators, and time
+    // MARK: Operators and time
 
     mutating func setPaused(_ kind: Int, _ isPaused: Bool) {
         var transaction = database.begin(at: now)
@@ -165,7 +165,7 @@ struct Simulation {
         }
     }
 
-    /// Voids the reloads of everyone so far, with the lists of their walk that nobody has leased.
+    /// Cancels pending reloads of everyone, with the unleased lists of their walks.
     private mutating func cancel(_ kind: Int) {
         var transaction = database.begin(at: now)
         guard database.lock(.kind(kind), .noKeyUpdate, transaction), database.lock(.sweep(kind), .update, transaction)
@@ -182,7 +182,7 @@ struct Simulation {
         for (id, row) in database.tables.timelines.entries where row.kind == kind { database.witness.cancelled(id) }
     }
 
-    /// Messages on their way land or are lost before their deadlines; killed processes are forgotten.
+    /// Messages under way arrive or are lost before their deadlines; killed processes are unregistered.
     mutating func pass(_ duration: Duration) {
         now = now + duration
         while let late = output.flights.firstIndex(where: { !$0.isOverdue && $0.deadline <= now }) {

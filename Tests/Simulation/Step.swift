@@ -1,18 +1,18 @@
 import Randomness
 
-/// One thing that happens. A step that cannot happen where it stands changes nothing, so any list of steps is a schedule.
-/// Numbers pick among what there is.
+/// A step of a schedule. An impossible step has no effect, so every list of steps is a schedule. Numbers select among
+/// the possible objects.
 package enum Step: Hashable, Sendable {
-    // The log, and who reads it.
+    // The log and its consumers.
 
     case produce(what: UInt8, of: UInt8, how: UInt8)
-    /// The group gives the partition to a process. Who had it may not know yet.
+    /// The group assigns the partition to a process. The previous owner may not know yet.
     case assign(partition: UInt8, to: UInt8)
-    /// The process is told of all that it has lost.
+    /// The process learns of all its lost partitions.
     case tell(UInt8)
     case crashIngest(UInt8)
     case poll(ingest: UInt8, count: UInt8)
-    /// So many steps of the batch's transaction, of which the last has the fault.
+    /// Runs this many steps of the batch's transaction; the last one has the fault.
     case apply(ingest: UInt8, steps: UInt8, fault: Fault, hasRoom: Bool)
 
     // Sweepers.
@@ -24,20 +24,20 @@ package enum Step: Hashable, Sendable {
 
     case beginClaim(worker: UInt8, takesTokenFirst: Bool)
     case endClaim(worker: UInt8, limit: UInt8, fault: Fault)
-    /// So many steps of a job, of which the last has the fault.
+    /// Runs this many steps of a job; the last one has the fault.
     case work(worker: UInt8, pick: UInt8, steps: UInt8, fault: Fault, how: UInt8)
     case crashWorker(UInt8)
-    /// It gives back what it holds.
+    /// The worker returns its lists.
     case stopWorker(UInt8)
 
     // The topic of timelines.
 
     case land(UInt8)
     case lose(UInt8)
-    /// The sender waits no longer; the message lands at any time.
+    /// The sender gives up; the message arrives at any later time.
     case delay(UInt8)
 
-    // Operators, and time.
+    // Operators and time.
 
     case pause(UInt8)
     case resume(UInt8)
@@ -46,13 +46,13 @@ package enum Step: Hashable, Sendable {
     case pass(Int)
 }
 
-/// Makes schedules. Each has its own taste: what never happens in one happens all the time in another.
+/// Generates schedules. Each has its own weights: steps that are frequent in one never happen in another.
 struct StepGenerator {
     private enum Sort: Int, CaseIterable {
         case produce, assign, tell, crashIngest, poll, apply, beginWalk, endWalk, beginClaim, endClaim, work, finish
         case crashWorker, stopWorker, land, lose, delay, pause, resume, cancel, pass
 
-        /// How often it happens, and whether a schedule may do without.
+        /// Usual frequency, and whether a schedule may omit the step.
         var weight: (usual: Int, isOptional: Bool) {
             switch self {
             case .produce: (10, false)
@@ -82,11 +82,11 @@ struct StepGenerator {
 
     var random: SeededGenerator
     private var sorts: [Sort] = []
-    /// What is produced, by `Simulation.produce`: few sorts, so that they meet.
+    /// Values for `Simulation.produce`; few types per schedule, so that they interact.
     private let events: [UInt8]
     private let faults: Int
     private let daring: Int
-    /// How often the workers of ingest's process have room, in quarters.
+    /// Frequency, in quarters, of room in the workers of ingest's process.
     private let handOvers: Int
 
     init(_ random: SeededGenerator) {

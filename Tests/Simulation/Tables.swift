@@ -1,6 +1,6 @@
 import WidgetModel
 
-/// Rows by id, in id order.
+/// Rows in the order of their IDs.
 struct Table<Row> {
     private(set) var entries: [(id: Int, row: Row)] = []
 
@@ -21,7 +21,7 @@ struct Table<Row> {
         }
     }
 
-    /// Position of the first entry whose id is not below.
+    /// Returns the index of the first entry with at least this ID.
     private func place(of id: Int) -> Int {
         var (low, high) = (0, entries.count)
         while low < high {
@@ -42,7 +42,7 @@ struct TimelineRow {
     var revision = 0
     var contentRevision = 0
     var content: UInt8?
-    /// Hash of the content; nil: whatever is fetched next counts as changed.
+    /// Hash of the content; nil makes any next content count as changed.
     var hash: UInt8?
     var views = 0
 
@@ -65,7 +65,7 @@ struct WorkList {
 }
 
 struct WidgetRow {
-    /// nil: removed.
+    /// Timeline; nil for a removed widget.
     var timeline: Int?
     var changedAt: Int
 }
@@ -77,14 +77,14 @@ struct KindRow {
 
 /// The walk of a reload of everyone.
 struct SweepRow {
-    /// Generation at which it was recorded: its id.
+    /// Generation at which the walk was recorded; its ID.
     let first: Int64
     var generation: Int64
     var cursor = 0
     var until = 0
     var isWrapped = false
 
-    /// Whether the walk will still come to a row.
+    /// Whether the walk is still ahead of a row.
     func isAhead(of id: Int) -> Bool {
         isWrapped ? id > cursor && id <= until : id > cursor || id <= until
     }
@@ -95,7 +95,7 @@ struct Position: Hashable {
     var next: Int?
 }
 
-/// One version of the database: the committed one, a snapshot, or what a transaction sees.
+/// A version of the database: committed, a snapshot, or a transaction's view.
 struct Tables {
     var timelines = Table<TimelineRow>()
     var work = Table<WorkList>()
@@ -124,7 +124,7 @@ struct Tables {
     func isShown(_ timeline: Int) -> Bool { widgets.contains { $0?.timeline == timeline } }
 }
 
-/// A new version of a row; nil: deleted.
+/// Sets a new version of a row; nil deletes the row.
 enum Write {
     case timeline(Int, TimelineRow?)
     case work(Int, WorkList?)

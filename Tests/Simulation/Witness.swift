@@ -1,6 +1,6 @@
 import WidgetModel
 
-/// What must hold (design, section 9), by its number there.
+/// Invariants, with their numbers in section 9 of the design.
 package enum Invariant: Int, Hashable, Sendable {
     case noLostReload = 1
     case exactlyOnce = 2
@@ -8,11 +8,11 @@ package enum Invariant: Int, Hashable, Sendable {
     case failureKeeps = 4
     case publishedIsStored = 5
     case appointed = 7
-    /// All quiet within a bound, once everything is healed, with as few lists as there are timelines to look at.
+    /// After healing all work ends within a bound, with no more lists than timelines that have work.
     case liveness = 8
 }
 
-/// An invariant that did not hold.
+/// A violated invariant.
 package struct Violation: Error, Hashable, Sendable, CustomStringConvertible {
     package let invariant: Invariant
     package let message: String
@@ -20,32 +20,32 @@ package struct Violation: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String { "\(invariant): \(message)" }
 }
 
-/// Watches from outside and remembers what the system may forget: it never tells the system anything.
+/// An independent observer with a complete history. The system never reads from it.
 struct Witness {
     private struct Timeline {
-        /// When the latest request to a person or a widget was applied, and the latest reload of everyone.
+        /// Times of the latest applied request to a person or a widget, and of the latest reload of everyone.
         var asked = 0
         var askedOfAll = 0
-        /// Events that were applied to it since it was placed.
+        /// Number of events applied since the timeline was created.
         var events: Int64 = 0
-        /// When the latest fetch began whose result was stored, or found unchanged.
+        /// Begin of the latest fetch whose result was stored or found unchanged.
         var served = 0
     }
 
-    /// The first thing that went wrong.
+    /// The first violation.
     private(set) var violation: Violation?
-    /// Counts applied requests and started fetches, so that it is known which was first.
+    /// Logical clock of applied requests and started fetches, which orders them.
     private var clock = 0
     private var timelines = Table<Timeline>()
-    /// By partition, how many events were applied.
+    /// Number of applied events by partition.
     private(set) var applied = Array(repeating: 0, count: SimulatedWorld.partitions)
-    /// Every content that was stored, by identity.
+    /// Every stored content by identity.
     private var contents: [[Message]] = Array(repeating: [], count: SimulatedWorld.identities)
 
-    /// What happened, in words, if anybody wants to read it.
+    /// Readable journal of the run; nil if it is not recorded.
     private(set) var journal: [String]?
 
-    /// By kind, the time after which a timeline may sleep.
+    /// Time until a timeline may sleep, by kind.
     private let dormantAfter: [Duration]
 
     init(_ world: SimulatedWorld, keepsJournal: Bool) {
@@ -57,7 +57,7 @@ struct Witness {
         if journal != nil { journal?.append(text()) }
     }
 
-    /// Only the first counts: what follows may follow from it.
+    /// Records only the first violation, since later ones may be its consequences.
     mutating func violated(_ invariant: Invariant, _ message: String) {
         if violation == nil { violation = Violation(invariant: invariant, message: message) }
     }
@@ -109,7 +109,7 @@ struct Witness {
         change(id) { $0.served = max($0.served, fetchedAt) }
     }
 
-    /// A row as a transaction found it, and as it left it.
+    /// Checks a row before and after a transaction.
     mutating func wrote(_ id: Int, from old: TimelineRow?, to new: TimelineRow?, at now: Timestamp) {
         guard let new else { return }
         guard let old else {
@@ -139,7 +139,7 @@ struct Witness {
         }
     }
 
-    /// Invariant 7: whatever is to do for a row, a list will look at it in time.
+    /// Invariant 7: a list will visit every row with work in time.
     mutating func checkAppointments(_ tables: Tables, at now: Timestamp) {
         for (id, row) in tables.timelines.entries {
             let kind = tables.kinds[row.kind].generations
@@ -147,7 +147,7 @@ struct Witness {
             let lists = tables.work.entries.lazy.map(\.row).filter { $0.timelines.contains(id) }
             let isListed = lists.contains { $0.generation == nil && $0.dueAt == row.listedAt }
             if isListed, row.listedAt <= next { continue }
-            // A reload of everyone is no appointment: its rows are in its lists, or ahead of its walk.
+            // A reload of everyone is not an appointment: its rows are in its lists or ahead of its walk.
             let isSwept =
                 tables.sweeps[row.kind]?.isAhead(of: id) == true
                 || lists.contains { $0.generation.map { $0 > row.state.generation } ?? false }
@@ -168,7 +168,7 @@ struct Witness {
             .publishedIsStored, "timeline \(identity): revision \(message.revision) was published and not stored")
     }
 
-    // MARK: In the end
+    // MARK: End of the run
 
     mutating func expectServed(_ id: Int, _ row: TimelineRow) {
         guard let timeline = timelines[id] else { return }
