@@ -8,7 +8,7 @@ struct ExplanationTests {
     private static let now = time("2026-06-22T10:00:00Z")
     private static let hour = Duration.seconds(3_600)
 
-    /// Rendered two hours ago, often viewed, with a policy time in three hours.
+    /// Rendered two hours ago, viewed often, with a policy time in three hours.
     private static func facts(_ change: (inout ReloadFacts) -> Void = { _ in }) -> ReloadFacts {
         var facts = ReloadFacts(readAt: now)
         facts.timeline.requested = 4
@@ -167,7 +167,7 @@ struct ExplanationTests {
         if let rule = state.rule { #expect("\(explanation.next)".hasSuffix("(rule \(rule.name))")) }
     }
 
-    /// The words agree with what the workers' plan would do with a due timeline.
+    /// The explanation matches the worker's plan for a due timeline.
     @Test("The explanation of a due timeline matches its plan", arguments: states)
     func plan(_ state: Case) {
         let explanation = Explanation(Self.facts(state.change), rules: state.rules)
@@ -182,7 +182,7 @@ struct ExplanationTests {
     }
 
     @Test(
-        "every decision says its rule",
+        "Every decision reports its rule",
         arguments: [
             (Decision.reloaded, ReloadRule.token, "reloaded at 2026-06-22T09:59:48Z (12 s ago): a token"),
             (.reloaded, .free, "a free reason takes no budget"), (.unchanged, .paced, "neither written nor published"),
@@ -250,7 +250,7 @@ struct ExplanationTests {
             $0.kind = KindGenerations(current: 6, cancelled: 5)
             $0.timeline.generation = 2
         }
-        #expect(!since.facts.isEveryoneCancelled, "one came after the cancelling")
+        #expect(!since.facts.isEveryoneCancelled, "a reload of everyone follows the cancellation")
     }
 
     @Test("The explained purpose of the next fetch is that of the plan")
@@ -276,7 +276,7 @@ struct ExplanationTests {
         let full = Self.explain().budget
         #expect(full.reloadsADay == 50 && full.left == 21 && full.nextTokenAt == nil && !full.isLifted)
 
-        // The first of them was one of the evenly coming ones.
+        // The first of them was a paced token.
         let some = Self.explain { $0.ledger = Self.spent(6, of: 50) }.budget
         #expect(some.spentAtWill == 5 && some.left == 15)
         #expect(some.nextTokenAt == Self.now - .seconds(360) + BudgetLedger.pace(of: 50))
@@ -295,7 +295,9 @@ struct ExplanationTests {
             for _ in 0..<6 {
                 let before = ledger.tokens(of: budget, at: time)
                 guard let next = ledger.nextToken(of: budget, after: time) else {
-                    #expect(before == BudgetLedger.atWill(of: budget) + 1, "\(spent) of \(budget): all are there")
+                    #expect(
+                        before == BudgetLedger.atWill(of: budget) + 1, "\(spent) of \(budget): all tokens are available"
+                    )
                     break
                 }
                 #expect(next > time)
@@ -316,7 +318,7 @@ struct ExplanationTests {
                 $0.views.lastActive = old
                 $0.requestedAt = Self.now - Self.hour
             }.isDormant)
-        #expect(!Self.explain { $0.views.lastActive = nil }.isDormant, "more widgets than can be told")
+        #expect(!Self.explain { $0.views.lastActive = nil }.isDormant, "more widgets than are counted")
     }
 
     @Test("Durations in words")

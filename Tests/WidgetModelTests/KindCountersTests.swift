@@ -10,7 +10,7 @@ struct KindCountersTests {
         var counters = KindCounters()
         for (index, field) in KindCounters.fields.enumerated() { counters[keyPath: field.path] = index + 1 }
         let values = Mirror(reflecting: counters).children.compactMap { $0.value as? Int }
-        #expect(values.sorted() == Array(1...KindCounters.fields.count), "a counter that is no field is not stored")
+        #expect(values.sorted() == Array(1...KindCounters.fields.count), "a counter without a field is not stored")
         #expect(Set(KindCounters.fields.map(\.name)).count == KindCounters.fields.count)
         #expect((counters + counters - counters) == counters && !counters.isZero)
         #expect((counters - counters).isZero)

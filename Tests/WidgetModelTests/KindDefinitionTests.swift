@@ -53,10 +53,11 @@ struct KindDefinitionTests {
         for json in [smallest, largest, changed(largest, "variesBy", []), changed(largest, "minimumSpacing", 0)] {
             let kind = try KindDefinition.validate(json).get()
             #expect(try KindDefinition(json: kind.json()) == kind)
-            // PostgreSQL's jsonb orders members its own way.
+            // PostgreSQL's jsonb has its own order of members.
             #expect(try KindDefinition(json: JSONValue.parse(kind.json().canonical)) == kind)
         }
-        #expect(try KindDefinition(json: changed(smallest, "later", 1)).name == "Weather", "written by a newer version")
+        #expect(
+            try KindDefinition(json: changed(smallest, "later", 1)).name == "Weather", "a member of a newer version")
         #expect(throws: ModelError(message: #"required member "name" is missing"#, pointer: "/name")) {
             try KindDefinition(json: changed(smallest, "name", nil))
         }

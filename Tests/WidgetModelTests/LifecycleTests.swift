@@ -70,15 +70,15 @@ struct LifecycleTests {
         }
         for move in moves {
             guard case .changed(let next) = WidgetLifecycle.apply(.placed(move, at: Self.at(2)), to: record) else {
-                Issue.record("\(move) is no change")
+                Issue.record("\(move) is not a change")
                 continue
             }
             #expect(next == WidgetRecord(move, changedAt: Self.at(2)))
         }
     }
 
-    /// Every order of every set of up to five changes, times that collide included, against the rule written down
-    /// another way: the changes that count are the running maxima of time, once the widget is placed.
+    /// All orders of all sets of up to five changes, including equal times, compared with an independent formulation of
+    /// the rule: effective changes are the running maxima of time once the widget is placed.
     @Test func everyPermutation() throws {
         let environments = try ["de", "fr"].map { try WidgetEnvironment(locale: $0, timeZone: "UTC") }
         let sets: [[WidgetChange]] = [
@@ -107,7 +107,7 @@ struct LifecycleTests {
                 count += 1
                 let (record, outcomes) = WidgetLifecycle.reduce(nil, order)
                 #expect(record == Self.expected(order))
-                // Whatever way the log is cut into batches, the same comes out.
+                // The result does not depend on how the log is split into batches.
                 for cut in 0...order.count {
                     let first = WidgetLifecycle.reduce(nil, order[..<cut])
                     let second = WidgetLifecycle.reduce(first.record, order[cut...])
@@ -181,7 +181,7 @@ struct LifecycleTests {
         let older = WidgetChange.placed(placement, at: Self.at(4))
         #expect(WidgetLifecycle.apply(older, to: tombstone).record == WidgetRecord(placement, changedAt: Self.at(4)))
         #expect(WidgetLifecycle.apply(.placed(foreign, at: Self.at(4)), to: tombstone) == .ignored(.older))
-        // A removal for all outlasts that of one user, whichever comes first.
+        // A removal for all users outlasts that of one user, in either order.
         let all = WidgetLifecycle.apply(removal, to: tombstone).record
         #expect(WidgetLifecycle.apply(older, to: all) == .ignored(.older))
         for earlier in [all, WidgetLifecycle.apply(removal, to: nil, limitedTo: "u").record] {

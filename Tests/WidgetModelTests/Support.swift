@@ -10,7 +10,7 @@ extension Tag {
     @Tag static var rules: Self
 }
 
-/// Random JSON documents with everything that is awkward in them.
+/// A generator of random JSON documents with difficult values.
 struct JSONGenerator {
     var random: SeededGenerator
 
@@ -71,7 +71,7 @@ struct JSONGenerator {
             .joined()
     }
 
-    /// Another order of the members of every object.
+    /// Returns the value with the members of every object in another order.
     mutating func shuffled(_ value: JSONValue) -> JSONValue {
         switch value {
         case .array(let elements): return .array(elements.map { shuffled($0) })
@@ -82,7 +82,7 @@ struct JSONGenerator {
         }
     }
 
-    /// The document with some bytes changed, cut, doubled or put in.
+    /// Returns the document with bytes changed, removed, repeated or inserted.
     mutating func mutated(_ bytes: [UInt8]) -> [UInt8] {
         var bytes = bytes
         for _ in 0...Int.random(in: 0..<3, using: &random) {

@@ -1,6 +1,6 @@
 @testable import WidgetModel
 
-/// A stored timeline as the tests read it.
+/// A stored timeline in the form that the tests compare.
 struct Timeline {
     struct Entry: Equatable {
         let date: Timestamp

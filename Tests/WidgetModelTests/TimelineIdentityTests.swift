@@ -30,7 +30,8 @@ struct TimelineIdentityTests {
     ]
 
     @Test func idIsStable() throws {
-        // Computed apart from this code. Stored in databases: a change of the form needs another tag and a migration.
+        // Computed independently of this code. IDs are stored in databases: a change of the form requires another tag
+        // and a migration.
         #expect(try Parts().identity().id.description == "935e90e9-8baa-0760-0408-1bff2c38670a")
         #expect(try Parts().identity(.shared, []).id.description == "3a7f9f12-9e28-5959-3c1f-23568056aa80")
     }

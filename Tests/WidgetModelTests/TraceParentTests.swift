@@ -22,7 +22,7 @@ import WidgetModel
     }
 
     @Test(
-        "what the recommendation calls invalid is none",
+        "Trace contexts that the recommendation calls invalid are refused",
         arguments: [
             "", "00", "00-\(trace)-\(span)", "00-\(trace)-\(span)-0", "00-\(trace)-\(span)-01-more",
             "ff-\(trace)-\(span)-01", "00-\(trace.uppercased())-\(span)-01", "00-\(trace)-\(span)-0g",

@@ -31,13 +31,13 @@ struct ValueTests {
     }
 
     @Test func contentHash() {
-        // FIPS 180: SHA-256 of nothing and of "abc".
+        // FIPS 180: SHA-256 of the empty string and of "abc".
         #expect(ContentHash(of: []).description == "e3b0c442-98fc-1c14-9afb-f4c8996fb924")
         #expect(ContentHash(of: bytes("abc")).description == "ba7816bf-8f01-cfea-4141-40de5dae2223")
     }
 
     @Test func storedNumbers() {
-        // These are in databases: a change here is a migration.
+        // These values are stored in databases: a change requires a migration.
         #expect(
             WidgetFamily.allCases.map(\.rawValue) == Array(0...6)
                 && WidgetFamily.allCases.map(\.name) == [
@@ -142,7 +142,7 @@ struct ValueTests {
     @Test func stringsAreComparedByBytes() {
         let composed = "\u{E9}"
         let decomposed = "e\u{301}"
-        #expect(composed == decomposed, "to Swift they are one")
+        #expect(composed == decomposed, "Swift considers them equal")
         #expect(!Text.equal(composed, decomposed))
         #expect(KindScope(names: [composed, decomposed, composed]) == .kinds([decomposed, composed]))
         #expect(Text.precedes("Z", "a") && Text.precedes("z", "é") && !Text.precedes("a", "a"))

@@ -3,7 +3,7 @@ import WidgetModel
 
 @Suite("Answers of Apple's push notification service (rules, G)")
 struct APNsAnswerTests {
-    /// Every answer that Apple documents, and Freshet's effect.
+    /// Every answer that Apple documents, with Freshet's reaction.
     static let table: [(status: Int, reason: String, effect: APNsAnswer.Effect)] = [
         (200, "", .accepted),
         (400, "BadCollapseId", .broken), (400, "BadDeviceToken", .forget), (400, "BadExpirationDate", .broken),
@@ -20,7 +20,7 @@ struct APNsAnswerTests {
         (429, "TooManyProviderTokenUpdates", .slowTopic), (429, "TooManyRequests", .slowDevice),
         (500, "InternalServerError", .slowTopic), (503, "ServiceUnavailable", .slowTopic),
         (503, "Shutdown", .slowTopic),
-        // Not documented.
+        // An undocumented answer.
         (200, "Anything", .accepted), (400, "", .broken), (418, "Teapot", .broken), (502, "", .slowTopic),
     ]
 
@@ -29,14 +29,14 @@ struct APNsAnswerTests {
         #expect(APNsAnswer(status: row.status, reason: row.reason).effect == row.effect)
     }
 
-    @Test("A dead token is forgotten as of the time that the service tells")
+    @Test("A dead token is deleted as of the time that the service reports")
     func forget() {
         let since = Timestamp(microseconds: 5)
         #expect(APNsAnswer(status: 410, reason: "Unregistered", since: since).verdict == .forget(since: since))
         #expect(APNsAnswer(status: 400, reason: "BadDeviceToken").verdict == .forget(since: nil))
     }
 
-    @Test("The service's delay is kept; an operator's error rests for minutes")
+    @Test("The service's delay is respected; an operator's error rests for minutes")
     func delays() {
         let delay = Duration.seconds(7)
         #expect(APNsAnswer(status: 429, reason: "TooManyRequests", retryAfter: delay).verdict == .retry(after: delay))

@@ -5,14 +5,14 @@ import WidgetModel
 struct DeliveryPolicyTests {
     private static let start = Timestamp(microseconds: 1_790_000_000_000_000)
 
-    @Test("Two pushes are the spacing apart while the budget lasts")
+    @Test("Two pushes are at least the spacing apart while the budget lasts")
     func spacing() {
         var ledger = BudgetLedger()
         let next = DeliveryPolicy().nextPush(after: Self.start, spending: &ledger)
         #expect(next == Self.start + .seconds(15))
     }
 
-    @Test("A device that changes all the time gets the budget in any 24 hours, and no more")
+    @Test("A device that changes constantly gets exactly the budget in any 24 hours")
     func budget() {
         var policy = DeliveryPolicy()
         policy.dailyBudget = 24
@@ -28,7 +28,7 @@ struct DeliveryPolicyTests {
         #expect(times.count > 2 * policy.dailyBudget)
     }
 
-    @Test("A sealed token opens for its own device only, and with every key that is left")
+    @Test("A sealed token opens only for its own device, with any remaining key")
     func tokens() throws {
         let old = DeviceTokenKeys.Key(id: "2026-01", secret: Array(repeating: 1, count: 32))
         let new = DeviceTokenKeys.Key(id: "2026-11", secret: Array(repeating: 2, count: 32))
@@ -47,7 +47,7 @@ struct DeliveryPolicyTests {
         #expect(try before.seal(token, for: owner) != sealed)
     }
 
-    @Test("The greatest id of the settings seals")
+    @Test("Tokens are sealed with the key with the greatest ID")
     func settings() {
         let secrets = [
             "a": Array(repeating: "A", count: 43).joined() + "=", "b": Array(repeating: "B", count: 42).joined() + "A=",

@@ -51,7 +51,7 @@ struct ConfigurationFormTests {
         #expect(try limit("calendars", .systemSmall) == nil && limit("card", .systemLarge) == 1)
     }
 
-    @Test("D: a parameter is shown only if its parent has exactly a value: Calendar if Mirror Calendar App is false")
+    @Test("D: a parameter with a parent is shown only for one value: Calendar if Mirror Calendar App is false")
     func visibility() throws {
         func isShown(_ configuration: String) throws -> Bool? {
             try Self.form(IntentDefinitionTests.everyType, configuration).rows.first {
@@ -65,7 +65,7 @@ struct ConfigurationFormTests {
         #expect(row.parentValue(in: try Self.form().rows) == .bool(false))
     }
 
-    @Test("D: rows have the configured values with their display strings, else the defaults, else none")
+    @Test("D: rows have the configured values with display strings, or else the defaults, or none")
     func values() throws {
         let form = try Self.form(
             IntentDefinitionTests.everyType,

@@ -2,7 +2,7 @@ import Randomness
 import Testing
 import WidgetModel
 
-/// `widget-rules.md` D: definition of a configuration.
+/// `widget-rules.md` D: definitions of configurations.
 @Suite("Intent definitions")
 struct IntentDefinitionTests {
     /// A parameter of every type and control.
@@ -45,12 +45,13 @@ struct IntentDefinitionTests {
         try #require(try kind(intent: text).get().intent)
     }
 
-    /// An intent with these parameters.
+    /// Returns an intent with these parameters.
     static func intent(parameters: String) throws -> IntentDefinition {
         try intent(#"{"title": "T", "parameters": [\#(parameters)]}"#)
     }
 
-    @Test("D: a definition has title, description, category, flags; one with every type reads back as written")
+    @Test(
+        "D: a definition has a title, a description, a category and flags; with every type it is read back as written")
     func roundTrip() throws {
         let kind = try Self.kind(intent: Self.everyType).get()
         let intent = try #require(kind.intent)
@@ -70,7 +71,7 @@ struct IntentDefinitionTests {
         #expect(texts.text("Card", in: "fr-FR") == "Card" && texts.text("Note", in: "de") == "Note")
     }
 
-    @Test("All errors of a definition are reported at once, with their places and suggestions")
+    @Test("All errors of a definition are reported at once, with pointers and suggestions")
     func errors() throws {
         guard
             case .failure(let errors) = try Self.kind(
@@ -101,7 +102,7 @@ struct IntentDefinitionTests {
     }
 
     @Test(
-        "Members of a parameter fit its type and control",
+        "Invalid members of a parameter are refused for its type and control",
         arguments: [
             (#""type": "boolean", "capitalization": "words""#, "capitalization", "type string, not boolean"),
             (#""type": "string", "minimum": 1"#, "minimum", "integer or decimal, not string"),
@@ -165,7 +166,7 @@ struct IntentValueTests {
     }
 
     @Test(
-        "D: every type accepts its values in their one form",
+        "D: every type accepts its values in a single form",
         arguments: [
             (#""type": "string""#, #""Lunch""#, #""Lunch""#), (#""type": "boolean""#, "false", "false"),
             (#""type": "integer", "minimum": -2, "maximum": 2"#, "-2", "-2"),
@@ -192,7 +193,7 @@ struct IntentValueTests {
     }
 
     @Test(
-        "Values that a type does not allow are refused with their place",
+        "Values that a type does not allow are refused with a pointer",
         arguments: [
             (#""type": "string""#, "1", "/p", "expected a string"),
             (#""type": "boolean""#, #""true""#, "/p", "expected a boolean, found \"true\""),
@@ -236,7 +237,7 @@ struct IntentValueTests {
         #expect(resolution.problems.count == 1 && resolution.effective.canonical == #"{"n":3,"s":"x"}"#)
     }
 
-    @Test("D: default values: Category = All, left out or chosen, is one configuration")
+    @Test("D: default values: Category = All, omitted or chosen, is the same configuration")
     func defaults() throws {
         let intent = try IntentDefinitionTests.intent(
             parameters: #"{"name": "category", "type": "enumeration", "default": "all", "cases": [{"name": "all"}]}"#)
@@ -244,7 +245,7 @@ struct IntentValueTests {
         #expect(try Self.resolve(#"{"category": null}"#, intent).effective.canonical == #"{"category":"all"}"#)
     }
 
-    @Test("D: a hidden parameter has no value: Calendar counts only if Mirror Calendar App is false")
+    @Test("D: a hidden parameter has no value: Calendar has an effect only if Mirror Calendar App is false")
     func hidden() throws {
         let intent = try IntentDefinitionTests.intent(
             parameters: """

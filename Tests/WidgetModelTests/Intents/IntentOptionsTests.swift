@@ -61,7 +61,7 @@ struct IntentOptionsTests {
     }
 
     @Test(
-        "an answer that breaks the contract is refused with its place",
+        "An answer that breaks the contract is refused with a pointer",
         arguments: [
             ("[]", ""), ("{}", "/options"), (#"{"options":null}"#, "/options"),
             (#"{"options":[],"sections":[]}"#, ""), (#"{"options":[{"display":"A"}]}"#, "/options/0/identifier"),
@@ -91,7 +91,7 @@ struct IntentOptionsTests {
         #expect(error?.pointer == "/options")
     }
 
-    @Test("D: a question has the other parameters' values, and a term if there is one")
+    @Test("D: a request has the other parameters' values, and a search term if there is one")
     func question() throws {
         let values: JSONValue = ["card": ["identifier": "acme", "display": "Acme"], "category": "food"]
         let question = OptionsQuestion(parameter: "card", context: try context(values)).normalized(for: Self.intent)
@@ -103,7 +103,7 @@ struct IntentOptionsTests {
             ])
         let search = OptionsQuestion(parameter: "card", search: "", context: try context())
         #expect(try JSONValue.parse(search.encode(kind: "K"))["search"] == "")
-        // An omitted default is the same question as a given one.
+        // A request with an omitted default equals one with the default.
         let left = OptionsQuestion(parameter: "card", context: try context())
         let given = OptionsQuestion(parameter: "card", context: try context(["category": "all"]))
         #expect(left.normalized(for: Self.intent) == given.normalized(for: Self.intent))
@@ -137,7 +137,7 @@ struct IntentOptionsTests {
         let soup = try WidgetConfiguration(["card": "soup"])
         #expect(intent.completed(soup, from: chosen) == soup)
         #expect(intent.completed(.empty, from: .empty) == .empty)
-        // The person took the value away.
+        // The person removed the value.
         let none = try WidgetConfiguration(["card": .null])
         #expect(intent.undecided(in: none).isEmpty)
         #expect(intent.completed(none, from: chosen) == none)

@@ -1,7 +1,7 @@
 import Testing
 import WidgetModel
 
-/// `widget-rules.md` A: systemSmall has one link (`widgetURL`); medium and larger may have several; links follow the
+/// `widget-rules.md` A: systemSmall has one link (`widgetURL`), larger families may have several, and links follow the
 /// configuration.
 @Suite("Links")
 struct LinkTests {
@@ -45,7 +45,7 @@ struct LinkTests {
     }
 
     @Test(
-        "A template is an absolute URL whose braces hold names of parameters",
+        "A template is an absolute URL with parameter names in braces",
         arguments: [
             "hero/{hero}", "{hero}://x", "rangers://{", "rangers://}", "rangers://{}", "rangers://{a{b}}", "r://\n",
         ])
@@ -53,7 +53,7 @@ struct LinkTests {
         #expect(throws: ModelError.self) { try LinkTemplate(text) }
     }
 
-    @Test("A template that names no parameter of the intent is refused with a suggestion")
+    @Test("A template with an unknown parameter is refused with a suggestion")
     func unknown() throws {
         let json = try JSONValue.parse(
             """

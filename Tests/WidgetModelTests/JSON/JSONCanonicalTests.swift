@@ -38,7 +38,7 @@ struct JSONCanonicalTests {
         #expect(JSONNumber("1 ") == nil)
     }
 
-    /// Literals that are copied, and those next to them that are not.
+    /// Literals that are copied, and similar ones that are not.
     @Test(arguments: [
         ("0", "0"), ("-0", "0"), ("0.0", "0"), ("-0.000", "0"), ("1.0", "1"), ("1.50", "1.5"), ("-1.50", "-1.5"),
         ("100", "100"), ("100.00", "100"), ("1e2", "100"), ("1E+2", "100"), ("0.000001", "0.000001"),
@@ -84,7 +84,7 @@ struct JSONCanonicalTests {
             }
             """#
         guard case .object(let object) = try JSONValue.parse(JSONValue.parse(text).canonical) else {
-            Issue.record("no object")
+            Issue.record("not an object")
             return
         }
         #expect(
@@ -109,7 +109,7 @@ struct JSONCanonicalTests {
         try expectCanonical(text, expected)
     }
 
-    /// By the tree and in one pass over the bytes.
+    /// From the tree and in one pass over the bytes.
     private func expectCanonical(_ text: String, _ expected: String) throws {
         #expect(try JSONValue.parse(text).canonical == expected)
         var reader = JSONReader(bytes(text))

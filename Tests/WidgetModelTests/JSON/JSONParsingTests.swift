@@ -23,7 +23,7 @@ struct JSONParsingTests {
     ])
     func numbersAreKeptAsWritten(text: String) throws {
         guard case .number(let number) = try JSONValue.parse(text) else {
-            Issue.record("no number")
+            Issue.record("not a number")
             return
         }
         #expect(number.text == text)
@@ -117,7 +117,7 @@ struct JSONParsingTests {
         let expected = JSONError(
             kind: bad.kind, message: bad.message, byteOffset: bad.offset, pointer: bad.pointer)
         #expect(throws: expected) { try JSONValue.parse(bad.text) }
-        // Skipped and canonicalised values are checked as strictly as read ones.
+        // Skipped and canonicalised values are validated as strictly as parsed ones.
         #expect(throws: expected) {
             var reader = JSONReader(bad.text)
             try reader.skip()
@@ -129,7 +129,7 @@ struct JSONParsingTests {
             try reader.canonicalize(into: &out)
             try reader.finish()
         }
-        // The same within a larger array of bytes, to whose other parts nothing may refer.
+        // The same within a larger array of bytes: pointers and offsets must not leave the slice.
         let shifted = bytes("\"{[") + bad.text + bytes("\"}] 1")
         #expect(throws: expected) { try JSONValue.parse(shifted, in: 3..<(3 + bad.text.count)) }
     }

@@ -62,7 +62,7 @@ struct JSONPropertyTests {
         }
     }
 
-    /// The readers agree on what is JSON, and nothing traps.
+    /// Checks that the readers agree on validity and that nothing traps.
     @Test func mutatedDocuments() {
         var generator = JSONGenerator(seed: 5)
         var accepted = 0

@@ -4,7 +4,7 @@ import Testing
 
 @testable import WidgetModel
 
-/// `widget-rules.md` F, from donations and shortcuts to the schedule of a day.
+/// `widget-rules.md` F, from donations and shortcuts to a day's schedule.
 @Suite("Planning from a person's data", .timeLimit(.patience))
 struct PersonPlannerTests {
     private static func kind(_ combinations: [[String]]) -> KindDefinition {
@@ -90,7 +90,7 @@ struct PersonPlannerTests {
         #expect(try Self.top(plan, "2026-07-03T09:45:00Z") == nil)
         #expect(try Self.top(plan, "2026-07-03T10:00:00Z") == "weather")
         #expect(try Self.plan(planner, "other", at: start).schedule.insertions.isEmpty)
-        // A shortcut whose time is over is not one by habit.
+        // An expired shortcut is not suggested by habit.
         #expect(try Self.plan(planner, at: "2026-07-03T11:00:00Z").schedule.insertions.isEmpty)
     }
 
@@ -110,7 +110,7 @@ struct PersonPlannerTests {
         #expect(try Self.plan(shown, at: "2026-07-03T06:00:00+02:00").schedule.insertions.isEmpty)
     }
 
-    /// A shortcut for a kind that is relevant from a time on.
+    /// Returns a shortcut for a kind that is relevant from a given time.
     private static func shortcut(_ kind: String, _ from: Timestamp, seconds: Int = 1_800) -> RelevantShortcut {
         let content = WidgetContent(app: "com.example.wallet", kind: kind)
         return RelevantShortcut(content: content, ranges: [from..<(from + .seconds(seconds))])

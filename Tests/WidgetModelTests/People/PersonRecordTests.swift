@@ -6,7 +6,7 @@ import Testing
 
 @Suite("A person's stacks and shortcuts", .timeLimit(.patience))
 struct PersonRecordTests {
-    /// Something to change within an expectation.
+    /// A change with its expected effect.
     private final class Box {
         var value = PersonRecord()
     }
@@ -102,7 +102,7 @@ struct PersonRecordTests {
         #expect(Self.apply(turn("b", 3), to: record))
         #expect(!Self.apply(turn("a", 3), to: record))
         #expect(Self.apply(turn("a", 2), isOrderedByArrival: true, to: record))
-        // It goes on when the stack is arranged anew.
+        // The turn stays in effect when the stack is arranged anew.
         _ = Self.apply(Self.stack("s", ["b", "a"], at: 4), to: record)
         #expect(record.value.stacks[0].turn == Stack.Turn(widget: "a", at: Self.at(3)))
     }

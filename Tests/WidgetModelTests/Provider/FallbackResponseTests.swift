@@ -150,7 +150,7 @@ struct FallbackResponseTests {
             else { continue }
             whole += 1
             for case .value(let entry) in response.outcomes {
-                // Whatever is accepted is a whole, canonical entry.
+                // Accepted entries are whole and canonical.
                 guard let value = try? JSONValue.parse(entry), value.canonicalBytes == entry,
                     value["date"]?.stringValue.flatMap({ Timestamp(rfc3339: $0) }) != nil, value["content"] != nil
                 else {

@@ -29,7 +29,7 @@ extension ProviderResponseTests {
         #expect(shortened > 200)
     }
 
-    /// The value without the members at the pointers, computed on a tree; nil if a pointer is empty.
+    /// Returns the value without the members at the pointers, computed on a tree; nil if a pointer is empty.
     private static func removing(_ pointers: [ArraySlice<String>], from value: JSONValue) -> JSONValue? {
         guard !pointers.contains(where: \.isEmpty) else { return nil }
         func below(_ token: String) -> [ArraySlice<String>] {
@@ -81,7 +81,7 @@ extension ProviderResponseTests {
             whole += 1
             for outcome in response.outcomes {
                 guard case .value(let timeline) = outcome else { continue }
-                // Whatever is accepted is a whole, canonical timeline.
+                // Accepted timelines are whole and canonical.
                 guard let value = try? JSONValue.parse(timeline.content), value.canonicalBytes == timeline.content,
                     (try? Timeline(stored: timeline.content))?.entries.count == timeline.entryCount
                 else {

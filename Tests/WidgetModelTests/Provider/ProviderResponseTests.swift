@@ -30,9 +30,9 @@ struct ProviderResponseTests {
 
     let entry = #"{"date":"2020-06-22T10:00:00Z","content":1}"#
 
-    @Test("An answer that ends after a key with half a surrogate pair is refused with the place of the element")
+    @Test("An answer that ends after a key with half a surrogate pair is refused with a pointer to the element")
     func breaksOffBehindLoneSurrogate() throws {
-        // The second half of these is none, and would overflow.
+        // The second half is not a surrogate and would overflow.
         for key in [#"\uD83D\uD83D"#, #"\uD83D\uD7FF"#, #"\uD83D\n0041"#, #"\uD83D....A"#, #"\uDC00"#, #"\uD83D"#] {
             #expect(throws: JSONError.self, "\(key)") { try parse(#"{"timelines":[{"\#(key)":[1,"#) }
             #expect(throws: JSONError.self, "\(key)") {
@@ -72,7 +72,7 @@ struct ProviderResponseTests {
         #expect(timeline.entryCount == 4)
         #expect(timeline.firstEntryDate == time("2020-06-22T09:00:00Z"))
         #expect(timeline.lastEntryDate == time("2020-06-22T10:00:00.5Z"))
-        // Of the visible content: everything except the policy.
+        // Hash of the visible content: everything except the policy.
         let entriesEnd = timeline.content.count - #"],"policy":{"after":"2020-06-22T22:00:00Z"}}"#.utf8.count
         #expect(timeline.hash == ContentHash(of: timeline.content[..<entriesEnd]))
         let stored = try JSONValue.parse(timeline.content)
@@ -169,7 +169,7 @@ struct ProviderResponseTests {
             "expected seconds from 0, found a negative number"
         ),
         (#""error":"broken""#, "/error", "expected an object, found a string"),
-        // Not even well-formed in itself, but the next element can still be found.
+        // The element itself is malformed, but the next one can still be found.
         (
             #""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":{"a":"\ud83d"}}]"#,
             "/entries/0/content/a", "escape of a high surrogate without its low one"
@@ -187,7 +187,7 @@ struct ProviderResponseTests {
     func oneBadElementCostsOnlyItself(rest: String, pointer: String, message: String) throws {
         let rest = rest.replacing("ENTRY", with: entry)
         let good = element(#""policy":"atEnd","entries":[\#(entry)]"#, id: two)
-        // The id may come first or last, and good elements before and after are kept.
+        // The ID may come first or last, and valid elements before and after are kept.
         for bad in [element(rest), #"{\#(rest),"id":"\#(one)"}"#] {
             for text in ["\(bad),\(good)", "\(good),\(bad)"] {
                 let response = try parse(wrapped(text), [one, two])
@@ -234,7 +234,7 @@ struct ProviderResponseTests {
             return try parse(wrapped(element(#""policy":"atEnd","entries":[\#(list)]"#)), limits: limits).outcomes[0]
         }
         guard case .value = try answer([entry, entry, entry]) else {
-            Issue.record("three refused")
+            Issue.record("three elements must be refused")
             return
         }
         #expect(

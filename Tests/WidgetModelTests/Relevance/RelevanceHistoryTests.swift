@@ -44,17 +44,17 @@ struct RelevanceHistoryTests {
         #expect(ascending == ascending.sorted() && Set(ascending).count == 6)
         #expect(ranks.rank(of: 0) == 0 && ranks.rank(of: -3) == 0)
         #expect(ranks.rank(of: 52.6) > 0.9)
-        // A third of the entries was 0, so that any purchase is above them.
+        // A third of the entries was 0, so every purchase ranks above them.
         #expect(ranks.rank(of: 0.01) > 0.3)
     }
 
-    @Test("without any history a positive score is in the middle")
+    @Test("Without a history a positive score ranks in the middle")
     func unknown() {
         #expect(RelevanceHistory().rank(of: 5, with: RelevanceCurve([])) == 0.5)
         #expect(RelevanceHistory().rank(of: 5, with: day(0, [5])) == 0.5)
     }
 
-    @Test("a provider that changes its scale is back to meaningful ranks within days")
+    @Test("A provider that changes its scale gets meaningful ranks again within days")
     func newScale() {
         let old = Array(repeating: Self.amounts.map { $0 * 1_000 }, count: 20)
         let ranks = (1...7).map { days in
@@ -64,7 +64,7 @@ struct RelevanceHistoryTests {
         #expect(ranks == ranks.sorted())
     }
 
-    @Test("an entry that is sent again with each reload counts once")
+    @Test("An entry that is sent again with each reload counts once")
     func again() {
         let curve = day(0, Self.amounts)
         var (once, often) = (RelevanceHistory(), RelevanceHistory())
@@ -76,7 +76,7 @@ struct RelevanceHistoryTests {
         }
     }
 
-    @Test("a purchase that comes with a reload counts, although its entry is dated before it was stored")
+    @Test("A purchase that arrives with a reload counts although its entry is older than the store")
     func replaced() {
         var history = RelevanceHistory()
         let before = day(0, [0, 0, 0])
@@ -86,7 +86,7 @@ struct RelevanceHistoryTests {
         #expect(history.centroids[0].weight > 1.9)
     }
 
-    @Test("at most 256 bytes, read back as they were; other bytes are refused")
+    @Test("The stored form has at most 256 bytes and is read back unchanged; other bytes are refused")
     func bytes() throws {
         var random = SeededGenerator(seed: 7)
         let days = (0..<30).map { _ in (0..<24).map { _ in Double.random(in: -10...1_000, using: &random) } }
@@ -99,10 +99,10 @@ struct RelevanceHistoryTests {
         #expect(RelevanceHistory(encoded: [9] + bytes.dropFirst()) == nil)
     }
 
-    @Test("the summary follows the quantiles of what it has seen")
+    @Test("The summary approximates the quantiles of its scores")
     func quantiles() {
         var random = SeededGenerator(seed: 3)
-        // Over five orders of magnitude.
+        // Scores over five orders of magnitude.
         let days = (0..<12).map { _ in
             (0..<24).map { _ in
                 (0..<5).reduce(1.0) { product, _ in product * Double.random(in: 1...10, using: &random) }

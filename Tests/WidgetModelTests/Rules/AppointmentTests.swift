@@ -3,7 +3,8 @@ import Testing
 
 @testable import WidgetModel
 
-/// The functions that decide when and whether a timeline is looked at, over small domains and against plainer definitions.
+/// Functions that compute a timeline's next look and its decision, compared with simpler definitions over small
+/// domains.
 @Suite(.tags(.rules), .timeLimit(.patience))
 struct AppointmentTests {
     private static let now = time("2020-06-22T10:00:00Z")
@@ -11,7 +12,7 @@ struct AppointmentTests {
 
     private static let times: [Timestamp] = [.distantPast, now - .hours(1), now, now + .hours(1), .distantFuture]
 
-    /// Every pending state of a row and its kind in a small domain.
+    /// All pending states of a row and its kind in a small domain.
     private static let requests: [(TimelineState, KindGenerations)] = {
         var requests: [(TimelineState, KindGenerations)] = []
         for bits in 0..<(3 * 3 * 3 * 3) {
@@ -59,7 +60,7 @@ struct AppointmentTests {
 
     // MARK: Next look
 
-    /// The rule in other words: at this time there is something that may be done.
+    /// Independent formulation of the rule: whether work is permitted at this time.
     private func isDue(_ state: TimelineState, _ pending: RequestUrgency?, at time: Timestamp) -> Bool {
         guard !state.isOrphaned else { return true }
         guard time >= state.retryAt, time < .distantFuture else { return false }
@@ -110,7 +111,7 @@ struct AppointmentTests {
     }
 
     @Test(
-        "the lane of the next appointment",
+        "The lane of the next appointment follows the urgency",
         arguments: [
             (TimelineState(), 0, nil, .scheduled), (TimelineState(), 1, nil, .bulk),
             (TimelineState(requested: 1), 0, .push, .push), (TimelineState(requested: 1), 1, .push, .push),
@@ -215,7 +216,7 @@ struct AppointmentTests {
 }
 
 extension TimelineState {
-    /// As a settlement writes it.
+    /// Applies a decision like a settlement.
     fileprivate mutating func `defer`(until time: Timestamp) {
         eligibleAt = time
         policyAt = max(policyAt, time)

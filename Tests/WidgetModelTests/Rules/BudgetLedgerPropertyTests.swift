@@ -8,13 +8,13 @@ import Testing
 struct BudgetLedgerPropertyTests {
     private static let start = time("2020-06-22T10:00:00Z")
 
-    /// A request for a reload when so many are allowed in a day.
+    /// A request for a reload under a daily budget.
     struct Request: Hashable, Sendable {
         var time: Timestamp
         var budget: Int
     }
 
-    /// Granted requests of a series in order of time.
+    /// Returns the granted requests of a series in order of time.
     static func granted(_ requests: [Request]) -> [Request] {
         var ledger = BudgetLedger()
         return requests.filter { request in
@@ -24,7 +24,7 @@ struct BudgetLedgerPropertyTests {
         }
     }
 
-    /// Whether more was granted within some 24 hours than the greatest budget of these.
+    /// Whether more requests were granted within 24 hours than the largest of their budgets.
     static func isBroken(_ requests: [Request]) -> Bool {
         let granted = granted(requests)
         var first = 0
@@ -36,7 +36,7 @@ struct BudgetLedgerPropertyTests {
         return false
     }
 
-    /// Leaves out requests as long as it stays broken.
+    /// Removes requests while the series still fails.
     static func shrunk(_ requests: [Request]) -> [Request] {
         var requests = requests
         var length = requests.count
@@ -80,8 +80,8 @@ struct BudgetLedgerPropertyTests {
         }
     }
 
-    /// An adversary that knows the ledger: it requests at the first token, as late as possible so that many fall into a
-    /// window, at the borders of earlier grants, or at random times.
+    /// An adversary that knows the ledger. It requests at the first token, as late as possible so that many requests
+    /// fall into a window, at the borders of earlier grants, or at random times.
     static func adversary(
         steps: Int, using random: inout SeededGenerator, budget: (inout SeededGenerator) -> Int
     ) -> [Request] {
@@ -129,17 +129,17 @@ struct BudgetLedgerPropertyTests {
 
     @Test("The check finds one reload too many and shrinks the example")
     func checkCanFail() {
-        // Budgets that are said to be smaller than they were when they were spent.
+        // The budgets are claimed to be smaller than when they were spent.
         var requests = (0..<9).map { Request(time: Self.start + .hours($0), budget: 100) }
         #expect(!Self.isBroken(requests))
         #expect(mostInADay(requests.map(\.time)) == 9)
         requests[4].budget = 0
-        #expect(!Self.isBroken(requests), "0 has the evenly coming one, an hour ago")
+        #expect(!Self.isBroken(requests), "at 0 the paced token was spent an hour ago")
         #expect(mostInADay([Self.start, Self.start + .days(1) - .microseconds(1)]) == 2)
         #expect(mostInADay([Self.start, Self.start + .days(1)]) == 1)
     }
 
-    /// A ledger after some random reloads, and the time after the last of them.
+    /// Returns a ledger after random reloads, and the time after the last of them.
     private func ledger(
         of budget: Int, using random: inout SeededGenerator, from start: Timestamp = Self.start
     ) -> (ledger: BudgetLedger, now: Timestamp) {

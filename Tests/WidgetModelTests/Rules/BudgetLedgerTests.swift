@@ -5,11 +5,11 @@ import Testing
 
 @Suite(.tags(.rules), .timeLimit(.patience))
 struct BudgetLedgerTests {
-    /// The beginning of ten minutes, where the ledger loses the most.
+    /// The start of a ten-minute slot, where the ledger loses the most.
     private let start = time("2020-06-22T10:00:00Z")
 
     @Test(
-        "two fifths at will, the others evenly",
+        "Two fifths of the budget are unrestricted, the others paced",
         arguments: [
             (1, 0, 86_400), (2, 0, 43_200), (3, 1, 43_200), (5, 2, 28_800), (8, 3, 17_280), (40, 16, 3600),
             (70, 28, 2057),
@@ -40,7 +40,7 @@ struct BudgetLedgerTests {
     @Test("A day with eight tokens")
     func story() {
         var ledger = BudgetLedger()
-        #expect(ledger.tokens(of: 8, at: start) == 4, "three at will, and the first of those that come evenly")
+        #expect(ledger.tokens(of: 8, at: start) == 4, "three burst tokens and the first paced one")
         #expect((0..<4).map { _ in ledger.spend(of: 8, at: start) } == [.paced, .token, .token, .token])
         #expect(ledger.tokens(of: 8, at: start) == 0)
         #expect(ledger.available(of: 8, from: start) == start + .seconds(17_280))
@@ -49,7 +49,7 @@ struct BudgetLedgerTests {
             #expect(ledger.tokens(of: 8, at: time - .microseconds(1)) == 0)
             #expect(ledger.spend(of: 8, at: time) == .paced)
         }
-        // The fifth share would be back after exactly a day; the others when their ten minutes are over as well.
+        // The fifth token returns after exactly a day; the others when their ten-minute slots have passed, too.
         #expect(ledger.available(of: 8, from: start + .hours(20)) == start + .days(1))
         #expect(ledger.tokens(of: 8, at: start + .days(1)) == 1)
         #expect(ledger.tokens(of: 8, at: start + .days(1) + .minutes(10)) == 4)
@@ -68,7 +68,7 @@ struct BudgetLedgerTests {
     }
 
     @Test(
-        "under constant pressure: no wait longer than spacing and pace; the budget within one a day",
+        "Under constant pressure no wait exceeds spacing and pace, and at most one reload a day is lost",
         arguments: [1, 2, 3, 5, 8, 13, 21, 40, 55, 70, 85, 100], [Duration.zero, .minutes(5)])
     func constantPressure(budget: Int, spacing: Duration) {
         let rules = ReloadRules.test(spacing: spacing, budget: .always(budget))
@@ -81,7 +81,7 @@ struct BudgetLedgerTests {
             switch rules.plan(state, at: now) {
             case .reload(_, let ledger):
                 if let last = reloads.last, now - last > longest {
-                    Issue.record("\(now - last) after \(last)")
+                    Issue.record("\(now - last) after the previous reload at \(last)")
                     return
                 }
                 reloads.append(now)
@@ -89,12 +89,12 @@ struct BudgetLedgerTests {
                 state.renderedAt = now
             case .wait(let time, _):
                 guard time > now else {
-                    Issue.record("waits for now")
+                    Issue.record("waits until the present time")
                     return
                 }
                 now = time
             case .sleep:
-                Issue.record("sleeps")
+                Issue.record("must not sleep")
                 return
             }
             if spacing == .zero, reloads.count > 101 * 30 { break }
@@ -132,9 +132,9 @@ struct BudgetLedgerTests {
         #expect(ledger.stored?.count == 10 + 2 * 17)
     }
 
-    /// Bytes after the version and the time.
+    /// Appends bytes to the version and the time.
     @Test(
-        "what is not a stored ledger is refused",
+        "Bytes that are not a stored ledger are refused",
         arguments: [
             [0], [0, 0], [145, 0, 1], [3, 1, 1], [0, 0, 0], [0, 145, 1], [0, 255, 1], [0, 0, 0x80], [0, 0, 0x80, 0],
             [0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 1], [0, 3, 1, 3, 1], [0, 3, 1, 2, 1], [0, 3, 1, 4], [255, 0, 1],
@@ -144,7 +144,7 @@ struct BudgetLedgerTests {
     }
 
     @Test(
-        "nor is what has another form or no time",
+        "A ledger in another form or without a time is refused",
         arguments: [
             [], [1], [1, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 5], [2, 0, 0, 0, 0, 0, 0, 0, 5],
             [1, 0x7F, 255, 255, 255, 255, 255, 255, 255], [1, 0x80, 0, 0, 0, 0, 0, 0, 0],
@@ -159,7 +159,7 @@ struct BudgetLedgerTests {
         var ledger = BudgetLedger()
         for _ in 0..<200 { ledger.spend(of: 1000, at: time) }
         #expect(ledger.stored == [1, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0xC7, 1])
-        // An evenly coming one, which moves the time, and one at will ten minutes later.
+        // A paced token, which moves the time, and a burst token ten minutes later.
         ledger.spend(of: 1000, at: time + .minutes(10))
         #expect(ledger.stored?.suffix(4) == [0, 1, 0xC7, 1])
         ledger.spend(of: 5, at: time + .minutes(20))

@@ -4,17 +4,17 @@ import Testing
 
 @testable import WidgetModel
 
-/// `after(midnight)` as a provider gives it for the time zone that its request names: the date says when, whatever the
-/// time zone; so the calendar is the test's, and none of the rules.
+/// `after(midnight)` from a provider that uses the time zone of its request. The policy is an absolute time, so the
+/// calendar belongs to the test and not to the rules.
 @Suite("Days end by time zone", .tags(.rules), .timeLimit(.patience))
 struct DayBoundaryTests {
     struct Day: Sendable, CustomTestStringConvertible {
         let zone: String
-        /// When the timeline is rendered.
+        /// Time of the rendering.
         let rendered: String
-        /// The midnight that ends the day.
+        /// Midnight at the end of the day.
         let midnight: String
-        /// Of the day that ends.
+        /// Length of the day.
         var hours = 24
 
         var testDescription: String { "\(zone), \(hours) hours until \(midnight)" }
@@ -25,14 +25,14 @@ struct DayBoundaryTests {
         Day(zone: "Pacific/Honolulu", rendered: "2020-06-22T10:00:00Z", midnight: "2020-06-23T10:00:00Z"),
         Day(zone: "Pacific/Honolulu", rendered: "2020-06-22T09:00:00Z", midnight: "2020-06-22T10:00:00Z"),
         Day(zone: "Asia/Kolkata", rendered: "2020-06-22T10:00:00Z", midnight: "2020-06-22T18:30:00Z"),
-        // The clock goes back at 3:00: 25 hours, from +11 to +10; and forward at 2:00: 23 hours, from +10 to +11.
+        // The clock goes back at 3:00 (25 hours, from +11 to +10) and forward at 2:00 (23 hours, from +10 to +11).
         Day(zone: "Australia/Sydney", rendered: "2020-04-04T13:30:00Z", midnight: "2020-04-05T14:00:00Z", hours: 25),
         Day(zone: "Australia/Sydney", rendered: "2020-10-03T14:30:00Z", midnight: "2020-10-04T13:00:00Z", hours: 23),
         Day(zone: "Europe/Berlin", rendered: "2020-03-28T23:30:00Z", midnight: "2020-03-29T22:00:00Z", hours: 23),
         Day(zone: "Europe/Berlin", rendered: "2020-10-24T22:30:00Z", midnight: "2020-10-25T23:00:00Z", hours: 25),
     ]
 
-    /// The next midnight as a provider reckons it, and how long the day is that it ends.
+    /// Returns the next midnight as a provider computes it, and the length of the day that it ends.
     private func nextMidnight(after now: Timestamp, in zone: String) throws -> (time: Timestamp, day: Duration) {
         var calendar = Calendar(identifier: .gregorian)
         calendar.timeZone = try #require(TimeZone(identifier: zone))
@@ -66,7 +66,7 @@ struct DayBoundaryTests {
             }
             times[due, default: 0] += 1
         }
-        // A grid of at least an eighth of the tolerance.
+        // The grid is at least an eighth of the tolerance.
         #expect(times.count >= 4 && times.count <= 8 && times.values.allSatisfy { $0 < 180 }, "\(times)")
     }
 
@@ -91,9 +91,11 @@ struct DayBoundaryTests {
         #expect(honolulu.allSatisfy { $0 >= second && $0 <= second + .minutes(5) })
     }
 
-    /// A widget of today's date, over the two days of the year that are not 24 hours long: one reload a day, each
-    /// within the tolerance after its midnight.
-    @Test("A year of midnights", arguments: ["Australia/Sydney", "Pacific/Honolulu", "Europe/Berlin"])
+    /// A widget with today's date across the two days of the year that do not have 24 hours: one reload a day, each
+    /// within the tolerance after midnight.
+    @Test(
+        "A widget with today's date reloads once after each midnight of a year",
+        arguments: ["Australia/Sydney", "Pacific/Honolulu", "Europe/Berlin"])
     func year(zone: String) throws {
         let rules = ReloadRules.test()
         let id = try identity(zone, user: 1).id

@@ -3,8 +3,8 @@ import Testing
 
 @testable import WidgetModel
 
-/// The rows of the design's table of definitions. What is asked of a kind is asked of `KindDefinition`, what is asked
-/// of many placements of `TimelineIdentity`.
+/// Rows of the design's table of definitions, checked with `KindDefinition` for kinds and `TimelineIdentity` for
+/// placements.
 @Suite("Design, part A: definition", .tags(.rules), .timeLimit(.patience))
 struct DesignPartATests {
     private func kind(_ name: String, families: [WidgetFamily] = []) -> KindDefinition {
@@ -42,7 +42,7 @@ struct DesignPartATests {
     }
 
     @Test(
-        "a kind is configurable; one kind can be placed many times, each configured differently",
+        "A kind can be configured, and placed many times with different configurations",
         arguments: [("Reminders", "list", ["Home", "Work"]), ("Due Date", "card", ["acme", "soup", "gold"])])
     func configurable(name: String, parameter: String, values: [String]) throws {
         let kind = kind(name)
@@ -51,7 +51,7 @@ struct DesignPartATests {
         }
         #expect(Set(ids).count == values.count)
         let again = try placement("another", name, configuration: [parameter: .string(values[0])])
-        #expect(kind.identity(of: again).id == ids[0], "the same content, once")
+        #expect(kind.identity(of: again).id == ids[0], "equal content is one timeline")
     }
 
     @Test("A kind supports all families unless it lists some")
@@ -70,7 +70,7 @@ struct DesignPartATests {
         }
         #expect(Set(try ids()).count == 2)
         rangers.variesBy = [.locale]
-        #expect(Set(try ids()).count == 1, "unless the kind says that it does not")
+        #expect(Set(try ids()).count == 1, "unless the kind does not vary by family")
     }
 
     @Test("A placeholder is required and is the same for all users")
@@ -103,7 +103,7 @@ struct DesignPartATests {
             kind.identity(of: try placement($0, "Hero", configuration: ["hero": .string($0)])).id
         }
         let elements = zip(ids, heroes).map { id, hero in
-            // The smallest family has one link; further links of larger ones are part of the content.
+            // The smallest family has a single link; further links of larger families are part of the content.
             #"{"id":"\#(id)","policy":"never","entries":[{"date":"2020-06-22T10:00:00Z","#
                 + #""content":{"links":["game:///\#(hero)","game:///all"]},"url":"game:///\#(hero)"}]}"#
         }
@@ -144,7 +144,7 @@ struct DesignPartBTests {
         #expect(KindDefinition(name: "Hero", providerURL: "http://provider", placeholder: nil).hasSnapshots)
     }
 
-    @Test("entries (date, content, optional relevance) + a policy; light and dark variants")
+    @Test("A timeline has entries (date, content, optional relevance) and a policy, and variants for light and dark")
     func parts() throws {
         let (_, timeline) = try parse([
             #"{"date":"2020-06-22T10:00:00Z","content":{"light":{"ink":"black"},"dark":{"ink":"white"}},"#
@@ -191,7 +191,7 @@ struct DesignPartBTests {
 
     /// "Entries every minute from now while before the end (end excluded), relevance = health".
     @Test(
-        "healing: healed in 10 min → 10 entries, then atEnd",
+        "Healing within 10 minutes has 10 entries, then reloads at the end",
         arguments: [(10, 10), (1, 1), (60, 60)])
     func healing(minutes: Int, count: Int) throws {
         let end = now + .minutes(minutes)
@@ -207,7 +207,7 @@ struct DesignPartBTests {
         #expect(timeline.entries.allSatisfy { $0.date < end })
         #expect(timeline.entries[0].relevance?.score == 0)
         #expect(timeline.lastEntryDate == end - .minutes(1))
-        // Then atEnd: the next one is asked for when the last entry is reached, or the spacing allows it.
+        // With atEnd the next timeline is requested at the last entry, or when the spacing allows it.
         let due = ReloadRules.test().due(timeline.policy, lastEntry: parsed.lastEntryDate, renderedAt: now)
         #expect(due == max(end - .minutes(1), now + .minutes(5)))
     }

@@ -68,7 +68,7 @@ struct DesignPartCTests {
     }
 
     @Test(
-        "a push or a change in the background takes budget; foreground, time, locale and environment changes are free",
+        "A push or a background change uses the budget; foreground, time, locale and environment changes are free",
         arguments: [
             (.placed, .free, .interactive), (.configured, .free, .interactive), (.environment, .free, .interactive),
             (.foreground, .free, .interactive), (.operator, .forced, .interactive), (.push, .budgeted, .push),
@@ -125,12 +125,12 @@ struct DesignPartCTests {
         var row = SimpleRow(renderedAt: now)
         row.store(rules, at: now)
         var renders: [Timestamp] = []
-        // One person a second represents ten million in an hour, since requests before a fetch are merged.
+        // One person per second represents ten million in an hour, since requests before a fetch are merged.
         for second in 1...3600 {
             let time = now + .seconds(second)
             row.request(.foreground)
             guard row.isFetched(rules, at: time) else { continue }
-            // During the fetch as well.
+            // Also during the fetch.
             let captured = row.state.requested
             row.request(.foreground)
             row.store(rules, serving: captured, at: time)
@@ -141,7 +141,7 @@ struct DesignPartCTests {
     }
 
     @Test(
-        "viewed often → more reloads; rarely → fewer: clamp(views a day, 8, 70)",
+        "A widget that is viewed more gets more reloads: views a day, limited to 8 to 70",
         arguments: [(0, 8), (1, 8), (8, 8), (8.4, 8), (8.6, 9), (40, 40), (55, 55), (70, 70), (90, 70), (1e300, 70)])
     func budgetByViews(views: Double, reloads: Int) {
         #expect(DailyBudget().reloads(for: ViewStatistics(viewsADay: views), at: now) == reloads)
@@ -149,7 +149,7 @@ struct DesignPartCTests {
 
     @Test("An often-viewed widget gets 40 to 70 reloads a day, every 15 to 60 minutes", arguments: 40...70)
     func oftenViewed(reloads: Int) {
-        // On the average, and at the slowest while something is asked for all the time.
+        // On average, and at the slowest rate under constant requests.
         let average = Duration.days(1) / reloads
         #expect(average >= .minutes(15) && average <= .minutes(60))
         let pace = BudgetLedger.pace(of: reloads)
@@ -186,19 +186,19 @@ struct DesignPartCTests {
     }
 
     @Test(
-        "a learning period of days: the first three days after placing count as often-viewed",
+        "A learning period: the first three days after the placement count as often viewed",
         arguments: [(0, 40), (1, 40), (71, 40), (72, 8), (1000, 8)])
     func learning(hours: Int, reloads: Int) {
         let views = ViewStatistics(lastActive: now, lastPlaced: now)
         #expect(DailyBudget().reloads(for: views, at: now + .hours(hours)) == reloads)
         var looked = views
         looked.viewsADay = 60
-        #expect(DailyBudget().reloads(for: looked, at: now + .hours(hours)) == 60, "it learns upwards at once")
-        #expect(DailyBudget(minimum: 4, maximum: 20).reloads(for: views, at: now) == 20, "the kind's maximum holds")
+        #expect(DailyBudget().reloads(for: looked, at: now + .hours(hours)) == 60, "the budget grows at once")
+        #expect(DailyBudget(minimum: 4, maximum: 20).reloads(for: views, at: now) == 20, "the kind's maximum applies")
     }
 
     @Test(
-        "A kind may have a budget of its own",
+        "A kind may have its own budget",
         arguments: [(0, 0, 1), (0, 1, 1), (5, 5, 5), (0, 100, 50), (60, 100, 60), (9, 3, 9)])
     func ownBudget(minimum: Int, maximum: Int, reloads: Int) {
         let budget = DailyBudget(minimum: minimum, maximum: maximum)
@@ -229,7 +229,7 @@ struct DesignPartCTests {
             #expect(rules.plan(state, at: now) == .reload(rule: .developerMode, ledger: ledger))
         }
         #expect(rules.eligible(ReloadState(need: .budgeted, renderedAt: now, ledger: ledger), from: now).time == now)
-        // A policy that is always past does not turn into a loop all the same.
+        // A policy that is always in the past still does not cause a loop.
         #expect(rules.due(.atEnd, lastEntry: now - .seconds(5), renderedAt: now) == now + .seconds(1))
     }
 }
@@ -297,7 +297,7 @@ struct DesignPartHTests {
         #expect(lints(.never, [0]) == [])
         #expect(lints(.atEnd, [0, 300, 600]) == [])
         #expect(lints(.atEnd, [0, 299]) == .shortGap)
-        #expect(lints(.atEnd, [0, 0, 300, 300]) == [], "equal dates are no gap")
+        #expect(lints(.atEnd, [0, 0, 300, 300]) == [], "equal dates do not count as a gap")
         #expect(lints(.atEnd, [0, 0, 1]) == .shortGap)
         #expect(lints(.after(now), [0]) == .roundHour)
         #expect(lints(.after(now + .microseconds(1)), [0, 1]) == .shortGap)
@@ -307,7 +307,7 @@ struct DesignPartHTests {
     }
 }
 
-/// A timeline's row as far as the rules change it.
+/// The part of a timeline's row that the rules change.
 private struct SimpleRow {
     var state = TimelineState()
     var kind = KindGenerations()
@@ -329,7 +329,7 @@ private struct SimpleRow {
 
     /// Stores a fetched timeline.
     ///
-    /// - Parameter serving: `requested` at the claim; nil: all requests.
+    /// - Parameter serving: `requested` at the claim; nil for all requests.
     mutating func store(
         _ rules: ReloadRules, serving captured: Int64? = nil, policy: ReloadPolicy = .never, at now: Timestamp
     ) {

@@ -8,7 +8,7 @@ import Testing
 struct JitterTests {
     private let now = time("2020-06-22T10:00:00Z")
 
-    /// Delay by jitter of a reload that is due after an interval.
+    /// Returns the jitter of a reload that is due after an interval.
     private func delay(_ schedule: ReloadSchedule, _ interval: Duration, _ timeline: TimelineID = .latest) -> Duration {
         schedule.jittered(now + interval, from: now, timeline: timeline) - (now + interval)
     }
@@ -68,15 +68,15 @@ struct JitterTests {
             #expect(late >= 0 && late < grid && rounded.microseconds % grid == 0)
         }
         let end = Timestamp(microseconds: .max - 1)
-        #expect(end.rounded(upTo: 1 << 30) == end, "nothing is rounded beyond the end of time")
+        #expect(end.rounded(upTo: 1 << 30) == end, "the end of time is not rounded further")
     }
 
-    /// The times that many timelines get, with how many each.
+    /// Returns the number of timelines for each due time.
     private func spread(of count: Int, due: (TimelineID) -> Timestamp) -> [Timestamp: Int] {
         var random = SeededGenerator(seed: 8)
         var times: [Timestamp: Int] = [:]
         for _ in 0..<count {
-            // An id is a hash: evenly distributed bits.
+            // An ID is a hash: its bits are evenly distributed.
             times[due(TimelineID(high: random.next(), low: random.next())), default: 0] += 1
         }
         return times
@@ -93,7 +93,7 @@ struct JitterTests {
             ).policyAt
         }
         #expect(times.keys.allSatisfy { $0 >= midnight && $0 <= midnight + .seconds(300) })
-        // The grid is 2^26 microseconds, of 225 seconds of jitter: nearly a third of the timelines at each time.
+        // The grid is 2^26 microseconds within 225 seconds of jitter: nearly a third of the timelines at each time.
         #expect(times.count >= 4 && times.count <= 5)
         #expect(times.values.allSatisfy { $0 < 305_000 })
     }

@@ -16,7 +16,7 @@ struct ReloadRulesTests {
     }
 
     @Test(
-        "what a need waits for, by spacing, budget, developer mode and sharing", arguments: [false, true],
+        "A need waits for spacing and budget, depending on developer mode and sharing", arguments: [false, true],
         [false, true])
     func plans(developerMode: Bool, isShared: Bool) {
         let rules = ReloadRules.test(developerMode: developerMode, isShared: isShared)
@@ -66,7 +66,7 @@ struct ReloadRulesTests {
         let rules = ReloadRules.test(spacing: .hours(2))
         let state = exhausted(.budgeted, at: now)
         #expect(rules.plan(state, at: now) == .wait(until: now + .hours(2), rule: .spacing))
-        // A free reload in between restarts the spacing, and takes no token.
+        // A free reload in between restarts the spacing and takes no token.
         var rendered = state
         rendered.renderedAt = now + .hours(1)
         #expect(rules.plan(rendered, at: now + .hours(2)) == .wait(until: now + .hours(3), rule: .spacing))
@@ -74,7 +74,7 @@ struct ReloadRulesTests {
 
     /// Days since the last view and the last request; nil for never or unknown.
     @Test(
-        "not viewed for the kind's dormantAfter: no reload by policy until it is viewed, placed or asked for",
+        "Without views for the kind's dormantAfter no policy reloads, until a view, placement or request",
         arguments: [
             (0, nil, false), (13, nil, false), (14, nil, true), (400, nil, true), (14, 13, false), (14, 14, true),
             (13, 400, false), (nil, nil, false), (nil, 400, false),
@@ -87,7 +87,7 @@ struct ReloadRulesTests {
                 views: ViewStatistics(lastActive: viewed.map { now - .days($0) }))
             #expect((rules.plan(state, at: now) == .sleep) == sleeps)
             #expect(rules.isDormant(state, at: now) == sleeps)
-            // A request is always served.
+            // A request is always satisfied.
             for need in [ReloadNeed.first, .free, .budgeted] {
                 state.need = need
                 #expect(rules.plan(state, at: now).reloadRule != nil)
@@ -131,7 +131,7 @@ struct ReloadRulesTests {
         #expect(never.policyAt == .distantFuture)
         #expect(never.eligibleAt == now + .seconds(17_280))
         #expect(next(.after(.distantFuture), spent).policyAt == .distantFuture)
-        // A provider that always ends in the past is no loop, not even with neither spacing nor budget.
+        // A provider whose policy is always in the past causes no loop, even with neither spacing nor budget.
         let free = ReloadRules.test(spacing: .zero, developerMode: true)
         #expect(free.due(.atEnd, lastEntry: now - .days(1), renderedAt: now) == now + .seconds(1))
         #expect(ReloadSchedule(minimumSpacing: .seconds(-5)).eligible(after: now) == now)
@@ -149,7 +149,8 @@ struct ReloadRulesTests {
         }
     }
 
-    /// A deferred timeline is reloaded at the planned time, or, after a reduction of its budget, at the next one.
+    /// A deferred timeline is reloaded at the planned time or, after a reduction of its budget, at the next possible
+    /// time.
     @Test("A deferred reload is never dropped", .tags(.property), arguments: 1...20)
     func neverDrops(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
@@ -181,7 +182,7 @@ struct ReloadRulesTests {
                 waits += 1
             }
             #expect(rules.plan(state, at: time).reloadRule != nil)
-            // One more when the learning period ends in between.
+            // One more if the learning period ends in between.
             #expect(waits <= 2)
             let longest = max(rules.schedule.spacing, BudgetLedger.pace(of: rules.reloadsADay(state, at: time)))
             #expect(time - asked <= longest)

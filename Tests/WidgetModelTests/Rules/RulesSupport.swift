@@ -1,14 +1,14 @@
 @testable import WidgetModel
 
 extension TimelineID {
-    /// An id of the lowest bits gets no jitter but the grid's.
+    /// An ID with low bits, whose jitter is only the grid's.
     static let punctual = TimelineID(high: 1, low: 0)
-    /// All the jitter that there may be.
+    /// An ID with the maximum jitter.
     static let latest = TimelineID(high: 1, low: .max)
 }
 
 extension ReloadRules {
-    /// Rules of a kind with the defaults of the design where nothing else is said.
+    /// Returns a kind's rules, with the design's defaults.
     static func test(
         spacing: Duration = .seconds(300), budget: DailyBudget = DailyBudget(), developerMode: Bool = false,
         isShared: Bool = false
@@ -18,16 +18,16 @@ extension ReloadRules {
             isShared: isShared)
     }
 
-    /// The rules without jitter and grid, so that the others show.
+    /// Returns the rules without jitter and grid, so that other effects are visible.
     var exact: ReloadRules {
         var rules = self
         rules.schedule.tolerance = .zero
         return rules
     }
 
-    /// When the policy wants a timeline that was rendered at a time with nothing spent; nil: never.
+    /// Returns the policy's time for a timeline that was rendered at a given time without spent tokens; nil for never.
     ///
-    /// - Parameter timeline: gets jitter; nil: exactly by the rule.
+    /// - Parameter timeline: The timeline for the jitter; nil for no jitter.
     func due(
         _ policy: ReloadPolicy, lastEntry: Timestamp, renderedAt now: Timestamp, timeline: TimelineID? = nil
     ) -> Timestamp? {
@@ -40,18 +40,18 @@ extension ReloadRules {
 }
 
 extension DailyBudget {
-    /// Always so many.
+    /// A constant budget.
     static func always(_ reloads: Int) -> DailyBudget { DailyBudget(minimum: reloads, maximum: reloads) }
 }
 
 extension ViewStatistics {
-    /// A person sees the home screen over 90 times a day.
+    /// Views of a person who sees the home screen over 90 times a day.
     static let often = ViewStatistics(viewsADay: 90)
     static let never = ViewStatistics()
 }
 
 extension ReloadPlan {
-    /// The rule, when it is a reload.
+    /// The rule of a reload; nil for other decisions.
     var reloadRule: ReloadRule? {
         if case .reload(let rule, _) = self { rule } else { nil }
     }
@@ -67,7 +67,7 @@ extension Duration {
     static func days(_ days: Int) -> Duration { .seconds(86_400 * days) }
 }
 
-/// The greatest number of times within a span; of two that are the span or more apart only one is within it.
+/// Returns the greatest number of times within a span, which excludes times exactly the span apart.
 func most(of times: [Timestamp], within span: Duration) -> Int {
     let times = times.sorted()
     var first = 0

@@ -8,15 +8,15 @@ import Testing
 struct ViewStatisticsTests {
     private let now = time("2020-06-22T10:00:00Z")
 
-    /// Seconds at which a widget is looked at, and those that count.
+    /// Seconds at which a widget is viewed, and those that count.
     @Test(
-        "a view within an hour after a counted one changes nothing",
+        "A view within an hour after a counted one changes nothing",
         arguments: [
             ([], nil, []), ([0], nil, [0]), ([0, 3599, 3600], nil, [0, 3600]),
             ([0, 1800, 3600, 5400, 7200], nil, [0, 3600, 7200]),
             ([0, 3000, 6000, 9000], nil, [0, 6000]), ([3599], 0, []), ([3600], 0, [3600]),
             ([3599, 7198, 7199], 0, [7198]),
-            // A late event is older than a counted view and is not counted.
+            // A late event is older than a counted view and does not count.
             ([5000, 100, 9000], nil, [5000, 9000]), ([-50], 0, []),
         ] as [([Int], Int?, [Int])])
     func counted(views: [Int], last: Int?, counted: [Int]) {
@@ -52,7 +52,7 @@ struct ViewStatisticsTests {
     func manyViews() {
         var random = SeededGenerator(seed: 6)
         var last: [Timestamp?] = Array(repeating: nil, count: 10_000)
-        // Half of them were counted in the hour before.
+        // Half of the widgets had a counted view in the hour before.
         for widget in stride(from: 0, to: 10_000, by: 2) {
             last[widget] = now - .seconds(Int.random(in: 0..<3600, using: &random))
         }
@@ -67,7 +67,7 @@ struct ViewStatisticsTests {
             changes += 1
         }
         #expect(changes <= 10_000)
-        #expect(changes > 9_000, "nearly every widget was looked at: \(changes)")
+        #expect(changes > 9_000, "nearly every widget was viewed: \(changes)")
     }
 
     @Test("The average falls to 1/e in three days")
@@ -91,7 +91,7 @@ struct ViewStatisticsTests {
                 last = time
             }
         }
-        // Over the day, as it stands when the day begins and after the last view of it.
+        // The rate over a day, at its beginning and after its last view.
         let low = ViewStatistics.decayed(rate, for: .hours(25 - hours))
         #expect(low < Double(hours) * 1.02 && rate > Double(hours) * 0.98, "\(low) to \(rate)")
         #expect(rate - low <= Double(hours) / 3 + 0.1)

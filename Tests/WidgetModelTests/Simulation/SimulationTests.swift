@@ -2,7 +2,7 @@ import Simulation
 import TestSupport
 import Testing
 
-/// A short run of the simulation (`deploy/local/test --simulate` is the long one), and the proof that it notices.
+/// A short run of the simulation (`deploy/local/test --simulate` is the long one), and checks that it detects defects.
 @Suite("Simulation", .tags(.property), .timeLimit(.patience))
 struct SimulationTests {
     @Test("The invariants hold in every simulated schedule", arguments: 0..<4)
@@ -15,9 +15,9 @@ struct SimulationTests {
         }
     }
 
-    /// A seed that breaks an invariant without the protection, and none with it.
+    /// A seed that violates an invariant without the protection, and none with it.
     ///
-    /// Seeds stand for other schedules once the generator is changed: take new ones from `simulate --mutations` then.
+    /// After a change of the generator seeds stand for other schedules: take new ones from `simulate --mutations`.
     static let protections: [(Mutation, UInt64)] = [
         (.positionsUnchecked, 9),
         (.positionsWithoutOffset, 75),
