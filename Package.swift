@@ -135,6 +135,10 @@ let package = Package(
                 .product(name: "SwiftASN1", package: "swift-asn1"),
             ],
             swiftSettings: strict),
+        .target(name: "Randomness", swiftSettings: strict),
+        .target(
+            name: "WidgetSimulator", dependencies: ["Randomness", "WidgetEvents", "WidgetModel"],
+            swiftSettings: strict),
         .target(
             name: "FreshetService",
             dependencies: [
@@ -151,7 +155,7 @@ let package = Package(
             dependencies: [
                 "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents",
                 "WidgetStore", "WidgetRepresentation", "ReloadIngest", "ReloadWorkers", "WidgetAPI", "WidgetDelivery",
-                "FreshetClient",
+                "FreshetClient", "WidgetSimulator",
                 argumentParser, logging, lifecycle, httpClient, hummingbird, nio,
             ],
             swiftSettings: strict),
@@ -159,6 +163,7 @@ let package = Package(
             name: "freshet-load",
             dependencies: [
                 "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents",
+                "WidgetSimulator",
                 "WidgetStore", "WidgetAPI", "WidgetDelivery", "ReloadWorkers", "FreshetClient", argumentParser, logging,
                 lifecycle, httpClient, nio, jwt,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -166,7 +171,6 @@ let package = Package(
             ],
             swiftSettings: strict),
 
-        .target(name: "Randomness", path: "Tests/Randomness", swiftSettings: strict),
         .target(
             name: "TestSupport",
             dependencies: [
@@ -198,6 +202,10 @@ let package = Package(
             dependencies: ["WidgetEvents", "WidgetModel", "FreshetService", "Fuzzing", "Randomness", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
+            name: "WidgetSimulatorTests",
+            dependencies: ["WidgetSimulator", "Randomness", "WidgetEvents", "WidgetModel", "TestSupport"],
+            swiftSettings: strict),
+        .testTarget(
             name: "WidgetStoreTests",
             dependencies: ["WidgetStore", "PostgresClient", "WidgetModel", "Randomness", "TestSupport", logging],
             swiftSettings: strict),
@@ -212,7 +220,7 @@ let package = Package(
             name: "ReloadWorkersTests",
             dependencies: [
                 "ReloadWorkers", "ReloadIngest", "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel",
-                "WidgetStore", "Randomness", "TestSupport", logging, lifecycle, httpClient, nio, tls,
+                "WidgetSimulator", "WidgetStore", "Randomness", "TestSupport", logging, lifecycle, httpClient, nio, tls,
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             swiftSettings: strict),
@@ -271,7 +279,7 @@ let package = Package(
             name: "FreshetLoadTests",
             dependencies: [
                 "freshet-load", "FreshetService", "SampleProvider", "PostgresClient", "WidgetModel", "WidgetEvents",
-                "WidgetStore", "TestSupport", argumentParser,
+                "WidgetSimulator", "WidgetStore", "TestSupport", argumentParser,
             ],
             swiftSettings: strict),
         .testTarget(

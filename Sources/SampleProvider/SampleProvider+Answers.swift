@@ -1,6 +1,6 @@
 import Hummingbird
 import Synchronization
-import WidgetModel
+package import WidgetModel
 
 extension SampleProvider {
     /// `{"timelines": […]}` with what it says of each timeline; nil when the request is to fail as a whole.
@@ -153,5 +153,18 @@ extension [SampleSection] {
             }
             return found.isEmpty ? nil : SampleSection(section.title, found)
         }
+    }
+}
+
+extension SampleProvider {
+    /// Answers a request for timelines at a time, as over HTTP; nil unless one of the apps has all the kinds.
+    package func timelines(_ body: [UInt8], at time: Timestamp) -> [UInt8]? {
+        for app in SampleApp.allCases where app != .load {
+            guard let batch = try? SampleBatch.parse(body, app: app), let contents = batch.contents(of: app) else {
+                continue
+            }
+            return timelines(batch, contents: contents, at: time)?.bytes
+        }
+        return nil
     }
 }

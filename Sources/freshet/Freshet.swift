@@ -34,7 +34,7 @@ struct Freshet: AsyncParsableCommand {
             ConfigCommand.self,
             KafkaCommand.self, TopicsCommand.self, DoctorCommand.self, ProviderCommand.self, TokensCommand.self,
             DemoCommand.self, AppsCommand.self,
-            CapacityCommand.self,
+            CapacityCommand.self, SimulateCommand.self,
             LintCommand.self, PreviewCommand.self, OptionsCommand.self, ReloadCommand.self, PauseCommand.self,
             ResumeCommand.self,
             CancelCommand.self,

@@ -2,6 +2,7 @@ import SampleProvider
 import TestSupport
 import Testing
 import WidgetModel
+import WidgetSimulator
 
 @testable import freshet_load
 

@@ -8,6 +8,7 @@ import WidgetModel
 
 #if canImport(FoundationXML)
 import FoundationXML
+import WidgetSimulator
 #endif
 
 @Suite(.timeLimit(.patience))

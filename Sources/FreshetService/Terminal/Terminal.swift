@@ -45,6 +45,10 @@ package struct TextTable {
     private let rows: [[String]]
 
     package init(_ header: String..., rows: [[String]]) {
+        self.init(header: header, rows: rows)
+    }
+
+    package init(header: [String], rows: [[String]]) {
         self.header = header
         self.rows = rows
     }

@@ -1,4 +1,4 @@
-import WidgetModel
+package import WidgetModel
 
 /// Failure to fetch a timeline or a whole batch.
 package struct ProviderFailure: Error, Hashable, Sendable {
@@ -61,7 +61,7 @@ extension ProviderFailure.Reason {
 
 extension ProviderFailure {
     /// Stored form.
-    var rule: ReloadRule { isPoison ? .providerPoison : reason.rule }
+    package var rule: ReloadRule { isPoison ? .providerPoison : reason.rule }
 
     /// Whether the provider has no such endpoint.
     package var saysAbsent: Bool { status == 404 || status == 405 || status == 501 }

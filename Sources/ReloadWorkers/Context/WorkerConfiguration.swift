@@ -59,7 +59,7 @@ package struct WorkerConfiguration: Sendable {
     /// Size limit of a provider's answer.
     package var maximumResponseBytes = 16 * 1_024 * 1_024
     /// Delays between attempts for a timeline whose fetch fails.
-    package var providerBackoff = Backoff(base: .seconds(1), cap: .seconds(900))
+    package var providerBackoff = Backoff.ofProviders
     /// Upper limit of a provider's `retryAfter`.
     package var maximumRetryAfter = Duration.seconds(86_400)
 

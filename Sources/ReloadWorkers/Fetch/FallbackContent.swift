@@ -28,7 +28,7 @@ extension WorkerContext {
 
 extension ProviderAnswer {
     /// - Throws: ``ProviderFailure`` for an invalid answer.
-    static func parse(_ body: () throws(JSONError) -> Self) throws(ProviderFailure) -> Self {
+    package static func parse(_ body: () throws(JSONError) -> Self) throws(ProviderFailure) -> Self {
         do throws(JSONError) {
             return try body()
         } catch {

@@ -5,6 +5,9 @@ package struct Backoff: Hashable, Sendable {
     /// Greatest bound.
     package var cap: Duration
 
+    /// Delays between attempts for a timeline whose fetch fails.
+    package static let ofProviders = Backoff(base: .seconds(1), cap: .seconds(900))
+
     package init(base: Duration, cap: Duration) {
         self.base = base
         self.cap = cap

@@ -1,5 +1,6 @@
 import SampleProvider
 import WidgetModel
+import WidgetSimulator
 
 /// Comparison of Freshet's habits with simple predictors, on synthetic people.
 struct HabitEvaluation: Sendable {

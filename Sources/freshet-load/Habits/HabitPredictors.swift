@@ -1,4 +1,5 @@
 import WidgetModel
+import WidgetSimulator
 
 /// A way to choose the widget on top of a stack.
 protocol HabitPredictor {

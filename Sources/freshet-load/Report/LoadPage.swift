@@ -1,6 +1,7 @@
 import Foundation
 import FreshetService
 import WidgetModel
+import WidgetSimulator
 
 /// A load report as one HTML page that needs nothing else: figures, charts, the command, and the whole JSON. It is also
 /// well-formed XML.

@@ -1,5 +1,6 @@
 import Foundation
 import FreshetService
+import WidgetSimulator
 
 /// Charts as SVG elements for a page that has the styles of ``LoadPage``: their text stays readable on a phone, since
 /// the drawing is no wider than one.
@@ -84,23 +85,5 @@ enum SVGChart {
     private static func number(_ value: Double) -> String {
         let tenths = Int((value * 10).rounded())
         return tenths % 10 == 0 ? "\(tenths / 10)" : String(format: "%.1f", value)
-    }
-}
-
-enum HTML {
-    static func escaped(_ text: String) -> String {
-        var out = ""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "&": out += "&amp;"
-            case "<": out += "&lt;"
-            case ">": out += "&gt;"
-            case "\"": out += "&quot;"
-            // Neither HTML nor XML can say other control characters.
-            case let scalar where scalar.value < 0x20 && scalar != "\n" && scalar != "\t": out += "\u{FFFD}"
-            default: out.unicodeScalars.append(scalar)
-            }
-        }
-        return out
     }
 }

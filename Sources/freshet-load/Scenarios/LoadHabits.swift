@@ -1,6 +1,7 @@
 import ArgumentParser
 import FreshetService
 import WidgetModel
+import WidgetSimulator
 
 struct LoadHabitsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

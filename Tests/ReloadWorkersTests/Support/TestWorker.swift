@@ -24,28 +24,27 @@ struct TestWorker: Sendable {
 
     /// Creates another worker process on the same database, with the same provider and Kafka.
     func another(
-        fetcher: (any ProviderFetching)? = nil, pool: PostgresPool? = nil,
-        configure: (inout WorkerConfiguration) -> Void = { _ in }
+        fetcher: (any ProviderFetching)? = nil, pool: PostgresPool? = nil, clock: WorkerClock = WorkerClock(),
+        decisions: (any DecisionPublishing)? = nil, configure: (inout WorkerConfiguration) -> Void = { _ in }
     ) -> TestWorker {
         var configuration = context.configuration
         configuration.worker = WorkerConfiguration().worker
         configure(&configuration)
         return TestWorker(
             store: store, provider: provider, publisher: publisher, configuration: configuration,
-            fetcher: fetcher ?? context.fetcher, engine: engine, pool: pool)
+            fetcher: fetcher ?? context.fetcher, engine: engine, pool: pool, clock: clock, decisions: decisions)
     }
 
     fileprivate init(
         store: TestStore, provider: StubProvider, publisher: RecordingPublisher, configuration: WorkerConfiguration,
         fetcher: any ProviderFetching, engine: TestEngine, pool: PostgresPool? = nil,
-        onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
+        clock: WorkerClock = WorkerClock(), onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
         decisions: (any DecisionPublishing)? = nil
     ) {
         self.store = store
         self.provider = provider
         self.publisher = publisher
         self.engine = engine
-        let clock = WorkerClock()
         let pool = pool ?? store.pool
         directory = DirectoryCache(pool: pool)
         context = WorkerContext(

@@ -1,16 +1,16 @@
-import WidgetModel
+package import WidgetModel
 
 /// A sort of synthetic people.
-enum HabitPopulation: String, CaseIterable, Sendable {
+package enum HabitPopulation: String, CaseIterable, Sendable {
     case weekdays, evenings, weekends, irregular, changing
     case manyApps = "many apps"
 
     /// Number of widgets in the stack of each person, and of the apps that they are of.
-    var widgets: Int { self == .manyApps ? 12 : 5 }
-    var apps: Int { self == .manyApps ? 4 : 1 }
+    package var widgets: Int { self == .manyApps ? 12 : 5 }
+    package var apps: Int { self == .manyApps ? 4 : 1 }
 
     /// Views a day that follow no habit.
-    var noise: Double {
+    package var noise: Double {
         switch self {
         case .weekdays, .evenings, .weekends, .changing: 0.6
         case .irregular: 3
@@ -20,11 +20,20 @@ enum HabitPopulation: String, CaseIterable, Sendable {
 }
 
 /// A person with a stack of widgets who views them by habit, and sometimes without.
-struct SyntheticPerson: Sendable {
-    struct View: Sendable {
-        let halfHour: HalfHour
+package struct SyntheticPerson: Sendable {
+    package struct View: Sendable {
+        /// From a Monday, whose number is 0.
+        package let day: Int
+        /// Of the day.
+        package let minute: Int
         /// Position in the stack.
-        let widget: Int
+        package let widget: Int
+
+        /// The half hour, with day 0 on a certain Monday.
+        package var halfHour: HalfHour {
+            let minute = (20_003 + day) * 1_440 + minute + 15
+            return HalfHour(day: minute / 1_440, index: minute % 1_440 / 30)
+        }
     }
 
     private struct Habit {
@@ -36,13 +45,15 @@ struct SyntheticPerson: Sendable {
         var probability: Double
     }
 
-    static let days = 84
+    package static let days = 84
 
-    let population: HabitPopulation
+    package let population: HabitPopulation
     /// In the order of their time.
-    let views: [View]
+    package let views: [View]
 
-    init(_ population: HabitPopulation, random: inout some RandomNumberGenerator) {
+    package init(
+        _ population: HabitPopulation, days: Int = Self.days, random: inout some RandomNumberGenerator
+    ) {
         self.population = population
         var stack = Array(0..<population.widgets)
         stack.shuffle(using: &random)
@@ -52,9 +63,9 @@ struct SyntheticPerson: Sendable {
         // Widgets that are looked at without a habit, the more the earlier in the list.
         let favourites = stack.enumerated().flatMap { [Int](repeating: $0.element, count: 8 >> min($0.offset, 3)) }
         var views: [(day: Int, minute: Int, widget: Int)] = []
-        for day in 0..<Self.days {
+        for day in 0..<days {
             // Day 0 is a Monday.
-            for habit in day < Self.days / 2 ? before : after
+            for habit in day < days / 2 ? before : after
             where habit.weekdays.contains(day % 7) && Double.random(in: 0..<1, using: &random) < habit.probability {
                 let spread = (0..<3).reduce(0) { sum, _ in
                     sum + Int.random(in: -habit.spread...habit.spread, using: &random)
@@ -67,13 +78,7 @@ struct SyntheticPerson: Sendable {
             }
         }
         views.sort { ($0.day, $0.minute, $0.widget) < ($1.day, $1.minute, $1.widget) }
-        self.views = views.map { view in
-            // A Monday.
-            let minute = (20_003 + view.day) * 1_440 + view.minute
-            return View(
-                halfHour: HalfHour(at: Timestamp(microseconds: Int64(minute) * 60_000_000), timeZone: "UTC"),
-                widget: view.widget)
-        }
+        self.views = views.map { View(day: $0.day, minute: $0.minute, widget: $0.widget) }
     }
 
     private static func habits(

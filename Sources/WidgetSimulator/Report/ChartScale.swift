@@ -1,33 +1,39 @@
 import Foundation
 
 /// Where values lie on an axis, and which of them are written beside it.
-struct ChartScale: Sendable, Equatable {
-    let low: Double
-    let high: Double
-    let isLogarithmic: Bool
+package struct ChartScale: Sendable, Equatable {
+    package let low: Double
+    package let high: Double
+    package let isLogarithmic: Bool
+
+    package init(low: Double, high: Double, isLogarithmic: Bool) {
+        self.low = low
+        self.high = high
+        self.isLogarithmic = isLogarithmic
+    }
 
     /// From 0 to a round number over the largest value.
-    static func linear(upTo largest: Double) -> ChartScale {
+    package static func linear(upTo largest: Double) -> ChartScale {
         let step = roundStep(max(largest, 1e-9) / 4)
         return ChartScale(low: 0, high: (max(largest, 1e-9) / step).rounded(.up) * step, isLogarithmic: false)
     }
 
     /// Whole powers of ten around the values, which are over 0.
-    static func logarithmic(from least: Double, upTo largest: Double) -> ChartScale {
+    package static func logarithmic(from least: Double, upTo largest: Double) -> ChartScale {
         let low = pow(10, log10(max(least, 1e-6)).rounded(.down))
         let high = pow(10, log10(max(largest, 1e-6)).rounded(.up))
         return ChartScale(low: low, high: high > low ? high : low * 10, isLogarithmic: true)
     }
 
     /// 0 at the low end, 1 at the high one.
-    func place(_ value: Double) -> Double {
+    package func place(_ value: Double) -> Double {
         let share =
             isLogarithmic
             ? (log10(max(value, low)) - log10(low)) / (log10(high) - log10(low)) : (value - low) / (high - low)
         return min(max(share, 0), 1)
     }
 
-    var ticks: [Double] {
+    package var ticks: [Double] {
         if isLogarithmic {
             let powers = Int(log10(low).rounded())...Int(log10(high).rounded())
             // At most six of them.

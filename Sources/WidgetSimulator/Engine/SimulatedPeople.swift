@@ -1,0 +1,259 @@
+import WidgetEvents
+import WidgetModel
+
+/// Stacks, shortcuts and habits of the people of a simulation, and the schedules of their stacks.
+struct SimulatedPeople {
+    struct Person {
+        let app: String
+        let user: String
+        var record = PersonRecord()
+        /// Indices of the stacks.
+        var stacks: [Int32] = []
+    }
+
+    struct Stack {
+        let key: StackPlan.Key
+        let person: Int
+        var plan: StackPlan?
+        var dueAt = Timestamp.distantFuture
+    }
+
+    let policy: RotationPolicy
+    fileprivate var people: [Person] = []
+    private var indices: [ScopedName: Int] = [:]
+    private(set) var stacks: [Stack] = []
+    fileprivate var stacksOfTimeline: [Int32: [Int32]] = [:]
+    private var heap = AppointmentHeap()
+
+    init(policy: RotationPolicy) {
+        self.policy = policy
+    }
+
+    /// Time of the next plan.
+    var nextPlan: Timestamp? { heap.first?.time }
+
+    /// Takes a stack that is to be planned by a time.
+    mutating func takeDue(_ now: Timestamp) -> Int? {
+        while let entry = heap.first, entry.time <= now {
+            heap.removeFirst()
+            let stack = Int(entry.owner)
+            guard stacks[stack].dueAt == entry.time else { continue }
+            stacks[stack].dueAt = .distantFuture
+            return stack
+        }
+        return nil
+    }
+
+    /// Index of a user of an app, who is made if not known.
+    fileprivate mutating func person(_ app: String, _ user: String) -> Int {
+        let name = ScopedName(app: app, name: user)
+        if let index = indices[name] { return index }
+        people.append(Person(app: app, user: user))
+        indices[name] = people.count - 1
+        return people.count - 1
+    }
+
+    /// Makes states for the stacks of a person that have none.
+    fileprivate mutating func knowStacks(of person: Int) {
+        for state in people[person].record.stacks {
+            let (device, name) = (state.arrangement.device, state.arrangement.name)
+            guard stack(person, device, name) == nil else { continue }
+            people[person].stacks.append(Int32(stacks.count))
+            let key = StackPlan.Key(
+                app: people[person].app, user: people[person].user, device: device, stack: name)
+            stacks.append(Stack(key: key, person: person))
+        }
+    }
+
+    private func stack(_ person: Int, _ device: String, _ name: String) -> Int32? {
+        people[person].stacks.first {
+            Text.equal(stacks[Int($0)].key.device, device) && Text.equal(stacks[Int($0)].key.stack, name)
+        }
+    }
+
+    /// Index of a user's stack.
+    func stack(_ app: String, _ user: String, _ device: String, _ name: String) -> Int32? {
+        indices[ScopedName(app: app, name: user)].flatMap { stack($0, device, name) }
+    }
+
+    mutating func replan(_ app: String, _ user: String, by time: Timestamp) {
+        guard let person = indices[ScopedName(app: app, name: user)] else { return }
+        for stack in people[person].stacks { replan(stack, by: time) }
+    }
+
+    mutating func replan(_ stack: Int32, by time: Timestamp) {
+        guard time < stacks[Int(stack)].dueAt else { return }
+        stacks[Int(stack)].dueAt = time
+        heap.push(time, stack)
+    }
+
+    fileprivate func known(_ app: String, _ user: String) -> Int? { indices[ScopedName(app: app, name: user)] }
+
+    /// Beginnings of suggestions on a device during the 24 hours before a time, whatever stacks they were in.
+    fileprivate func suggestions(of person: Int, on device: String, before time: Timestamp) -> [Timestamp] {
+        people[person].stacks.flatMap { stack in
+            Text.equal(stacks[Int(stack)].key.device, device)
+                ? stacks[Int(stack)].plan?.suggestions(before: time) ?? [] : []
+        }
+    }
+
+    fileprivate mutating func replace(_ plan: StackPlan?, of stack: Int) { stacks[stack].plan = plan }
+}
+
+extension Simulation {
+    /// Applies an event about stacks, shortcuts or habits.
+    mutating func applyPerson(_ event: FreshetEvent) {
+        guard let user = event.person else { return }
+        let person = people.person(event.app, user)
+        switch event {
+        case .stackChanged(_, _, let stack): change(person, .stack(stack, at: now))
+        case .stackTurned(_, _, let device, let stack, let widget):
+            let effect = change(person, .turned(device: device, stack: stack, widget: widget, at: now))
+            // A turn by hand is a view as well.
+            guard effect != .ignored, let index = widgetByName[ScopedName(app: event.app, name: widget)] else { return }
+            let record = widgets[Int(index)].record
+            guard !record.removed, Text.equal(record.user, user) else { return }
+            learn(person, record.kind, record.configuration, record.family, timeZone: record.environment.timeZone)
+        case .shortcutsReplaced(_, _, let device, let shortcuts):
+            change(person, .shortcuts(device: device, shortcuts, at: now))
+        case .interactionDonated(_, _, let interaction):
+            learn(
+                person, interaction.kind, interaction.configuration, nil,
+                timeZone: interaction.timeZone ?? timeZone(of: person))
+        default: break
+        }
+    }
+
+    @discardableResult
+    private mutating func change(_ person: Int, _ change: PersonChange) -> PersonRecord.Effect {
+        let effect = people.people[person].record.apply(change)
+        if effect != .ignored { people.knowStacks(of: person) }
+        if effect == .changed { for stack in people.people[person].stacks { people.replan(stack, by: now) } }
+        return effect
+    }
+
+    /// Takes a removed widget out of its owner's stacks.
+    mutating func forget(_ widget: WidgetRecord) {
+        guard let person = people.known(widget.app, widget.user) else { return }
+        change(person, .removed(widget: widget.widget, at: now))
+    }
+
+    /// Time zone of a person's widgets.
+    private func timeZone(of person: Int) -> String {
+        let person = people.people[person]
+        let first = users[ScopedName(app: person.app, name: person.user)].flatMap { widgetsOfUser[Int($0)].first }
+        return first.map { widgets[Int($0)].record.environment.timeZone } ?? "UTC"
+    }
+
+    /// Learns from a view of content.
+    ///
+    /// - Parameter family: of a widget; nil for a view in the app.
+    private mutating func learn(
+        _ person: Int, _ name: String, _ configuration: WidgetConfiguration, _ family: WidgetFamily?, timeZone: String
+    ) {
+        let (app, user) = (people.people[person].app, people.people[person].user)
+        guard let kind = kindsByApp[app]?[name] else { return }
+        let definition = kinds[kind].definition
+        let values = definition.effective(configuration, family: family ?? definition.anyFamily)
+        let keys = HabitKey.keys(kind: definition.name, configuration: values, intent: definition.intent)
+        let halfHour = HalfHour(at: now, timeZone: timeZone)
+        let effect = people.people[person].record.apply(.viewed(kind: definition.name, keys: keys, at: halfHour))
+        // Donations, which are many, are gathered for half a minute.
+        if effect == .changed { people.replan(app, user, by: now + .seconds(30)) }
+    }
+
+    /// Notes changed content of a timeline, and has the stacks planned whose order may change.
+    ///
+    /// - Parameter isFirst: whether there was no content before.
+    mutating func noteContent(_ curve: RelevanceCurve?, of timeline: Int32, isFirst: Bool) {
+        if let curve {
+            var record = timelines[Int(timeline)].relevance ?? RelevanceRecord()
+            record.replace(with: curve, at: now)
+            timelines[Int(timeline)].relevance = record
+        }
+        guard curve != nil || isFirst else { return }
+        for stack in people.stacksOfTimeline[timeline] ?? [] { people.replan(stack, by: now) }
+    }
+
+    // MARK: Plans
+
+    /// Plans the stacks that are due, places the widgets of suggestions that begin soon, and removes those that are over.
+    mutating func planStacks() {
+        while let stack = people.takeDue(now) { plan(stack) }
+    }
+
+    private mutating func plan(_ stack: Int) {
+        let state = people.stacks[stack]
+        let key = state.key
+        let members = users[ScopedName(app: key.app, name: key.user)].map { widgetsOfUser[Int($0)] } ?? []
+        let placed = members.filter { Text.equal(widgets[Int($0)].record.device, key.device) }
+        let plan = planner(of: state, placed).plan(key, after: state.plan, at: now)
+        count(state.plan)
+        people.replace(plan, of: stack)
+        guard let plan else { return }
+        if isMeasuring { counts.stacks.plans += 1 }
+        let arrangement = people.people[state.person].record.stacks.map(\.arrangement).first {
+            Text.equal($0.device, key.device) && Text.equal($0.name, key.stack)
+        }
+        let own = placed.filter { widget in
+            arrangement?.widgets.contains { Text.equal($0, widgets[Int(widget)].record.widget) } ?? false
+        }
+        let shown = own + placed.filter { plan.isSuggestion(widget: widgets[Int($0)].record.widget) }
+        for timeline in shown.map({ widgets[Int($0)].timeline })
+        where people.stacksOfTimeline[timeline]?.contains(Int32(stack)) != true {
+            people.stacksOfTimeline[timeline, default: []].append(Int32(stack))
+        }
+        people.replan(Int32(stack), by: plan.nextLook)
+        let changes = plan.suggestionChanges(
+            present: placed.map { widgets[Int($0)].record.widget },
+            beside: own.first.map { (widgets[Int($0)].record.family, widgets[Int($0)].record.environment) })
+        for widget in changes.removed { applyEvent(.removed(app: key.app, widget: widget)) }
+        for placement in changes.placed { applyEvent(.placed(placement)) }
+    }
+
+    private func planner(of stack: SimulatedPeople.Stack, _ placed: [Int32]) -> PersonPlanner {
+        let app = stack.key.app
+        var policy = options.rotation
+        if apps.first(where: { $0.name == app })?.developerMode == true { policy.maximumSuggestionsPerDay = .max }
+        let definitions = (kindsByApp[app] ?? [:]).mapValues { kinds[$0].definition }
+        return PersonPlanner(
+            app: app, device: stack.key.device, person: people.people[stack.person].record,
+            widgets: placed.compactMap { widget in
+                let record = widgets[Int(widget)].record
+                guard let kind = definitions[record.kind] else { return nil }
+                return PersonPlanner.Widget(
+                    id: record.widget, kind: kind, family: record.family, configuration: record.configuration,
+                    timeZone: record.environment.timeZone,
+                    relevance: timelines[Int(widgets[Int(widget)].timeline)].relevance ?? RelevanceRecord(),
+                    isRendered: timelines[Int(widgets[Int(widget)].timeline)].record.renderedAt != nil)
+            }, kinds: definitions, policy: policy,
+            suggestedAt: people.suggestions(of: stack.person, on: stack.key.device, before: now))
+    }
+
+    /// Counts the rotations and suggestions that a plan has shown until now.
+    private mutating func count(_ plan: StackPlan?) {
+        guard isMeasuring, let plan else { return }
+        let shown = max(plan.plannedAt, options.from)..<now
+        for rotation in plan.schedule.rotations where shown.contains(rotation.from) {
+            switch rotation.reason {
+            case .start, .personsChoice: continue
+            case .relevance: counts.stacks.rotations["relevance", default: 0] += 1
+            case .prediction: counts.stacks.rotations["habit", default: 0] += 1
+            case .shortcut: counts.stacks.rotations["shortcut", default: 0] += 1
+            case .suggestionEnded: counts.stacks.rotations["suggestionEnded", default: 0] += 1
+            }
+        }
+        counts.stacks.suggestions += plan.schedule.insertions.count { shown.contains($0.from) }
+    }
+
+    /// Counts the rest of all plans.
+    mutating func finishStacks() {
+        counts.stacks.stacks = people.stacks.count
+        for stack in people.stacks { count(stack.plan) }
+    }
+
+    /// The widget on top of a stack now; nil before its first plan, and while a suggestion is on top.
+    func top(of stack: Int32) -> String? {
+        people.stacks[Int(stack)].plan?.schedule.top(at: now)?.item.widget
+    }
+}

@@ -1,0 +1,38 @@
+internal import WidgetModel
+
+/// A timeline of a simulation.
+struct SimulatedTimeline {
+    let target: SimulatedTarget
+    var record: ReloadRecord
+    var hash: ContentHash?
+    /// Time of the first request that no reload has served.
+    var pendingSince: Timestamp?
+    /// Time at which the shown content is over by its policy.
+    var policyDue = Timestamp.distantFuture
+    var publishedAt: Timestamp?
+    /// Number of widgets that show it.
+    var widgets: Int32 = 0
+    var isCollected = false
+    /// Day of the latest budgeted reload, and their number on that day.
+    var day: Int32 = -1
+    var budgeted: Int32 = 0
+    /// Nil without a stack that asks for it.
+    var relevance: RelevanceRecord?
+
+    var kind: Int { target.kind }
+
+    /// Time since when the shown content is stale; nil: it is fresh.
+    func staleSince(_ now: Timestamp) -> Timestamp? {
+        let since = min(pendingSince ?? .distantFuture, policyDue)
+        return since < now ? since : nil
+    }
+}
+
+/// A widget of a simulation.
+struct SimulatedWidget {
+    var record: WidgetRecord
+    /// Index of its timeline; negative: it shows none.
+    var timeline: Int32 = -1
+    var user: Int32 = -1
+    var device: Int32 = -1
+}

@@ -1,0 +1,341 @@
+import Randomness
+package import WidgetEvents
+package import WidgetModel
+
+/// Freshet in virtual time: events, appointments, decisions and fetches by the product's rules, without a database.
+///
+/// At one time events come before the timelines that are due, and a fetch takes no time.
+package struct Simulation<Source: TimelineSource> {
+    let options: SimulationOptions
+    let apps: [AppDefinition]
+    var kinds: [SimulatedKind] = []
+    /// Indices of the kinds of each app, by name.
+    var kindsByApp: [String: [String: Int]] = [:]
+    let providers: [String]
+    private var source: Source
+    var random: SeededGenerator
+
+    var timelines: [SimulatedTimeline] = []
+    var timelineByID: [TimelineID: Int32] = [:]
+    var widgets: [SimulatedWidget] = []
+    var widgetByName: [ScopedName: Int32] = [:]
+    var users: [ScopedName: Int32] = [:]
+    var widgetsOfUser: [[Int32]] = []
+    var devices: [ScopedName: Int32] = [:]
+    var widgetsOfDevice: [[Int32]] = []
+    var people: SimulatedPeople
+    private var heap = AppointmentHeap()
+    private var sweeps: [Int] = []
+
+    private(set) var now: Timestamp
+    private(set) var isMeasuring = false
+    package internal(set) var counts: SimulationCounts
+
+    // Reused by every instant.
+    private var due: [Int32] = []
+    private var fetches: [Fetch] = []
+    private var targets: [SimulatedTarget] = []
+    private var outcomes: [SimulatedFetch] = []
+
+    /// A decided fetch.
+    private struct Fetch {
+        let timeline: Int32
+        let provider: Int32
+        let rule: ReloadRule
+        let ledger: BudgetLedger
+        let reason: ReloadReason
+        let isMine: Bool
+        /// Budget in effect; 0 for a fetch that takes no token.
+        let budget: Int32
+    }
+
+    package init(_ apps: [AppDefinition], options: SimulationOptions, source: Source) {
+        self.apps = apps
+        self.options = options
+        self.source = source
+        now = options.begin
+        random = SeededGenerator(seed: options.seed)
+        people = SimulatedPeople(policy: options.rotation)
+        var providers: [String] = []
+        for app in apps {
+            for definition in app.kinds {
+                let provider = providers.firstIndex(of: definition.providerURL) ?? providers.count
+                if provider == providers.count { providers.append(definition.providerURL) }
+                kindsByApp[app.name, default: [:]][definition.name] = kinds.count
+                kinds.append(
+                    SimulatedKind(
+                        app: app.name, definition: definition,
+                        rules: ReloadRules(definition, developerMode: app.developerMode), provider: provider))
+            }
+        }
+        self.providers = providers
+        counts = SimulationCounts(
+            kinds: kinds.count, providers: providers.count,
+            minutes: Int(((options.end - options.from).wholeMicroseconds + 59_999_999) / 60_000_000))
+    }
+
+    /// Moves the clock on to a time that is not before.
+    mutating func advance(to time: Timestamp) {
+        now = max(now, time)
+        isMeasuring = now >= options.from
+    }
+
+    /// Works on what is due before a time.
+    mutating func work(before end: Timestamp) async throws {
+        while let next = nextTime, next < end {
+            advance(to: next)
+            try await workNow()
+        }
+    }
+
+    private var nextTime: Timestamp? {
+        let stacks = people.nextPlan
+        guard let first = heap.first?.time else { return stacks }
+        return stacks.map { min($0, first) } ?? first
+    }
+
+    // MARK: The present instant
+
+    /// Applies an event and works on what is due at its time.
+    package mutating func apply(_ event: FreshetEvent, at time: Timestamp) async throws {
+        try await work(before: time)
+        advance(to: time)
+        if options.keepsEvents { counts.applied.append((time, event)) }
+        applyEvent(event)
+        try await workNow()
+    }
+
+    /// Works on what is due now, until nothing is.
+    mutating func workNow() async throws {
+        while true {
+            planStacks()
+            takeDue()
+            for timeline in due { look(at: timeline, via: .appointment) }
+            if due.isEmpty { sweep() }
+            guard !due.isEmpty || !fetches.isEmpty else { return }
+            try await fetch()
+        }
+    }
+
+    private mutating func takeDue() {
+        due.removeAll(keepingCapacity: true)
+        while let entry = heap.first, entry.time <= now {
+            heap.removeFirst()
+            let timeline = Int(entry.owner)
+            // Superseded.
+            guard timelines[timeline].record.listedAt == entry.time, !timelines[timeline].isCollected else { continue }
+            if due.last != entry.owner { due.append(entry.owner) }
+        }
+    }
+
+    mutating func appoint(_ timeline: Int32) { heap.push(timelines[Int(timeline)].record.listedAt, timeline) }
+
+    mutating func requireSweep(of kind: Int) {
+        if !sweeps.contains(kind) { sweeps.append(kind) }
+    }
+
+    /// Looks at the timelines of reloads of everyone.
+    private mutating func sweep() {
+        for kind in sweeps {
+            let generation = kinds[kind].generations.current
+            for timeline in kinds[kind].timelines
+            where timelines[Int(timeline)].record.state.generation < generation && !timelines[Int(timeline)].isCollected
+            {
+                look(at: timeline, via: .sweep(generation: generation))
+            }
+        }
+        sweeps.removeAll(keepingCapacity: true)
+    }
+
+    // MARK: Looks
+
+    private mutating func look(at timeline: Int32, via: LookVia) {
+        let index = Int(timeline)
+        let kind = timelines[index].kind
+        let generations = kinds[kind].generations
+        let facts = timelines[index].record.facts(at: now)
+        let state = timelines[index].record.state
+        let outcome = kinds[kind].rules.decide(state, generations, facts: facts, via: via, at: now)
+        switch outcome {
+        case .collect: collect(timeline)
+        case .nothing: settle(timeline, .nothing, isMine: via == .appointment)
+        case .wait(let until, let rule):
+            record(timeline, .deferred, rule, reason(of: timeline))
+            if isMeasuring { counts.kinds[kind].deferrals[Int(rule.rawValue)] += 1 }
+            settle(timeline, .wait(until: until), isMine: via == .appointment)
+        case .sleep:
+            record(timeline, .slept, .dormant, reason(of: timeline))
+            settle(timeline, .sleep, isMine: via == .appointment)
+        case .fetch(let rule, let ledger):
+            let isBudgeted = rule == .paced || rule == .token
+            fetches.append(
+                Fetch(
+                    timeline: timeline, provider: Int32(kinds[kind].provider),
+                    rule: rule, ledger: ledger, reason: reason(of: timeline), isMine: via == .appointment,
+                    budget: isBudgeted ? Int32(kinds[kind].rules.reloadsADay(facts, at: now)) : 0))
+        }
+    }
+
+    /// Reason of the pending reload.
+    private func reason(of timeline: Int32) -> ReloadReason {
+        let timeline = timelines[Int(timeline)]
+        if timeline.record.state.requested > timeline.record.state.rendered { return timeline.record.reason }
+        let kind = kinds[timeline.kind]
+        return kind.generations.isAhead(of: timeline.record.state.generation) ? kind.reason : .policy
+    }
+
+    private mutating func settle(_ timeline: Int32, _ settlement: ReloadRecord.Settlement, isMine: Bool) {
+        let index = Int(timeline)
+        let isAnew = timelines[index].record.settle(
+            settlement, isMine: isMine, kinds[timelines[index].kind].generations, at: now)
+        if isAnew { appoint(timeline) }
+    }
+
+    private mutating func collect(_ timeline: Int32) {
+        let index = Int(timeline)
+        timelines[index].isCollected = true
+        timelineByID[timelines[index].target.id] = nil
+        if isMeasuring { counts.collected += 1 }
+    }
+
+    mutating func record(_ timeline: Int32, _ decision: Decision, _ rule: ReloadRule, _ reason: ReloadReason) {
+        let target = timelines[Int(timeline)].target
+        if isMeasuring { counts.kinds[target.kind].counters.count(decision) }
+        guard options.keepsDecisions else { return }
+        counts.decisions.append(
+            SimulatedDecision(time: now, timeline: target.id, decision: decision, rule: rule, reason: reason))
+    }
+
+    // MARK: Fetches
+
+    /// Asks the providers for the decided timelines, in requests of the size that their kinds allow.
+    private mutating func fetch() async throws {
+        guard !fetches.isEmpty else { return }
+        if fetches.count > 1, providers.count > 1 {
+            fetches.sort { ($0.provider, $0.timeline) < ($1.provider, $1.timeline) }
+        }
+        var first = 0
+        while first < fetches.count {
+            let provider = fetches[first].provider
+            var limit = Int.max
+            var end = first
+            while end < fetches.count, fetches[end].provider == provider {
+                limit = min(limit, kinds[timelines[Int(fetches[end].timeline)].kind].definition.maxBatch)
+                guard end - first < limit else { break }
+                end += 1
+            }
+            try await fetch(first..<end, of: Int(provider))
+            first = end
+        }
+        fetches.removeAll(keepingCapacity: true)
+    }
+
+    private mutating func fetch(_ range: Range<Int>, of provider: Int) async throws {
+        targets.removeAll(keepingCapacity: true)
+        outcomes.removeAll(keepingCapacity: true)
+        for index in range { targets.append(timelines[Int(fetches[index].timeline)].target) }
+        try await source.fetch(targets[...], at: now, into: &outcomes)
+        if isMeasuring {
+            let minute = Int((now - options.from).wholeMicroseconds / 60_000_000)
+            counts.providers[provider].count(range.count, minute: minute)
+        }
+        for (index, outcome) in zip(range, outcomes) {
+            switch outcome {
+            case .answer(let answer): store(answer, fetches[index])
+            case .failure(let rule, let retryAfter): fail(fetches[index], rule, retryAfter)
+            }
+        }
+    }
+
+    private mutating func fail(_ fetch: Fetch, _ rule: ReloadRule, _ retryAfter: Duration?) {
+        let index = Int(fetch.timeline)
+        let kind = timelines[index].kind
+        let delay = Backoff.ofProviders.delay(attempt: timelines[index].record.attempts + 1, using: &random)
+        let retryAt = kinds[kind].rules.schedule.gridded(now + max(delay, retryAfter ?? .zero), from: now)
+        record(fetch.timeline, .failed, rule, fetch.reason)
+        if isMeasuring { counts.kinds[kind].failures[Int(rule.rawValue)] += 1 }
+        settle(fetch.timeline, .fail(retryAt: retryAt), isMine: fetch.isMine)
+    }
+
+    private mutating func store(_ answer: SimulatedAnswer, _ fetch: Fetch) {
+        let index = Int(fetch.timeline)
+        let kind = timelines[index].kind
+        let rules = kinds[kind].rules
+        let isChanged = timelines[index].hash != answer.hash
+        let record = timelines[index].record
+        let next = rules.next(
+            policy: answer.policy, lastEntry: answer.lastEntry, renderedAt: now, timeline: timelines[index].target.id,
+            ledger: fetch.ledger, views: record.facts(at: now).views)
+        let isAppointed = timelines[index].record.store(
+            requested: record.state.requested, generation: kinds[kind].generations.current, next: next,
+            ledger: fetch.ledger, kinds[kind].generations, at: now)
+        if isAppointed { appoint(fetch.timeline) }
+        self.record(
+            fetch.timeline, isChanged ? .reloaded : .unchanged, isChanged ? fetch.rule : .gate, fetch.reason)
+        if options.keepsDecisions, fetch.budget > 0 {
+            counts.budgetedFetches.append(
+                SimulatedDecision(
+                    time: now, timeline: timelines[index].target.id, decision: .reloaded, rule: fetch.rule,
+                    reason: fetch.reason))
+        }
+        if isMeasuring { countFetch(fetch, answer.lints) }
+        timelines[index].pendingSince = nil
+        timelines[index].policyDue = answer.policy.earliestReload(lastEntry: answer.lastEntry) ?? .distantFuture
+        guard isChanged else { return }
+        let isFirst = timelines[index].hash == nil
+        timelines[index].hash = answer.hash
+        timelines[index].publishedAt = now
+        noteContent(answer.relevance, of: fetch.timeline, isFirst: isFirst)
+    }
+
+    private mutating func countFetch(_ fetch: Fetch, _ lints: TimelineLints) {
+        let index = Int(fetch.timeline)
+        let kind = timelines[index].kind
+        counts.kinds[kind].fetches[Int(fetch.rule.rawValue)] += 1
+        counts.kinds[kind].counters.count(lints)
+        if let since = timelines[index].pendingSince {
+            counts.kinds[kind].waits.add(Int((now - since).wholeMicroseconds / 1_000_000))
+        }
+        guard fetch.budget > 0 else { return }
+        counts.kinds[kind].countBudget(Int(fetch.budget))
+        let day = Int32((now - options.from).wholeMicroseconds / 86_400_000_000)
+        if timelines[index].day == day {
+            counts.moveDay(of: kind, from: Int(timelines[index].budgeted))
+            timelines[index].budgeted += 1
+        } else {
+            timelines[index].day = day
+            timelines[index].budgeted = 1
+            counts.moveDay(of: kind, from: 0)
+        }
+    }
+}
+
+/// What a simulation has counted.
+package struct SimulationCounts: Sendable {
+    package internal(set) var kinds: [KindTally]
+    package internal(set) var providers: [ProviderTally]
+    package internal(set) var stacks = StackTally()
+    /// Events that were applied, that had no effect, and that name an app or kind that the manifest does not have.
+    package internal(set) var events = 0
+    package internal(set) var ignored = 0
+    package internal(set) var unknown = 0
+    package internal(set) var collected = 0
+    /// Empty unless the options keep decisions.
+    package internal(set) var decisions: [SimulatedDecision] = []
+    /// Fetches that took a token of the budget; empty unless the options keep decisions.
+    package internal(set) var budgetedFetches: [SimulatedDecision] = []
+    /// Empty unless the options keep events.
+    package internal(set) var applied: [TimedEvent] = []
+
+    init(kinds: Int, providers: Int, minutes: Int) {
+        self.kinds = [KindTally](repeating: KindTally(), count: kinds)
+        self.providers = [ProviderTally](repeating: ProviderTally(minutes: minutes), count: providers)
+    }
+
+    /// Counts a further budgeted reload of a timeline on a day with `number` of them.
+    mutating func moveDay(of kind: Int, from number: Int) {
+        let last = kinds[kind].budgetedDays.count - 1
+        if number > 0 { kinds[kind].budgetedDays[min(number, last)] -= 1 }
+        kinds[kind].budgetedDays[min(number + 1, last)] += 1
+    }
+}

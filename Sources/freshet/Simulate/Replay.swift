@@ -1,0 +1,116 @@
+import FreshetService
+import WidgetModel
+import WidgetSimulator
+
+/// A comparison of manifests over the events of a time span.
+struct Replay {
+    let command: SimulateCommand
+    let manifest: Manifest
+
+    func run() async throws {
+        let from = command.from ?? SimulationTime.midnight(WallClock.now()) - .seconds(86_400)
+        let span = from..<(command.to ?? from + .seconds(86_400))
+        var events: [TimedEvent]
+        var real: Publications?
+        if let path = command.events {
+            events = try await SimulationEvents.read(path).filter { $0.time < span.upperBound }
+        } else {
+            let settings = try command.output.settings.load(requiring: ["kafka.bootstrapServers"]).settings
+            events = try await SimulationEvents.read(settings, span)
+            real = try await SimulationEvents.publications(settings, span)
+        }
+        guard events.contains(where: { span.contains($0.time) }) else {
+            throw CommandFailure(.failure, "there are no events from \(span.lowerBound) to \(span.upperBound)")
+        }
+        var options = SimulationOptions(from: from, end: span.upperBound)
+        options.seed = command.seed
+        options.warmUpDays = command.warmUp
+        options.publications = real?.times ?? [:]
+        // What happened long before is the state at the begin of the warm-up.
+        events = events.map { (max($0.time, options.begin), $0.event) }
+        let apps = manifest.apps.map(\.definition)
+        let plans = [("baseline", apps)] + (try command.changes.alternatives(of: apps))
+        var reports: [(name: String, report: SimulationReport)] = []
+        for (name, apps) in plans {
+            let report = try await command.withSource(manifest) { source in
+                try await source.learning(real, isFixed: command.refresh != nil).simulate(
+                    apps, 0, stacks: 0, events, options)
+            }
+            reports.append((name, report))
+        }
+        try command.write(reports)
+        let comparison = ReplayComparison(reports: reports, real: real)
+        command.output.print(comparison.json, or: comparison.text)
+    }
+}
+
+extension SimulationSource {
+    /// The providers with the intervals of real publications, unless they were given.
+    fileprivate func learning(_ real: Publications?, isFixed: Bool) -> SimulationSource {
+        guard case .synthetic(var source) = self, let real, !isFixed else { return self }
+        source.refreshOfKinds = real.refresh
+        return .synthetic(source)
+    }
+}
+
+/// Reports beside one another.
+struct ReplayComparison {
+    let reports: [(name: String, report: SimulationReport)]
+    let real: Publications?
+
+    var json: JSONValue {
+        [
+            "runs": .array(reports.map { ["name": .string($0.name), "report": $0.report.json] }),
+            "published": real.map { .object(JSONObject($0.counts.map { .init(key: $0.key, value: .count($0.value)) })) }
+                ?? .null,
+        ]
+    }
+
+    var text: String {
+        guard let first = reports.first?.report else { return "" }
+        var lines = ["\(first.events) events from \(first.from), \(first.widgets) widgets", ""]
+        for (index, kind) in first.kinds.enumerated() {
+            let kinds = reports.map { $0.report.kinds[index] }
+            lines.append("\(kind.app) \(kind.name)")
+            lines += table(kinds, published: real.map { $0.counts[kind.name] ?? 0 })
+            lines.append("")
+        }
+        lines.append("providers")
+        let rows = first.providers.indices.flatMap { index in
+            let loads = reports.map { $0.report.providers[index] }
+            let url = first.providers[index].url
+            return [
+                ["\(url) requests"] + loads.map { "\($0.requests)" },
+                ["\(url) timelines"] + loads.map { "\($0.timelines)" },
+                ["\(url) most requests in a minute"] + loads.map { "\($0.peakMinuteRequests)" },
+            ]
+        }
+        lines += TextTable(header: [""] + reports.map(\.name), rows: rows).lines
+        return lines.joined(separator: "\n")
+    }
+
+    private func table(_ kinds: [SimulationReport.Kind], published: Int?) -> [String] {
+        func row(_ title: String, _ real: String = "", _ cell: (SimulationReport.Kind) -> String) -> [String] {
+            [title] + kinds.map(cell) + (published == nil ? [] : [real])
+        }
+        let span = SimulationPage.span
+        let real = kinds.first?.realPublicationAges
+        let rows = [
+            row("timelines") { "\($0.timelines)" },
+            row("fetches") { "\($0.fetches.values.reduce(0, +))" },
+            row("publications", published.map { "\($0)" } ?? "") { "\($0.reloaded)" },
+            row("budgeted a day") { Figure.digits($0.budgetedADay) },
+            row("deferred") { "\($0.deferrals.values.reduce(0, +))" },
+            row("wait p50, p95") { "\(span($0.waits.p50)), \(span($0.waits.p95))" },
+            row("age seen p50, p95, p99") { "\(span($0.ages.p50)), \(span($0.ages.p95)), \(span($0.ages.p99))" },
+            row("stale for p50, p95, p99") {
+                "\(span($0.staleness.p50)), \(span($0.staleness.p95)), \(span($0.staleness.p99))"
+            },
+            row(
+                "published p50, p95 before", real.map { "\(span($0.p50)), \(span($0.p95))" } ?? ""
+            ) { "\(span($0.publicationAges.p50)), \(span($0.publicationAges.p95))" },
+        ]
+        let header = [""] + reports.map(\.name) + (published == nil ? [] : ["really"])
+        return TextTable(header: header, rows: rows).lines
+    }
+}

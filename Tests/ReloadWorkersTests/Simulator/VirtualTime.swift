@@ -1,0 +1,85 @@
+import PostgresClient
+import Synchronization
+import TestSupport
+import WidgetModel
+
+/// A database whose `now()` is what the test says: its sessions find a function of that name before PostgreSQL's.
+final class VirtualTime: Sendable {
+    /// A pool whose sessions live in virtual time.
+    let pool: PostgresPool
+    private let current: Mutex<Timestamp>
+
+    private init(pool: PostgresPool, now: Timestamp) {
+        self.pool = pool
+        current = Mutex(now)
+    }
+
+    /// Lends a store's database in virtual time.
+    static func lend<Value>(
+        _ store: TestStore, at now: Timestamp, _ body: (VirtualTime) async throws -> Value
+    ) async throws -> Value {
+        try await store.sql(
+            """
+            CREATE SCHEMA virtual;
+            CREATE TABLE virtual.clock (now timestamptz NOT NULL);
+            INSERT INTO virtual.clock VALUES ('\(now.rfc3339)');
+            CREATE FUNCTION virtual.now() RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
+            DECLARE t timestamptz;
+            BEGIN SELECT c.now INTO t FROM virtual.clock c; RETURN t; END $$;
+            ALTER TABLE timeline ALTER placed_at SET DEFAULT virtual.now();
+            ALTER TABLE worker ALTER seen_at SET DEFAULT virtual.now();
+            DO $$ BEGIN EXECUTE format(
+                'ALTER DATABASE %I SET search_path = public, virtual, pg_catalog', current_database());
+            END $$
+            """)
+        let pool = PostgresPool(configuration: store.pool.configuration, logger: .silent)
+        do {
+            let value = try await body(VirtualTime(pool: pool, now: now))
+            await pool.shutdown()
+            return value
+        } catch {
+            await pool.shutdown()
+            throw error
+        }
+    }
+
+    var now: Timestamp { current.withLock { $0 } }
+
+    func advance(to time: Timestamp) async throws {
+        current.withLock { $0 = time }
+        try await pool.withConnection {
+            try await $0.simple("UPDATE virtual.clock SET now = '\(time.rfc3339)'")
+        }
+    }
+
+    /// Time of the next list before a time.
+    func nextList(before end: Timestamp) async throws -> Timestamp? {
+        try await pool.query(NextList()).first.flatMap { $0 }.flatMap { $0 < end ? $0 : nil }
+    }
+
+    private struct NextList: PostgresStatement {
+        let sql = "SELECT min(ready_at) AS next FROM work"
+
+        func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Timestamp? { try row.optional("next") }
+    }
+}
+
+/// A clock that stands still: nothing takes time.
+struct StandingClock: Clock {
+    struct Instant: InstantProtocol {
+        func advanced(by duration: Duration) -> Instant { self }
+        func duration(to other: Instant) -> Duration { .zero }
+        static func < (left: Instant, right: Instant) -> Bool { false }
+    }
+
+    var now: Instant { Instant() }
+    var minimumResolution: Duration { .zero }
+
+    /// Waits until the task is cancelled.
+    func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+        let (stream, continuation) = AsyncStream<Never>.makeStream()
+        defer { continuation.finish() }
+        for await _ in stream {}
+        throw CancellationError()
+    }
+}

@@ -1,0 +1,119 @@
+import Randomness
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+
+@testable import WidgetSimulator
+
+/// Properties of simulations with any seed.
+@Suite(.timeLimit(.patience))
+struct SimulationPropertyTests {
+    private static let from = Timestamp(microseconds: 1_782_086_400_000_000)
+
+    /// Per user, with a small budget and with the default one; shared; and one for each pair of policies.
+    private static let apps = [
+        AppDefinition(
+            name: "com.example.one",
+            kinds: [
+                kind("Small", budget: DailyBudget(minimum: 2, maximum: 5)), kind("Usual"),
+                kind("Shared", sharing: .shared, variesBy: []),
+            ]),
+        AppDefinition(name: "com.example.two", kinds: [kind("Tight", budget: DailyBudget(minimum: 1, maximum: 1))]),
+    ]
+
+    private static func kind(
+        _ name: String, sharing: KindSharing = .perUser, variesBy: KindVariation = .all, budget: DailyBudget? = nil
+    ) -> KindDefinition {
+        KindDefinition(
+            name: name, sharing: sharing, variesBy: variesBy, providerURL: "http://127.0.0.1:1/\(name)",
+            dailyBudget: budget, placeholder: .object(JSONObject()), hasSnapshots: false)
+    }
+
+    private static func run(seed: UInt64, people: Int = 12, days: Int = 3) async throws -> Simulation<SyntheticSource> {
+        var options = SimulationOptions(from: from, days: days)
+        (options.seed, options.warmUpDays, options.keepsDecisions) = (seed, 0, true)
+        var population = Population(
+            Population.Options(people: people), of: apps, begin: options.begin, days: days, seed: seed)
+        var simulation = Simulation(apps, options: options, source: SyntheticSource())
+        try await simulation.run(&population)
+        return simulation
+    }
+
+    @Test("A timeline never exceeds its budget in any 24 hours", arguments: 1...6)
+    func budget(seed: UInt64) async throws {
+        let simulation = try await Self.run(seed: seed)
+        let kinds = Dictionary(
+            simulation.timelines.map { ($0.target.id, simulation.kinds[$0.kind].rules.budget) }
+        ) { $1 }
+        var spent: [TimelineID: [Timestamp]] = [:]
+        for decision in simulation.counts.budgetedFetches {
+            spent[decision.timeline, default: []].append(decision.time)
+        }
+        #expect(!spent.isEmpty)
+        for (timeline, times) in spent {
+            let limit = try #require(kinds[timeline]).maximum
+            for (index, time) in times.enumerated() {
+                let within = times[index...].prefix { $0 - time < .seconds(86_400) }.count
+                #expect(within <= limit, "\(within) budgeted reloads from \(time)")
+            }
+        }
+    }
+
+    @Test("Every request is served, merged or deferred with a reason", arguments: 1...6)
+    func requests(seed: UInt64) async throws {
+        let simulation = try await Self.run(seed: seed)
+        for tally in simulation.counts.kinds where tally.requests > 0 {
+            #expect(
+                tally.deferrals.enumerated().allSatisfy { rule, count in
+                    count == 0 || [.spacing, .budget, .backoff].contains(ReloadRule(rawValue: Int16(rule)))
+                })
+        }
+        for timeline in simulation.timelines where !timeline.isCollected {
+            let state = timeline.record.state
+            let kind = simulation.kinds[timeline.kind]
+            // What is pending at the end has an appointment, and a reason to wait.
+            guard state.pending(kind.generations) != nil else { continue }
+            #expect(timeline.record.listedAt < .distantFuture && timeline.record.listedAt >= simulation.now)
+            #expect(
+                state.eligibleAt > simulation.now || state.freeAt > simulation.now || state.retryAt > simulation.now)
+        }
+    }
+
+    @Test("The same seed gives the same simulation, and another seed another one")
+    func determinism() async throws {
+        let first = try await Self.run(seed: 7)
+        let second = try await Self.run(seed: 7)
+        let other = try await Self.run(seed: 8)
+        #expect(first.counts.decisions == second.counts.decisions)
+        #expect(first.report(people: 12).json == second.report(people: 12).json)
+        #expect(first.counts.decisions != other.counts.decisions)
+    }
+
+    @Test("Stacks turn, and the page shows every kind and provider")
+    func page() async throws {
+        let simulation = try await Self.run(seed: 3, people: 20, days: 5)
+        let report = simulation.report(people: 20)
+        #expect(report.stacks.stacks > 0 && report.stacks.wanted > 0)
+        let page = SimulationPage.html([("Simulation", report)])
+        for kind in report.kinds {
+            #expect(page.contains(kind.name) && kind.views > 0 && kind.ages.p50 != nil, "\(kind)")
+        }
+        #expect(page.contains("<svg") && !page.contains("<script"))
+        #expect(report.providers.allSatisfy { $0.timelines > 0 && $0.requests <= $0.timelines })
+        #expect(report.providers.allSatisfy { $0.timelinesByHour.count == 120 })
+    }
+
+    @Test("Percentiles are at most 4 % too large")
+    func histogram() {
+        var histogram = AgeHistogram()
+        var random = SeededGenerator(seed: 1)
+        let values = (0..<10_000).map { _ in random.below(1 << random.below(24)) }.sorted()
+        for value in values { histogram.add(value) }
+        for share in [0.01, 0.5, 0.95, 0.99, 1] {
+            let exact = values[max(0, Int((share * 10_000).rounded(.up)) - 1)]
+            let found = histogram.percentile(share) ?? -1
+            #expect(found >= exact && Double(found) <= Double(exact) * 1.04 + 1, "\(share): \(found), \(exact)")
+        }
+    }
+}
