@@ -193,7 +193,7 @@ private struct SettingsReading {
     }
 
     private mutating func checkConsole() {
-        guard settings.console.enabled else { return }
+        guard settings.console.enabled, settings.role.runsAPI else { return }
         for name in ["console.key", "api.keys"] {
             guard let key = SettingKey.byName[name], key.write(settings) == nil,
                 !problems.contains(where: { $0.key == name || $0.key == key.fileKeyName })

@@ -145,6 +145,20 @@ struct SettingsProblemTests {
                 ])
     }
 
+    @Test("the console needs a key and the keys of tokens, and only where the API runs")
+    func console() throws {
+        let enabled = try problems(flags: ["console.enabled": "true", "workers.lease": "1h30"])
+        #expect(enabled.count == 3)
+        #expect(enabled.contains { $0.hasPrefix("console.key: is not set, and console.enabled needs it") })
+        #expect(enabled.contains { $0.hasPrefix("api.keys: is not set, and console.enabled needs it") })
+        #expect(try problems(flags: ["console.enabled": "true", "role": "workers"]).isEmpty)
+        let key = String(repeating: "A", count: 43) + "="
+        let whole = ["console.enabled": "true", "console.key": key, "api.keys": "keys.json"]
+        #expect(try problems(flags: whole).isEmpty)
+        let short = try problems(flags: whole.merging(["console.key": "c2hvcnQ="]) { $1 })
+        #expect(short.count == 1 && short[0].contains("base64 of 32 bytes") && !short[0].contains("c2hvcnQ="))
+    }
+
     @Test func rulesBetweenSettings() throws {
         #expect(
             try problems(environment: ["FRESHET_WORKERS_LEASE": "5s"]) == [
