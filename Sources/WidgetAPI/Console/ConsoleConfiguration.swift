@@ -19,6 +19,8 @@ package struct ConsoleConfiguration: Sendable {
     package var readManifest: @Sendable (String) -> Result<[AppDefinition], ManifestProblem> = { _ in .success([]) }
     /// Health of an app's providers in this process, by URL.
     package var providerHealth: @Sendable (_ app: String) -> [String: JSONValue] = { _ in [:] }
+    /// Time within which devices are to fetch a change, for kinds without an objective of their own.
+    package var objective = Duration.seconds(30)
     /// Rules of rotations.
     package var rotation = RotationPolicy()
 

@@ -49,9 +49,11 @@ struct ConsoleRoutes: Sendable {
         let days = try call.integer("days", in: 1...400, default: 1)
         let rows = try await parts.store.query(.readKindStatistics(app: call.app, days: days))
         let kinds = try await parts.store.query(.listKinds(app: call.app))
-        let delivery = try await parts.store.query(.deliveryTotals(hours: 24 * days)).compactMap { totals in
-            kinds.first { $0.id == totals.kindID }.map { ($0.definition.name, totals) }
-        }
+        let objectives = FreshnessObjectives(general: configuration.objective, kinds: kinds)
+        let delivery = try await parts.store.query(.deliveryTotals(hours: 24 * days, objectives: objectives))
+            .compactMap { totals in
+                kinds.first { $0.id == totals.kindID }.map { ($0.definition.name, totals) }
+            }
         return Response(KindReport(rows, delivery: delivery).json(app: call.app, days: days))
     }
 
