@@ -1,4 +1,4 @@
-/// SplitMix64: the same numbers for the same seed, everywhere.
+/// SplitMix64: equal seeds give equal numbers on every platform.
 package struct SeededGenerator: RandomNumberGenerator, Sendable {
     @usableFromInline package var state: UInt64
 
@@ -16,7 +16,7 @@ package struct SeededGenerator: RandomNumberGenerator, Sendable {
         return word ^ (word >> 31)
     }
 
-    /// A number below `bound`, which is positive. Not exactly uniform, but fast.
+    /// Returns a number below `bound`, which must be positive. The distribution is not exactly uniform.
     @inlinable
     package mutating func below(_ bound: Int) -> Int {
         Int(next().multipliedFullWidth(by: UInt64(bound)).high)

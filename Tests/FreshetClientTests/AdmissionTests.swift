@@ -5,7 +5,7 @@ import Testing
 
 @Suite(.timeLimit(.patience))
 struct AdmissionTests {
-    @Test("All events of a call are admitted or none; a call beyond the limit is admitted alone")
+    @Test("A call's events are admitted together or not at all; a call beyond the limit is admitted alone")
     func admission() {
         var admission = WidgetCenter.Admission(limit: 10)
         let asked = [8, 3, 2, 1].map { admission.admit($0) }

@@ -7,7 +7,7 @@ import WidgetModel
 
 @testable import FreshetClient
 
-/// Draws mostly valid arguments, some of them at and beyond every bound.
+/// Generates mostly valid arguments, some of them at and beyond every bound.
 private struct Draw {
     var generator: SeededGenerator
 
@@ -116,7 +116,7 @@ private struct Draw {
 }
 
 extension Array {
-    /// The same values, the first of them several times.
+    /// Returns the same values, with the first one repeated.
     fileprivate func shuffledTowardsFirst(_ generator: inout SeededGenerator) -> [Element] {
         isEmpty ? self : self + Array(repeating: self[0], count: 3) + prefix(4)
     }
@@ -124,7 +124,7 @@ extension Array {
 
 @Suite(.timeLimit(.patience))
 struct ArgumentTests {
-    @Test("An integer that a double rounds is refused with the advice to use a string")
+    @Test("An integer that a double would round is refused with the advice to use a string")
     func inexactInteger() {
         let event = WidgetEvent.widgetConfigured(
             "w", of: "u", configuration: ["card": .integer(9_007_199_254_740_993)])
@@ -171,7 +171,7 @@ struct ArgumentTests {
         #expect(accepted > 500 && refused > 500, "\(accepted) accepted, \(refused) refused")
     }
 
-    @Test("An invalid source is refused when the center is made", arguments: ["", "a\nb", "long"])
+    @Test("An invalid source is refused when the center is created", arguments: ["", "a\nb", "long"])
     func source(text: String) {
         #expect {
             try WidgetCenter(

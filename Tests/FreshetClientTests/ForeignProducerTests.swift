@@ -7,9 +7,9 @@ import WidgetModel
 
 @testable import FreshetClient
 
-/// Where programs are that examples need.
+/// Paths of programs that the examples need.
 private enum Programs {
-    /// A Python that has confluent-kafka; `deploy/local/contracts` makes one.
+    /// A Python with confluent-kafka; `deploy/local/contracts` installs one.
     static let python = ProcessInfo.processInfo.environment["FRESHET_TEST_PYTHON"]
     static let kcat = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
         .map { "\($0)/kcat" }.first { FileManager.default.isExecutableFile(atPath: $0) }
@@ -18,7 +18,7 @@ private enum Programs {
         let description: String
     }
 
-    /// Runs a program to its end.
+    /// Runs a program to completion.
     static func run(_ program: String, _ arguments: [String], bootstrapServers: String) async throws {
         let output = FileManager.default.temporaryDirectory.appending(path: "freshet-\(UUID().uuidString).log")
         try Data().write(to: output)
@@ -49,7 +49,7 @@ private enum Programs {
     }
 }
 
-/// The examples of deploy/publishing.md for other languages publish valid events.
+/// Checks that the examples in deploy/publishing.md for other languages publish valid events.
 @Suite(.timeLimit(.patience))
 struct ForeignProducerTests {
     private static func example(_ name: String) throws -> String {

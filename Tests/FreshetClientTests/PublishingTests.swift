@@ -47,7 +47,7 @@ struct PublishingTests {
         try await withCluster { kafka in
             let center = try kafka.center()
             try await center.reloadAllTimelines()
-            // One request at a time, and each takes so long: apart, the calls would take longer than the test may.
+            // One request at a time with a fixed latency: separate calls would exceed the test's time limit.
             try kafka.setRoundTripTime(broker: 1, .seconds(1))
             try await withThrowingTaskGroup { group in
                 for index in 0..<3 * Patience.limit.components.seconds {
@@ -60,7 +60,7 @@ struct PublishingTests {
         }
     }
 
-    @Test("One invalid event refuses the whole call and is named")
+    @Test("One invalid event refuses the whole call and is reported by its index")
     func invalidInBatch() async throws {
         try await withCluster { kafka in
             let center = try kafka.center()
@@ -77,7 +77,7 @@ struct PublishingTests {
         }
     }
 
-    @Test("The error of a partial failure names the events to publish again")
+    @Test("The error of a partial failure lists the events to publish again")
     func partialFailure() async throws {
         try await withCluster { kafka in
             let center = try kafka.center { $0.properties["message.max.bytes"] = "20000" }
@@ -86,7 +86,7 @@ struct PublishingTests {
                 configuration: ["text": .string(String(repeating: "x", count: 16_000))],
                 environment: WidgetCenter.Environment(locale: "en", timeZone: "Etc/UTC"))
             large.id = "large"
-            // Below the bound it goes, above it does not.
+            // Events below the limit are published, those above are not.
             try await center.publish(large)
             let many = (0..<200).map { "kind-\($0)-" + String(repeating: "k", count: 200) }
             do throws(WidgetCenterError) {
@@ -117,7 +117,9 @@ struct PublishingTests {
                 group.addTask { _ = try await failing.publish(events) }
                 group.addTask { _ = try await suspending.publish(events) }
                 group.addTask { _ = try await suspending.publish(events) }
-                try await eventually("both are full") { failing.eventsUnderWay == 8 && suspending.eventsUnderWay == 16 }
+                try await eventually("both centers are full") {
+                    failing.eventsUnderWay == 8 && suspending.eventsUnderWay == 16
+                }
                 await #expect { try await failing.publish(Array(events.prefix(3))) } throws: { error in
                     guard let error = error as? WidgetCenterError else { return false }
                     return error.code == .overloaded && error.isRetriable && !error.isPossiblyStored
@@ -128,7 +130,7 @@ struct PublishingTests {
             }
             #expect(failing.eventsUnderWay == 0 && suspending.eventsUnderWay == 0)
             try await failing.publish(Array(events.prefix(3)))
-            // More than the limit goes alone.
+            // A call beyond the limit is published alone.
             try await failing.publish((0..<30).map { .widgetViewed("x\($0)", of: "u") })
             await failing.shutdown()
             await suspending.shutdown()
@@ -136,7 +138,7 @@ struct PublishingTests {
         }
     }
 
-    @Test("A call that is cancelled while it waits for room sends nothing")
+    @Test("A call that is cancelled while it waits for room publishes nothing")
     func cancellation() async throws {
         try await withCluster { kafka in
             try kafka.stopBroker(1)
@@ -157,7 +159,7 @@ struct PublishingTests {
         }
     }
 
-    @Test("Unacknowledged events delay the shutdown for no longer than its timeout")
+    @Test("Unacknowledged events delay the shutdown no longer than its timeout")
     func boundedShutdown() async throws {
         var configuration = WidgetCenterConfiguration(bootstrapServers: "127.0.0.1:1", source: "/t")
         configuration.deliveryTimeout = .seconds(900)
@@ -194,7 +196,7 @@ struct PublishingTests {
                 let early = flushed.isRaised
                 #expect(!early)
                 try kafka.startBroker(1)
-                try await eventually("what was published is flushed") { flushed.isRaised }
+                try await eventually("earlier events are flushed") { flushed.isRaised }
                 try await group.waitForAll()
             }
             #expect(try await kafka.received(count: 1).count == 1)
@@ -202,7 +204,7 @@ struct PublishingTests {
         }
     }
 
-    /// Says when the group runs.
+    /// A service that signals that the group runs.
     private final class Witness: Service {
         let running = Flag()
 
@@ -212,7 +214,7 @@ struct PublishingTests {
         }
     }
 
-    @Test("A service group delivers the events under way before it ends")
+    @Test("A service group delivers pending events before it ends")
     func serviceGroup() async throws {
         try await withCluster { kafka in
             let center = try kafka.center()
@@ -222,7 +224,7 @@ struct PublishingTests {
             try await withThrowingTaskGroup { tasks in
                 tasks.addTask { try await group.run() }
                 tasks.addTask { _ = try await center.reloadAllTimelines() }
-                try await eventually("all is under way") {
+                try await eventually("all events are under way") {
                     center.eventsUnderWay == 1 && witness.running.isRaised
                 }
                 await group.triggerGracefulShutdown()
@@ -235,7 +237,7 @@ struct PublishingTests {
         }
     }
 
-    @Test("A repeated event has the same id and time")
+    @Test("A repeated event keeps its ID and time")
     func identity() async throws {
         try await withCluster { kafka in
             let center = try kafka.center()

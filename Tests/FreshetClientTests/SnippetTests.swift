@@ -6,9 +6,9 @@ import WidgetEvents
 
 @testable import FreshetClient
 
-/// Code blocks of documents, and the compiled code that they must be.
+/// Code blocks of documents, which must equal compiled code.
 enum Snippets {
-    /// The regions between `// snippet: NAME` and `// snippet end`, without their indentation.
+    /// Regions between `// snippet: NAME` and `// snippet end`, without their indentation.
     static func regions(_ path: String) throws -> [String: String] {
         let text = try String(contentsOf: repository.appending(path: path), encoding: .utf8)
         var regions: [String: String] = [:]
@@ -30,13 +30,13 @@ enum Snippets {
     }
 
     struct Block: Hashable {
-        /// Text of the comment before it, such as `snippet: make`.
+        /// Text of the preceding comment, such as `snippet: make`.
         var mark: String?
         var language: String
         var text: String
     }
 
-    /// The fenced blocks of a document in Markdown.
+    /// Fenced code blocks of a Markdown document.
     static func blocks(_ path: String) throws -> [Block] {
         let text = try String(contentsOf: repository.appending(path: path), encoding: .utf8)
         var blocks: [Block] = []
@@ -67,7 +67,7 @@ enum Snippets {
 struct SnippetTests {
     private static let article = "Sources/FreshetClient/FreshetClient.docc/GettingStarted.md"
 
-    @Test("The code of the article is compiled code")
+    @Test("The article's code is compiled code")
     func article() throws {
         var regions = try Snippets.regions("Tests/FreshetClientTests/Snippets/GettingStarted.swift")
         let manifest = try Snippets.regions("deploy/samples/publisher/Package.swift")
@@ -82,7 +82,7 @@ struct SnippetTests {
         #expect(Set(blocks.compactMap(\.mark)).count == regions.count)
     }
 
-    @Test("The README's Swift code is that of the article")
+    @Test("The README's Swift code is the article's")
     func readme() throws {
         let regions = try Snippets.regions("Tests/FreshetClientTests/Snippets/GettingStarted.swift")
         let marked = try Snippets.blocks("README.md").filter { $0.mark?.hasPrefix("snippet: ") == true }
@@ -92,7 +92,7 @@ struct SnippetTests {
         }
     }
 
-    @Test("The code of the article publishes the expected events")
+    @Test("The article's code publishes the expected events")
     func behaviour() async throws {
         try await withCluster { kafka in
             let center = try GettingStarted.make(

@@ -11,7 +11,7 @@ import WidgetModel
 let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 let topics = ["freshet.pushes", "freshet.app-changes", "freshet.widgets", "freshet.donations"]
 
-/// A message that a consumer of Freshet's topics received.
+/// A message as received by a consumer of Freshet's topics.
 struct Received: Sendable {
     let topic: String
     let key: String
@@ -20,11 +20,12 @@ struct Received: Sendable {
     let event: DecodedEvent
 }
 
-/// The repository's folder.
+/// Folder of the repository.
 let repository = URL(filePath: #filePath)
     .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
-/// Lends an embedded cluster with the topics that events go to, of one partition each.
+/// Creates an embedded cluster with the topics of the client's events, one partition each, and passes it to the
+/// closure.
 func withCluster<Value: Sendable>(_ body: (EmbeddedKafka) async throws -> Value) async throws -> Value {
     let kafka = try EmbeddedKafka(logger: quiet)
     defer { kafka.close() }
@@ -44,7 +45,7 @@ extension EmbeddedKafka {
         return try WidgetCenter(app: app, configuration: configuration, logger: quiet)
     }
 
-    /// The first `count` events of the topics, decoded as Freshet does.
+    /// Returns the first `count` events of the topics, as decoded by Freshet.
     func received(count: Int) async throws -> [Received] {
         let consumer = try KafkaConsumer(
             configuration: KafkaConsumerConfiguration(kafka: configuration, group: "test"),
@@ -83,7 +84,8 @@ extension EmbeddedKafka {
     }
 }
 
-/// Lends a center for `app` on an embedded cluster and returns the published events, decoded as Freshet does.
+/// Passes a center for `app` on an embedded cluster to the closure; returns the published events, as decoded by
+/// Freshet.
 func published(
     count: Int, app: String = "com.example.bank", _ body: @Sendable (WidgetCenter) async throws -> Void
 ) async throws -> [Received] {

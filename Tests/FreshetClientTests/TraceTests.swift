@@ -4,13 +4,13 @@ import Testing
 import Tracing
 import WidgetEvents
 
-/// Instrument that propagates the context under the W3C names, like that of OpenTelemetry.
+/// An instrument that propagates the context under the W3C names, like that of OpenTelemetry.
 private struct TestInstrument: Instrument {
     struct Parent: ServiceContextKey {
         typealias Value = String
     }
 
-    /// There can be one in a process, and only this file needs one.
+    /// A process may have only one instrument, and only this file needs one.
     static let bootstrapped: Void = InstrumentationSystem.bootstrap(TestInstrument())
 
     func inject<Carrier, Inject: Injector>(

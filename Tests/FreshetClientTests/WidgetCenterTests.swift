@@ -76,7 +76,7 @@ struct WidgetCenterTests {
         #expect(received.allSatisfy { $0.event.envelope.source == "/tests" })
     }
 
-    @Test("Invalid arguments are refused before anything is sent, with the place in the event")
+    @Test("Invalid arguments are refused before anything is sent, with a pointer into the event")
     func invalidArguments() async throws {
         let received = try await published(count: 1) { center in
             let environment = WidgetCenter.Environment(locale: "en US", timeZone: "Etc/UTC")

@@ -8,7 +8,7 @@ import Testing
 /// Commands of the load tool in documents and help.
 @Suite(.timeLimit(.patience))
 struct DocumentedLoadTests {
-    @Test("every command in the documents is there, with its options", arguments: ["README.md", "deploy/capacity.md"])
+    @Test("Every command in the documents exists with its options", arguments: ["README.md", "deploy/capacity.md"])
     func documents(_ path: String) throws {
         let repository = URL(fileURLWithPath: #filePath)
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
@@ -21,7 +21,7 @@ struct DocumentedLoadTests {
         }
     }
 
-    @Test("every scenario says what it does, with examples")
+    @Test("Every scenario has an abstract and examples")
     func help() {
         for scenario in FreshetLoad.configuration.subcommands {
             #expect(!scenario.configuration.abstract.isEmpty)

@@ -8,8 +8,9 @@ import WidgetSimulator
 
 @Suite("Evaluation of habits", .timeLimit(.patience))
 struct HabitEvaluationTests {
-    /// `freshet-load habits` compares calibration on more people; few of them leave it to chance where it is close.
-    @Test("F: the model learns when: it beats the simple predictors for all populations, with calibrated probabilities")
+    /// `freshet-load habits` compares the calibration with more people; with few, close results would depend on chance.
+    @Test(
+        "F: the model predicts times better than simple predictors for all populations, with calibrated probabilities")
     func wins() throws {
         let evaluation = HabitEvaluation(people: 8, seed: 3)
         #expect(evaluation.scores.map(\.population) == HabitPopulation.allCases)
@@ -27,7 +28,7 @@ struct HabitEvaluationTests {
         #expect(errors.reduce(0) { $0 + $1[0] } < 0.75 * errors.reduce(0) { $0 + $1[1] }, "\(errors)")
     }
 
-    @Test("the same seed makes the same people")
+    @Test("Equal seeds generate equal people")
     func seeds() {
         func times(_ seed: UInt64) -> [HalfHour] {
             var random = SampleRandom(seed: seed)

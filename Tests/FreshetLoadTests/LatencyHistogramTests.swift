@@ -5,7 +5,7 @@ import WidgetModel
 @testable import freshet_load
 
 struct LatencyHistogramTests {
-    @Test("percentiles are in milliseconds, to three digits; what is longer than ten minutes counts as ten")
+    @Test("Percentiles are in milliseconds with three digits; times over ten minutes count as ten")
     func percentiles() {
         var histogram = LatencyHistogram()
         #expect(histogram.summary == LatencySummary())
@@ -23,7 +23,7 @@ struct LatencyHistogramTests {
         #expect(histogram.summary.samples == 0)
     }
 
-    @Test("a ratio needs samples on both sides")
+    @Test("A ratio needs samples on both sides")
     func ratio() {
         let alone = LatencySummary(samples: 10, p99: 20)
         #expect(LatencySummary(samples: 5, p99: 30).ratio(to: alone) == 1.5)
@@ -34,7 +34,7 @@ struct LatencyHistogramTests {
 }
 
 struct FigureTests {
-    @Test("figures are short and keep three digits")
+    @Test("Figures are short and have three digits")
     func figures() {
         #expect(Figure.short(0) == "0" && Figure.short(999.4) == "999" && Figure.short(999.6) == "1k")
         #expect(Figure.short(12_345) == "12.3k" && Figure.short(4_560_000) == "4.56M")

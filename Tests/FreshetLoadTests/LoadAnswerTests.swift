@@ -5,7 +5,7 @@ import WidgetModel
 @testable import SampleProvider
 @testable import freshet_load
 
-@Suite("The answers of the sample provider to load tests", .timeLimit(.patience))
+@Suite("Answers of the sample provider in load tests", .timeLimit(.patience))
 struct LoadAnswerTests {
     private let answer = LoadAnswer(now: Timestamp(microseconds: 1_790_000_000_000_000))
 
@@ -16,7 +16,7 @@ struct LoadAnswerTests {
         return Array("{\"requests\":[\(requests.joined(separator: ","))]}".utf8)
     }
 
-    @Test("are timelines that the workers take, each different")
+    @Test("Answers are timelines that the workers accept, each different")
     func timelines() throws {
         let ids = [TimelineID(high: 1, low: 2), TimelineID(high: 3, low: 4)]
         let made = try #require(answer.answer(body(ids.map(\.description)), from: 7))
@@ -27,7 +27,7 @@ struct LoadAnswerTests {
             guard case .value(let parsed) = outcome else { throw Missing() }
             #expect(parsed.entryCount == 3)
             #expect((600...700).contains(parsed.content.count), "\(parsed.content.count) bytes")
-            // What the reader of the output topic makes of it.
+            // The entry as the reader of the output topic sees it.
             let value = Array("{\"timeline\":\"x\",".utf8) + parsed.content.dropFirst()
             #expect(OutputWatch.hash(ofEntriesIn: value[...]) == parsed.hash)
             return parsed.hash
@@ -38,7 +38,7 @@ struct LoadAnswerTests {
     }
 
     @Test(
-        "is none to what is no request",
+        "A request that cannot be parsed has no answer",
         arguments: [
             "", "{}", "[]", "{\"requests\":[]}", "{\"requests\":", "{\"requests\":[{\"id\":\"x\"}]}",
             "{\"requests\":[{\"kind\":\"x\"}]}",

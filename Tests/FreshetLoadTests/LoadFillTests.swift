@@ -24,7 +24,7 @@ struct LoadFillTests {
         }
     }
 
-    @Test("fill makes as many timelines as it says, and refuses a database that holds some")
+    @Test("`fill` creates the requested timelines, and refuses a database that contains some")
     func fill() async throws {
         let report = try JSONValue.parse(try await load(["fill", "--timelines", "2500", "--content-bytes", "100"]).out)
         #expect(report["timelines"]?.numberValue?.int64 == 2_500 && report["widgets"]?.numberValue?.int64 == 2_500)

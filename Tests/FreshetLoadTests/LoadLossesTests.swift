@@ -13,13 +13,13 @@ struct LoadLossesTests {
             deadLetters: deadLetters, deadLettersToForward: 0)
     }
 
-    @Test("nothing is lost when every event is counted and nothing is stale")
+    @Test("Nothing is lost when every event is counted and nothing is stale")
     func nothing() {
         let losses = LoadLosses(published: 10, before: Self.overview(requested: 5), after: Self.overview(requested: 16))
         #expect(losses == LoadLosses() && losses.total == 0)
     }
 
-    @Test("whatever is missing is counted, and reported by its name")
+    @Test("Every missing part is counted and reported by name")
     func missing() {
         let after = Self.overview(stale: 2, requested: 12, deadLetters: 1)
         var losses = LoadLosses(published: 10, before: Self.overview(requested: 5), after: after)
@@ -30,9 +30,9 @@ struct LoadLossesTests {
         #expect(losses.json["uncounted"] == 3 && losses.json["unapplied"] == 4 && losses.json["unfetched"] == 0)
     }
 
-    /// A push to the person and one to the device are two marks of one timeline in one batch, and the row notes one of them:
-    /// with seed 1 the tool reported the other as lost.
-    @Test("an event that no store names is lost only if its timeline is stale")
+    /// Pushes to a person and to a device mark one timeline twice in a batch, but the row records only one of them. The
+    /// other one must not be reported as lost.
+    @Test("An event that no store names is lost only if its timeline is stale")
     func unnamed() {
         let latency = ReloadLatency()
         let timelines = (0..<2).map { TimelineID(high: 1, low: UInt64($0)) }

@@ -29,7 +29,7 @@ struct LoadPageTests {
         spans: [LoadCharts.Span(label: "a transaction held open", from: 300, to: 600)])
 
     static var page: LoadPage {
-        // Literals only, so it can be parsed.
+        // The literal is valid JSON.
         let report =
             (try? JSONValue.parse(
                 """
@@ -44,7 +44,7 @@ struct LoadPageTests {
             time: Timestamp(microseconds: 1_767_225_600_000_000))
     }
 
-    @Test("the page is well-formed, needs nothing else, and says what it is about")
+    @Test("The page is well-formed and self-contained, and states its subject")
     func page() throws {
         let text = Self.page.text
         let parser = XMLParser(data: Data(text.utf8))
@@ -60,15 +60,15 @@ struct LoadPageTests {
         ] {
             #expect(text.contains(shown), "\(shown)")
         }
-        // Nine hundred samples are drawn as a few hundred.
+        // Nine hundred samples are drawn as a few hundred points.
         #expect(text.utf8.count < 200_000)
-        // To look at.
+        // For inspection.
         if let folder = ProcessInfo.processInfo.environment["FRESHET_TEST_PAGES"] {
             try Self.page.write(to: "\(folder)/load.html")
         }
     }
 
-    @Test("what is missing leads, and what is not known is left out")
+    @Test("Losses come first, and unknown values are left out")
     func missing() {
         let report: JSONValue = [
             "scenario": "ingest", "events": 10, "lost": 3, "stale": 1, "providerRequests": .null,
@@ -82,7 +82,7 @@ struct LoadPageTests {
         #expect(XMLParser(data: Data(drawn.utf8)).parse() && !drawn.lowercased().contains("nan"))
     }
 
-    @Test("a file is written whole or not at all")
+    @Test("A file is written completely or not at all")
     func written() throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-page-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -95,7 +95,7 @@ struct LoadPageTests {
         #expect(throws: CommandFailure.self) { try Self.page.write(to: "\(folder.path)/missing/report.html") }
     }
 
-    @Test("thinned samples keep the worst latency and the mean of the rest")
+    @Test("Thinning keeps the worst latency and the mean of the other samples")
     func thinned() throws {
         let thinned = Self.charts.thinned(to: 100)
         #expect(thinned.count == 100)
@@ -105,7 +105,7 @@ struct LoadPageTests {
         #expect(Self.charts.thinned(to: 900) == Self.charts.samples)
     }
 
-    @Test("no secret of the command line is shown")
+    @Test("Secrets in the command line are not shown")
     func command() {
         let arguments = [
             "/usr/bin/freshet-load", "latency", "--set", "postgres.url=postgresql://u:secret3@h/x",
@@ -121,7 +121,7 @@ struct LoadPageTests {
 
 @Suite(.timeLimit(.patience))
 struct LoadFigureTests {
-    @Test("axes have round numbers and hold all values")
+    @Test("Axes have round numbers and include all values")
     func scales() {
         let linear = ChartScale.linear(upTo: 1_043)
         #expect(linear.ticks == [0, 500, 1_000, 1_500] && linear.place(750) == 0.5)
@@ -131,7 +131,7 @@ struct LoadFigureTests {
         #expect(ChartScale.linear(upTo: 0).ticks.count >= 2)
     }
 
-    @Test("a progress line fits the terminal, and says how long it will take")
+    @Test("A progress line fits the terminal and shows the remaining time")
     func progress() {
         let latency = LatencySummary(samples: 9, p50: 2.1, p99: 9.75)
         let line = ProgressLine(

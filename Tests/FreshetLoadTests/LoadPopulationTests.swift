@@ -6,7 +6,7 @@ import WidgetModel
 
 @Suite("Synthetic populations", .timeLimit(.patience))
 struct LoadPopulationTests {
-    @Test("content is canonical JSON of the size that is asked for", arguments: [0, 200, 650, 5_000])
+    @Test("Content is canonical JSON of the requested size", arguments: [0, 200, 650, 5_000])
     func content(bytes: Int) throws {
         let text = LoadPopulation.content(123_456, bytes: bytes)
         #expect(text.utf8.count >= bytes && text.utf8.count < bytes + 20 || bytes == 0)

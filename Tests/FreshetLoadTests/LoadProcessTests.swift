@@ -12,10 +12,10 @@ extension Tag {
     @Tag static var process: Self
 }
 
-/// The load scenarios, small, and what they report compared with what PostgreSQL holds afterwards.
+/// Small load scenarios, whose reports are compared with the final state of PostgreSQL.
 @Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct LoadProcessTests {
-    /// What one row of integers says.
+    /// A row of integers.
     private struct Integers: PostgresStatement {
         let sql = """
             SELECT ARRAY[
@@ -33,7 +33,7 @@ struct LoadProcessTests {
         }
     }
 
-    /// What PostgreSQL holds.
+    /// Final state of PostgreSQL.
     private struct Found {
         var timelines, requested, stale, applied, generations, deadLetters: Int64
 
@@ -44,7 +44,7 @@ struct LoadProcessTests {
         }
     }
 
-    /// Runs a scenario on a database of its own; answers its report and what the database holds then.
+    /// Runs a scenario on a new database; returns its report and the final state.
     private func load(_ arguments: String...) async throws -> (report: JSONValue, found: Found) {
         try await withDatabase { database in
             let environment = ["FRESHET_POSTGRES_URL": database.connectionString]
@@ -63,7 +63,7 @@ struct LoadProcessTests {
             let page = try String(contentsOf: file, encoding: .utf8)
             #expect(XMLParser(data: Data(page.utf8)).parse() && page.contains("freshet-load \(arguments[0])"))
             #expect(!page.contains("http:") && !page.contains("https:"))
-            #expect(!err.contains("\u{1B}"), "no bar where nobody watches: \(err)")
+            #expect(!err.contains("\u{1B}"), "no progress bar without a terminal: \(err)")
             return (report, try await Found(database.pool))
         }
     }
@@ -75,7 +75,7 @@ struct LoadProcessTests {
     @Test("fairness: every event of both apps is applied, counted, rendered and measured")
     func fairness() async throws {
         let (report, found) = try await load("fairness", "--duration", "2", "--rate", "2", "--timelines", "500")
-        // 400 ms of warm-up and 2 s, twice the small app's stream, once the big one's.
+        // 400 ms of warm-up and 2 s, with the small app's stream twice and the large app's once.
         let events = try #require(integer(report, "events"))
         #expect(events == 2 * 5 + 480)
         #expect(found.requested == events && found.applied == events)
@@ -89,22 +89,22 @@ struct LoadProcessTests {
         #expect(alone > 0 && abs(ratio - beside / alone) < 0.01)
     }
 
-    @Test("global: all timelines reach the one bump, and the single reloads are measured alone and beside it")
+    @Test("global: all timelines reach the bump's generation, and single reloads are measured without and during it")
     func global() async throws {
         let (report, found) = try await load("global", "--duration", "1", "--rate", "50", "--timelines", "3000")
         let events = try #require(integer(report, "events"))
-        // One of them is the reload of everything, which no timeline counts by itself.
+        // One event is the reload of everyone, which timelines do not count.
         #expect(found.requested == events - 1 && found.applied == events)
-        // Each of the 20 kinds.
+        // One bump for each of the 20 kinds.
         #expect(found.generations == 20)
         #expect(found.timelines == 3_000 && found.stale == 0 && found.deadLetters == 0)
         let samples = try #require(integer(report, "singles", "alone", "samples"))
-        // For a second; longer when the machine is busy.
+        // For at least a second; longer when the machine is busy.
         #expect(samples >= 49)
         let beside = try #require(integer(report, "singles", "beside", "samples"))
-        // 200 ms of warm-up are counted, not measured.
+        // Events of the 200 ms of warm-up are counted but not measured.
         #expect(events - 1 - samples - beside == 10)
-        // But for the few that were on their way when the reload came, and are stored after it.
+        // Apart from the few that were under way at the bump and stored after it.
         #expect(try #require(integer(report, "besideTimelines")) >= 2_950)
         #expect(try #require(report["regeneratedSeconds"]?.numberValue?.double) > 0)
     }
@@ -128,7 +128,7 @@ struct LoadProcessTests {
         #expect(try #require(integer(report, "walBytes")) > 0)
     }
 
-    @Test("latency with ingest and workers in processes of their own")
+    @Test("latency: ingest and workers may run in separate processes")
     func separate() async throws {
         let (report, found) = try await load(
             "latency", "--rate", "50", "--duration", "2", "--users", "200", "--separate", "--distribution",
@@ -140,7 +140,7 @@ struct LoadProcessTests {
         #expect(try #require(report["latencyMilliseconds"]?["p50"]?.numberValue?.double) > 0)
     }
 
-    @Test("a database and a provider that are given are used, and no other is started")
+    @Test("A given database and provider are used, and no others are started")
     func given() async throws {
         let provider = try FreshetProcess(["provider", "--port", "0"])
         let port = try #require(try await provider.firstLine()["port"]?.numberValue?.int64)
@@ -177,7 +177,7 @@ struct LoadProcessTests {
         #expect(try #require(integer(report, "sizes", "compact", "timeline", "tableBytes")) > 0)
     }
 
-    @Test("events: as many lines as were asked for, and quiet when nobody reads on")
+    @Test("events: the requested number of lines is written; a closed pipe is no error")
     func events() async throws {
         let (status, out, err) = try await FreshetProcess.run(
             ["events", "--count", "5000", "--seed", "3"], program: "freshet-load")
@@ -212,7 +212,7 @@ struct LoadProcessTests {
         #expect(try #require(report["wallSeconds"]?.numberValue?.double) > 0)
     }
 
-    @Test("drain: the parts are processes of their own, and what is stored is what was published")
+    @Test("drain: the parts are separate processes, and all published events are stored")
     func drain() async throws {
         let (report, found) = try await load(
             "drain", "--users", "200", "--widgets-per-user", "2", "--kinds", "3", "--events", "500")
@@ -228,7 +228,7 @@ struct LoadProcessTests {
         #expect(try #require(report["wallSeconds"]?.numberValue?.double) > 0)
     }
 
-    @Test("what cannot be run is refused before anything starts")
+    @Test("Invalid scenarios are refused before anything starts")
     func refused() async throws {
         for (arguments, message) in [
             (["fairness", "--rate", "0"], "--rate 0: expected 1 to 200"),

@@ -5,7 +5,7 @@ import WidgetModel
 @testable import FreshetService
 @testable import freshet_load
 
-/// What all reports have in common: their JSON, and what a soak makes of its samples.
+/// Common parts of all reports: their JSON, and a soak's evaluation of its samples.
 @Suite(.timeLimit(.patience))
 struct LoadReportTests {
     private static func result() -> LoadResult {
@@ -17,7 +17,7 @@ struct LoadReportTests {
         return result
     }
 
-    @Test("a report satisfies the schema, with everything and with nothing")
+    @Test("Full and empty reports satisfy the schema")
     func schema() throws {
         let schema = try SchemaCheck.schema("load-report.json")
         #expect(schema["$schema"] == "https://json-schema.org/draft/2020-12/schema")
@@ -32,7 +32,7 @@ struct LoadReportTests {
         }
     }
 
-    @Test("the schema refuses reports that lack something or say it wrongly")
+    @Test("The schema refuses reports with missing or invalid members")
     func refused() throws {
         let schema = try SchemaCheck.schema("load-report.json")
         let report = try #require(Self.result().json.objectValue)
@@ -51,7 +51,7 @@ struct LoadReportTests {
         #expect(SchemaCheck.problems(of: .object(broken), by: schema) != [])
     }
 
-    @Test("a soak compares its first and its last part, and the time with a transaction held open")
+    @Test("A soak compares its first and last parts, and the time with a transaction held open")
     func trends() throws {
         let samples = (1...900).map { second -> LoadSample in
             let isHeld = (301..<600).contains(second)
@@ -60,7 +60,7 @@ struct LoadReportTests {
                 [
                     .timelinesPerSecond: isHeld ? 800 : 1_000, .residentBytes: second > 600 ? 102 : 100,
                     .deadTuples: isHeld || second < 650 && second >= 600 ? 9_000 : 1_000,
-                    // Of both sizes the one that is back last.
+                    // The size that returns last determines the result.
                     .stateTableBytes: (301..<700).contains(second) ? 2e9 : 8e7,
                     .stateIndexBytes: (301..<750).contains(second) ? 2e8 : 3e7,
                 ])
@@ -77,7 +77,7 @@ struct LoadReportTests {
         #expect(SoakTrends(samples: [], spans: []).members.isEmpty)
     }
 
-    @Test("a drain's chart is made of what is done between two looks")
+    @Test("A drain's chart shows the progress between samples")
     func drain() {
         let start = ContinuousClock.now
         var recorder = DrainRecorder(goal: 1_000)
@@ -89,7 +89,7 @@ struct LoadReportTests {
         #expect(recorder.samples.map { $0.values[.timelinesPerSecond] } == [400, 200])
     }
 
-    @Test("durations on the command line")
+    @Test("Durations on the command line are parsed")
     func durations() {
         #expect(LoadDuration(argument: "30")?.length == .seconds(30))
         #expect(LoadDuration(argument: "30m")?.length == .seconds(1_800))

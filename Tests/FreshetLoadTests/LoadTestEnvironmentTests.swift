@@ -7,9 +7,9 @@ import WidgetModel
 @testable import FreshetService
 @testable import freshet_load
 
-@Suite("What the processes of a load test use", .timeLimit(.patience))
+@Suite("Resource usage of a load test's processes", .timeLimit(.patience))
 struct ProcessUsageTests {
-    @Test("the line of /proc/PID/stat", arguments: ["freshet", "a (b) c", ") 7 (", ""])
+    @Test("A line of /proc/PID/stat is parsed", arguments: ["freshet", "a (b) c", ") 7 (", ""])
     func stat(name: String) throws {
         let line = "4711 (\(name)) S 4242 1 1 0 -1 4194560 100 0 0 0 250 50 1000 25 20 0 9 0 12345 1 1\n"
         let usage = try #require(ProcessUsage(stat: line, ticksPerSecond: 100))
@@ -19,12 +19,13 @@ struct ProcessUsageTests {
         #expect(usage.endedChildrenCPUSeconds == 10.25)
     }
 
-    @Test("what is no such line", arguments: ["", "4711", "4711 (x) S", "4711 (x) S y 1 1 0 -1 0 0 0 0 0 1 2 3 4 5"])
+    @Test(
+        "Other lines are refused", arguments: ["", "4711", "4711 (x) S", "4711 (x) S y 1 1 0 -1 0 0 0 0 0 1 2 3 4 5"])
     func noStat(line: String) {
         #expect(ProcessUsage(stat: line, ticksPerSecond: 100) == nil)
     }
 
-    @Test("peak memory of /proc/PID/status")
+    @Test("Peak memory is read from /proc/PID/status")
     func status() {
         #expect(ProcessUsage.bytes(of: .peak, status: "Name:\tx\nVmHWM:\t   2048 kB\nVmRSS:\t 1 kB\n") == 2_097_152)
         #expect(ProcessUsage.bytes(of: .peak, status: "Name:\tx\nVmRSS:\t 1 kB\n") == nil)
@@ -32,19 +33,19 @@ struct ProcessUsageTests {
     }
 
     #if os(Linux)
-    @Test("this very process")
+    @Test("The usage of the current process can be read")
     func own() throws {
         let own = ProcessInfo.processInfo.processIdentifier
         let usage = try #require(ProcessUsage(of: own))
         #expect(usage.cpuSeconds > 0)
         #expect(try #require(ProcessUsage.bytes(of: .peak, process: own)) > 1 << 20)
         #expect(ProcessUsage(of: Int32.max) == nil)
-        // No server process: nothing of it is counted.
+        // This process is not a server process, so nothing is counted.
         #expect(PostgresProcesses(backends: [own]) == nil)
     }
     #endif
 
-    @Test("use between two moments takes the samples around them")
+    @Test("Usage between two times is computed from the surrounding samples")
     func usage() throws {
         let start = ContinuousClock.now
         let made = Made(start: start)
@@ -75,7 +76,7 @@ struct ProcessUsageTests {
 
 @Suite("The result of a load scenario", .timeLimit(.patience))
 struct LoadResultTests {
-    @Test("has the members that are promised, in their order, then its own")
+    @Test("The result has the promised members in order, then the scenario's own")
     func keys() throws {
         var result = LoadResult(scenario: "drain")
         result.extras = [("cold", .null)]
@@ -90,7 +91,7 @@ struct LoadResultTests {
         #expect(result.json["latencyMilliseconds"] == .null)
     }
 
-    @Test("computes its rates")
+    @Test("The result computes its rates")
     func rates() {
         var result = LoadResult(scenario: "drain")
         result.events = 1_000

@@ -5,7 +5,7 @@ import WidgetStore
 
 @testable import freshet_load
 
-/// Which events a stored timeline serves, and since when they waited.
+/// Association of events with the stores that serve them, and their latencies.
 struct ReloadLatencyTests {
     private static let timeline = TimelineID(high: 1, low: 1)
     private static let other = TimelineID(high: 2, low: 2)
@@ -16,14 +16,14 @@ struct ReloadLatencyTests {
         EventPosition(topic: 0, partition: partition, offset: offset)
     }
 
-    /// An event that was to be sent that long ago.
+    /// Returns an event that was due for sending some time ago.
     private func event(
         _ timeline: TimelineID = Self.timeline, ago: Duration = .seconds(1), _ series: LoadSeries = .alone
     ) -> ReloadLatency.Event {
         ReloadLatency.Event(timeline: timeline, intended: .now - ago, series: series)
     }
 
-    @Test("a latency counts from the time at which the event was to be sent")
+    @Test("A latency counts from the event's intended time")
     func intended() {
         let event = event(ago: .seconds(5))
         latency.sending([event])
@@ -36,17 +36,17 @@ struct ReloadLatencyTests {
         #expect(latency.counts == ReloadLatency.Counts(sent: 1, served: 1))
     }
 
-    @Test("a timeline that is stored serves all of its events up to the one it was stored for, and no other's")
+    @Test("A stored timeline serves its events up to the one in its row, and no other timeline's")
     func folded() {
         let events = [event(), event(), event(), event(Self.other)]
         latency.sending(events)
         for (offset, event) in events.enumerated() { latency.acknowledged(event, at: place(Int64(offset))) }
         latency.stored(Self.timeline, place(1))
         #expect(latency.counts.served == 2)
-        // Another partition's offsets say nothing of this one's.
+        // Offsets of another partition have no effect.
         latency.stored(Self.timeline, place(9, partition: 1))
         #expect(latency.counts.served == 2)
-        // The same once more, for a reload of everyone: it still names the event, which is served already.
+        // A store for a reload of everyone still names the event, which is already served.
         latency.stored(Self.timeline, place(1))
         latency.stored(Self.timeline, nil)
         #expect(latency.counts.served == 2 && latency.counts.waiting == 2)
@@ -55,7 +55,7 @@ struct ReloadLatencyTests {
         #expect(latency.counts.waiting == 0 && latency.summary(of: .alone).samples == 4)
     }
 
-    @Test("what is stored before Kafka's acknowledgement arrives is not missed")
+    @Test("A store before Kafka's acknowledgement is not missed")
     func storedFirst() {
         let (first, second) = (event(ago: .seconds(3)), event(ago: .seconds(2)))
         latency.sending([first, second])
@@ -68,7 +68,7 @@ struct ReloadLatencyTests {
         #expect(latency.counts.waiting == 0)
     }
 
-    @Test("events that Kafka refuses, or does not know the place of, are counted and not waited for")
+    @Test("Events that Kafka refuses, or acknowledges without an offset, are counted and not waited for")
     func unplaced() {
         let events = [event(), event()]
         latency.sending(events)
@@ -78,7 +78,7 @@ struct ReloadLatencyTests {
         #expect(latency.counts.waiting == 0)
     }
 
-    @Test("a warm-up is counted but not measured, and series are apart")
+    @Test("Warm-up events are counted but not measured, and series are separate")
     func series() {
         for (offset, series) in [LoadSeries.warmUp, .alone, .beside, .beside].enumerated() {
             let event = event(TimelineID(high: 9, low: UInt64(offset)), series)
@@ -90,7 +90,7 @@ struct ReloadLatencyTests {
         #expect([.warmUp, .alone, .beside, .other].map { latency.summary(of: $0).samples } == [0, 1, 2, 0])
     }
 
-    @Test("distinct timelines are counted from when it is asked for, whatever they were stored for")
+    @Test("Distinct timelines are counted from the start of the counting, for any event")
     func distinct() {
         latency.stored(Self.other, nil)
         #expect(latency.distinctStored == 0)
@@ -99,7 +99,7 @@ struct ReloadLatencyTests {
         #expect(latency.distinctStored == 2)
     }
 
-    @Test("a timeline that is published, nobody says for what, serves all that waits for it")
+    @Test("A published timeline without a named event serves all its waiting events")
     func published() {
         let (first, second) = (event(ago: .seconds(2)), event(Self.other))
         latency.sending([first, second])
@@ -107,7 +107,7 @@ struct ReloadLatencyTests {
         latency.acknowledged(first, at: place(3))
         latency.published(Self.timeline)
         #expect(latency.counts.served == 1 && !latency.isWaiting(Self.timeline))
-        // Published before the acknowledgement came.
+        // Published before the acknowledgement.
         latency.published(Self.other)
         #expect(latency.isWaiting(Self.other))
         latency.acknowledged(second, at: place(4))
@@ -117,7 +117,7 @@ struct ReloadLatencyTests {
         #expect(latency.targets == [Self.timeline, Self.other])
     }
 
-    @Test("events that are before no consumer position are not applied")
+    @Test("Events beyond the consumer positions are not applied")
     func unapplied() {
         let events = [event(), event(), event(Self.other)]
         latency.sending(events)

@@ -3,10 +3,10 @@ import TestSupport
 import Testing
 import WidgetModel
 
-/// A drain through a service that somebody else has started, as `deploy/container/verify` does it with containers.
+/// A drain through a service that is already running, as `deploy/container/verify` does it with containers.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct RunningServiceTests {
-    @Test("events go through the service that runs, on its own topics, and it goes on")
+    @Test("Events pass through the running service on its own topics, and the service keeps running")
     func drain() async throws {
         try await withDatabase { database in
             let broker = try FreshetProcess(["kafka"])
@@ -40,7 +40,7 @@ struct RunningServiceTests {
         }
     }
 
-    @Test("a running service is used only with a provider that it can reach")
+    @Test("A running service is used only with a provider that it can reach")
     func refusal() async throws {
         let (status, _, err) = try await FreshetProcess.run(["drain", "--running-service"], program: "freshet-load")
         #expect(status == 64 && err.contains("--running-service"), "\(err)")

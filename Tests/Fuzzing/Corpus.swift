@@ -1,20 +1,20 @@
 import Foundation
 import WidgetModel
 
-/// Valid documents to begin with: every example of the schemas, and the sample manifests.
+/// Valid documents from which inputs are made: every example of the schemas, and the sample manifests.
 package struct Corpus: Sendable {
-    /// Data of an event, and its type.
+    /// Data of an event, with its type.
     package struct Event: Sendable {
         package let type: String
         package let data: [UInt8]
     }
 
     package private(set) var events: [Event] = []
-    /// By the name of the schema without its endings, such as `timelines.response`.
+    /// Documents by the name of their schema without its endings, such as `timelines.response`.
     package private(set) var provider: [String: [[UInt8]]] = [:]
     package private(set) var manifests: [[UInt8]] = []
 
-    /// - Parameter root: the repository.
+    /// - Parameter root: Path of the repository.
     package init(root: String) throws {
         for name in try Self.files(in: "\(root)/schemas/events") {
             let type = String(name.dropLast(".schema.json".count))

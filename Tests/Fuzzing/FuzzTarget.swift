@@ -1,16 +1,16 @@
 import WidgetEvents
 import WidgetModel
 
-/// What reads input from outside.
+/// A parser of external input.
 package enum FuzzTarget: String, CaseIterable, Sendable {
     case eventBinary
     case eventStructured
-    /// Events that Freshet publishes, as its consumers read them.
+    /// Events that Freshet publishes, as decoded by consumers.
     case timelineUpdated
     case timelines
     case snapshots
     case placeholders
-    /// A provider's options of a parameter.
+    /// A provider's options for a parameter.
     case options
     case configuration
     case json
@@ -18,7 +18,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case manifest
 }
 
-/// Something that must not be, short of a crash.
+/// A violated property, other than a crash.
 package struct FuzzFinding: Error, CustomStringConvertible {
     package let description: String
 
@@ -30,7 +30,7 @@ package struct FuzzFinding: Error, CustomStringConvertible {
 /// Outcome of an input.
 package struct FuzzOutcome: Sendable {
     package let isAccepted: Bool
-    /// What was said of it: `accepted`, or the sort of error.
+    /// `accepted`, or the type of the error.
     package let verdict: String
     package let bytes: Int
 
@@ -47,16 +47,16 @@ package struct FuzzOutcome: Sendable {
     }
 }
 
-/// Makes inputs and checks what becomes of them. An input is known by the seed, the target and its number.
+/// Generates inputs and checks their outcomes. The seed, the target and a number identify an input.
 package struct Fuzzer: Sendable {
-    /// The longest text of an error, in bytes: what an input can make a log, or a dead letter, hold.
+    /// Maximum length of an error's text in bytes, which limits logs and dead letters.
     static let maximumMessageBytes = 1_024
 
     let corpus: Corpus
     let seed: UInt64
     let recorder: InputRecorder?
 
-    /// - Parameter recorder: keeps the input that is being read.
+    /// - Parameter recorder: Stores the current input.
     package init(corpus: Corpus, seed: UInt64, recorder: InputRecorder? = nil) {
         self.corpus = corpus
         self.seed = seed
@@ -89,13 +89,13 @@ package struct Fuzzer: Sendable {
         return InputGenerator(seed: mixer.next())
     }
 
-    // MARK: What all errors have in common
+    // MARK: Properties of all errors
 
     static func expect(_ condition: Bool, _ finding: @autoclosure () -> String) throws(FuzzFinding) {
         guard condition else { throw FuzzFinding(finding()) }
     }
 
-    /// Short, and fit for a log.
+    /// Checks that a message is short and fit for a log.
     static func check(message: String, pointer: String?, of bytes: Int) throws(FuzzFinding) {
         try expect(message.utf8.count <= maximumMessageBytes, "a message of \(message.utf8.count) bytes")
         try expect(!message.isEmpty, "an empty message")

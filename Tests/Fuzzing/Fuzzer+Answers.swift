@@ -1,7 +1,7 @@
 import WidgetModel
 
 extension Fuzzer {
-    /// The ids that the examples answer for, and one that they do not.
+    /// IDs in the examples' answers, and one that is not.
     private func requested(_ schema: String) -> [TimelineID] {
         var ids: [TimelineID] = []
         for document in corpus.provider[schema] ?? [] {
@@ -21,7 +21,7 @@ extension Fuzzer {
     func timelines(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {
         let bytes = random.json(of: corpus.provider["timelines.response"] ?? [])
         let requested = requested("timelines.response")
-        // Timelines of several kinds, as a batch has them.
+        // Timelines of several kinds, as in a batch.
         let volatileFields = ["", "/lines", "/light/sky", "/0"].map {
             VolatileFields([JSONPointer($0)].compactMap(\.self))
         }
@@ -57,18 +57,18 @@ extension Fuzzer {
         do throws(JSONError) {
             value = try JSONValue.parse(timeline.content)
         } catch {
-            throw FuzzFinding("what would be stored is no JSON: \(error)")
+            throw FuzzFinding("the stored content is not JSON: \(error)")
         }
-        try expect(value.canonicalBytes == timeline.content, "what would be stored is not in canonical form")
-        // PostgreSQL cannot store it. Escaped it is but text.
-        try expect(!timeline.content.contains(0), "what would be stored has a zero byte")
+        try expect(value.canonicalBytes == timeline.content, "the stored content is not canonical")
+        // PostgreSQL cannot store a zero byte; escaped, it is plain text.
+        try expect(!timeline.content.contains(0), "the stored content has a zero byte")
     }
 
-    /// What a provider says went wrong: it is logged, and shown by explain.
+    /// Checks a provider's error message, which is logged and shown by `explain`.
     private static func check(code: String, message: String) throws(FuzzFinding) {
         for text in [code, message] {
-            try expect(text.utf8.count <= maximumMessageBytes, "\(text.utf8.count) bytes of a provider's words")
-            try expect(!Text.containsControlCharacter(text), "a control character of a provider's words")
+            try expect(text.utf8.count <= maximumMessageBytes, "\(text.utf8.count) bytes in a provider's message")
+            try expect(!Text.containsControlCharacter(text), "a control character in a provider's message")
         }
     }
 
@@ -107,7 +107,7 @@ extension Fuzzer {
         }
         for item in options.sections.flatMap(\.items) {
             try Self.expect(!item.display.isEmpty, "an option without a text")
-            try Self.expect(!Text.containsControlCharacter(item.display), "a control character of an option")
+            try Self.expect(!Text.containsControlCharacter(item.display), "a control character in an option")
         }
         return FuzzOutcome(accepted: bytes.count)
     }
@@ -119,7 +119,7 @@ extension Fuzzer {
         case .value(let value):
             try expect(value.count <= limit, "\(value.count) bytes are stored")
             let parsed = try? JSONValue.parse(value)
-            try expect(parsed != nil, "what would be stored is no JSON")
+            try expect(parsed != nil, "the stored content is not JSON")
             return "value"
         case .failed(let code, let message, _):
             try check(code: code, message: message)
@@ -132,7 +132,7 @@ extension Fuzzer {
         }
     }
 
-    /// What all answers have in common. Counted as accepted when it says something of what was asked for.
+    /// Checks properties of all answers. An answer is accepted if it contains a requested element.
     private func answer<Value>(
         _ bytes: [UInt8], of requested: [TimelineID], _ parse: () throws(JSONError) -> ProviderAnswer<Value>,
         check: (ElementOutcome<Value>) throws(FuzzFinding) -> String
@@ -154,7 +154,7 @@ extension Fuzzer {
         }
         try Self.expect(answer.unreadable.count <= kept, "\(answer.unreadable.count) complaints are kept")
         for error in answer.unreadable { try Self.check(error, of: bytes.count) }
-        // Of the first element that is there.
+        // The verdict is that of the first existing element.
         var verdict: String?
         for outcome in answer.outcomes {
             let found = try check(outcome)

@@ -40,11 +40,11 @@ extension Fuzzer {
         } catch {
             throw FuzzFinding("its canonical form is refused: \(error)")
         }
-        try Self.expect(again.canonicalBytes == canonical, "the canonical form has another")
+        try Self.expect(again.canonicalBytes == canonical, "the canonical form is not stable")
         return FuzzOutcome(accepted: bytes.count)
     }
 
-    /// The canonical form without a tree, as it is stored.
+    /// Returns the canonical form as stored, computed without a tree.
     private static func canonicalised(_ bytes: [UInt8]) throws(FuzzFinding) -> [UInt8] {
         var reader = JSONReader(bytes)
         var out: [UInt8] = []
@@ -66,7 +66,7 @@ extension Fuzzer {
     func timestamp(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {
         var bytes = random.any(Self.times)
         if random.chance(3, of: 4) {
-            // A digit for a digit, so that many are dates.
+            // Replaces digits only, so that many results are valid dates.
             for _ in 0...random.below(3) {
                 let index = random.below(bytes.count)
                 bytes[index] = random.any(Array("0123456789".utf8) + Array("T:Z+-. ".utf8))
@@ -104,7 +104,7 @@ extension Fuzzer {
     }
 
     private static func check(_ error: ManifestError, of text: String) throws(FuzzFinding) {
-        try expect(!error.problems.isEmpty, "refused for nothing")
+        try expect(!error.problems.isEmpty, "refused without a reason")
         let lines =
             text.utf8.count { $0 == 0x0A || $0 == 0x0D }
             + text.unicodeScalars.count { $0.value == 0x85 || $0.value >> 1 == 0x1014 }

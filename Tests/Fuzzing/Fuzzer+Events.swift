@@ -4,7 +4,7 @@ import WidgetModel
 extension Fuzzer {
     private static let decoder = EventDecoder(maximumEventBytes: 65_536)
 
-    /// Headers and value in one arena, as a polled batch has them.
+    /// Headers and value in one arena, as in a polled batch.
     private struct Message {
         var arena: [UInt8] = Array("{\"".utf8)
         var headers: [(name: Range<Int>, value: Range<Int>?)] = []
@@ -83,7 +83,7 @@ extension Fuzzer {
         }
     }
 
-    /// What was accepted is written and read again, in both modes, and stays what it is.
+    /// Checks that an accepted event is unchanged after encoding and decoding in both modes.
     private func checkEvent(_ event: FreshetEvent, _ topic: EventTopic) throws(FuzzFinding) {
         try Self.expect(event.type.topic == topic, "\(event.type) was accepted on \(topic)")
         try Self.expect(Text.identifierProblem(event.app) == nil, "accepted the app \(event.app.debugDescription)")
@@ -113,12 +113,13 @@ extension Fuzzer {
         switch EventDecoder().decode(
             bytes: message.arena, value: message.value, headers: message.headers, topic: topic)
         {
-        case .success(let again): try Self.expect(again.event == event, "written and read again it is \(again.event)")
-        case .failure(let error): throw FuzzFinding("written and read again it is refused: \(error)")
+        case .success(let again):
+            try Self.expect(again.event == event, "encoding and decoding changed it to \(again.event)")
+        case .failure(let error): throw FuzzFinding("decoding the encoded event failed: \(error)")
         }
     }
 
-    /// The canonical form is its own.
+    /// Checks that the canonical form of a configuration is stable.
     static func checkCanonical(_ configuration: WidgetConfiguration) throws(FuzzFinding) {
         let canonical = configuration.canonical
         try expect(canonical.utf8.count <= WidgetConfiguration.maximumBytes, "\(canonical.utf8.count) bytes")
@@ -128,7 +129,7 @@ extension Fuzzer {
         } catch {
             throw FuzzFinding("the canonical form is refused: \(error)")
         }
-        try expect(again == configuration, "the canonical form has another: \(again)")
+        try expect(again == configuration, "the canonical form is not stable: \(again)")
     }
 
     func timelineUpdated(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {
@@ -146,9 +147,9 @@ extension Fuzzer {
         do throws(JSONError) {
             again = try TimelineUpdatedEvent(data: event.data)
         } catch {
-            throw FuzzFinding("written and read again it is refused: \(error)")
+            throw FuzzFinding("decoding the encoded event failed: \(error)")
         }
-        try Self.expect(again == event, "written and read again it is \(again)")
+        try Self.expect(again == event, "encoding and decoding changed it to \(again)")
         return FuzzOutcome(accepted: bytes.count)
     }
 }

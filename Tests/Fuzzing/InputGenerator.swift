@@ -1,6 +1,6 @@
 import Randomness
 
-/// Makes broken documents out of whole ones. The same seed makes the same document.
+/// Generates broken documents from valid ones. Equal seeds give equal documents.
 struct InputGenerator: RandomNumberGenerator {
     private var generator: SeededGenerator
 
@@ -23,7 +23,7 @@ struct InputGenerator: RandomNumberGenerator {
         return (0..<count).map { _ in UInt8(truncatingIfNeeded: next() >> 24) }
     }
 
-    /// Pieces of JSON, well put together or not.
+    /// Fragments of JSON, well-formed or not.
     mutating func randomTokens() -> [UInt8] {
         var out: [UInt8] = []
         for _ in 0..<below(60) { out += any(Self.tokens) }
@@ -36,7 +36,7 @@ struct InputGenerator: RandomNumberGenerator {
         "\\", "\\u", "\\ud800", " ", "\n", "\t", "//", "\"entries\":[", "\"timelines\":[{", "\u{0}",
     ].map { Array($0.utf8) }
 
-    /// What readers stumble over.
+    /// Values that are difficult for parsers.
     private static let awkward: [[UInt8]] =
         [
             "\"", "\\", "{", "}", "[", "]", ",", ":", "0", "-", "e", "\u{0}", "\u{7F}", "\u{2028}", "\u{FEFF}",
@@ -51,7 +51,7 @@ struct InputGenerator: RandomNumberGenerator {
             [0xF0, 0x9F],
         ]
 
-    /// One change of some bytes.
+    /// Changes some bytes.
     private mutating func mutateOnce(_ bytes: inout [UInt8], with others: [[UInt8]]) {
         let index = below(bytes.count + 1)
         let end = min(bytes.count, index + below([2, 8, 64, 1 << 20][below(4)]))
@@ -91,7 +91,7 @@ struct InputGenerator: RandomNumberGenerator {
         bytes.replaceSubrange(start..<end, with: replacement)
     }
 
-    /// Something long; rarely something very long.
+    /// Generates something long; rarely something very long.
     private mutating func grow(_ bytes: inout [UInt8], at index: Int) {
         let piece: [UInt8] = any([
             [0x61], [0x20], Array("\\u0041".utf8), Array("é".utf8), Array("1,".utf8), Array("~".utf8),
@@ -109,7 +109,7 @@ struct InputGenerator: RandomNumberGenerator {
         return bytes
     }
 
-    /// A JSON document made of others: mostly changed in its structure, else in its bytes.
+    /// Combines documents into a JSON document, with changes mostly in its structure, otherwise in its bytes.
     mutating func json(of documents: [[UInt8]]) -> [UInt8] {
         switch below(20) {
         case 0: return randomBytes()
@@ -124,7 +124,7 @@ struct InputGenerator: RandomNumberGenerator {
         }
     }
 
-    // MARK: Lines
+    // MARK: YAML
 
     private static let yaml: [[UInt8]] = [
         "&a ", "*a", "<<: *a", "!!binary ", "!!int ", "!<tag:x> ", "|", ">-", "? ", ": ", "- ", "---\n", "...\n",
@@ -134,7 +134,7 @@ struct InputGenerator: RandomNumberGenerator {
         "\u{FEFF}", "999999999d", "&a [*a]", "&b [&a [x,x],*a,*a]", "\u{0}", "é", "  ",
     ].map { Array($0.utf8) }
 
-    /// A YAML document made of others: lines moved, doubled, indented, or bytes changed.
+    /// Combines documents into a YAML document: lines are moved, repeated or indented, or bytes are changed.
     mutating func yaml(of documents: [[UInt8]]) -> [UInt8] {
         if chance(1, of: 30) { return randomBytes() }
         if chance(1, of: 3) { return mutated(any(documents), with: documents) }

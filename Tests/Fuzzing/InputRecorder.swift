@@ -9,10 +9,10 @@ import Musl
 import Darwin
 #endif
 
-/// The input that is being read, kept where a signal handler and a watching thread find it: whatever an input does to the
-/// process, it can be told which it was.
+/// The current input, readable from a signal handler and a watching thread, so that it can be reported whatever it does
+/// to the process.
 package final class InputRecorder: @unchecked Sendable {
-    /// No generator makes longer ones; what is longer is cut.
+    /// No generator makes longer inputs; longer ones are truncated.
     private static let capacity = 4 << 20
     private static let shownBytes = 400
 
@@ -25,10 +25,10 @@ package final class InputRecorder: @unchecked Sendable {
     private let number = Atomic<Int>(0)
     private let begun = Atomic<Int>(0)
 
-    /// How many inputs have been begun.
+    /// Number of started inputs.
     package var sequence: Int { begun.load(ordering: .relaxed) }
 
-    /// - Parameter path: of the file that ``report(_:)`` writes.
+    /// - Parameter path: File that ``report(_:)`` writes.
     package init(path: String) {
         self.path = strdup(path)
     }
@@ -58,7 +58,7 @@ package final class InputRecorder: @unchecked Sendable {
         count.store(length, ordering: .relaxed)
     }
 
-    /// Says on standard error which input it is, and writes it to the file. Allocates nothing and takes no lock.
+    /// Reports the input on standard error and writes it to the file. Allocates no memory and takes no lock.
     package func report(_ what: StaticString) {
         write(2, "fuzz: ")
         write(2, what)

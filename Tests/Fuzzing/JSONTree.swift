@@ -1,14 +1,14 @@
 import WidgetModel
 
-/// A JSON document that may have what none may have, such as a member twice.
+/// A JSON document that may violate JSON's rules, for instance by a duplicate member.
 enum JSONTree {
-    /// Written as it is.
+    /// Written unchanged.
     case raw([UInt8])
     case string(String)
     case array([JSONTree])
     case object([(key: String, value: JSONTree)])
 
-    /// - Parameter document: valid; anything else stays as it is.
+    /// - Parameter document: Valid JSON; other bytes are kept unchanged.
     init(_ document: [UInt8]) {
         if let value = try? JSONValue.parse(document) { self.init(value) } else { self = .raw(document) }
     }
@@ -42,7 +42,7 @@ enum JSONTree {
         }
     }
 
-    /// Changes one node somewhere.
+    /// Changes one node.
     mutating func mutate(_ random: inout InputGenerator) {
         switch self {
         case .array(var elements) where !elements.isEmpty && random.chance(4, of: 5):
@@ -73,7 +73,7 @@ enum JSONTree {
         }
     }
 
-    /// Writes it, now and then with white space and escapes that mean nothing.
+    /// Writes the document, occasionally with white space and redundant escapes.
     func write(to out: inout [UInt8], _ random: inout InputGenerator) {
         if random.chance(1, of: 30) { out.append(random.any([0x20, 0x0A, 0x0D, 0x09])) }
         switch self {

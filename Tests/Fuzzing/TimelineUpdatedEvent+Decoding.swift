@@ -2,7 +2,7 @@ package import WidgetEvents
 package import WidgetModel
 
 extension TimelineUpdatedEvent {
-    /// Reads the event's data, for a consumer of the timelines topic.
+    /// Decodes the event's data for a consumer of the timelines topic.
     package init(data bytes: [UInt8], in range: Range<Int>? = nil) throws(JSONError) {
         var reader = JSONReader(bytes, in: range)
         try reader.expect(.object)

@@ -3,10 +3,10 @@ import Logging
 import TestSupport
 import Testing
 
-/// The embedded cluster's faults, administration, and logs.
+/// Faults, administration and logs of the embedded cluster.
 @Suite(.tags(.integration), .timeLimit(.patience))
 struct ClusterTests {
-    @Test("A cluster has an id; unreachable brokers are an error")
+    @Test("A cluster has an ID; unreachable brokers are an error")
     func clusterID() async throws {
         try await withKafka { kafka in
             let id = try await KafkaAdmin(configuration: kafka.configuration, logger: quiet).clusterID()
@@ -19,7 +19,7 @@ struct ClusterTests {
         await #expect(throws: KafkaError.self) { try await nobody.clusterID() }
     }
 
-    @Test("topics have the partitions asked for; brokers have their ids; describing creates nothing")
+    @Test("Topics have the requested partitions, brokers have their IDs, and describing creates nothing")
     func describe() async throws {
         try await withKafka(brokers: 3) { kafka in
             let topic = try await kafka.topic("describe", partitions: 7)
@@ -43,7 +43,7 @@ struct ClusterTests {
         }
     }
 
-    @Test("an unreachable cluster is an error that can be retried, within the timeout")
+    @Test("An unreachable cluster is a retriable error within the timeout")
     func unreachable() async throws {
         let admin = KafkaAdmin(
             configuration: KafkaConfiguration(bootstrapServers: "127.0.0.1:1"), timeout: .milliseconds(300),
@@ -57,7 +57,7 @@ struct ClusterTests {
         #expect(configuration?.code == .invalidConfiguration)
     }
 
-    @Test("a route leads connections to one port to another")
+    @Test("A route redirects connections from one port to another")
     func routes() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let port = try #require(UInt16(kafka.configuration.bootstrapServers.drop { $0 != ":" }.dropFirst()))
@@ -69,7 +69,7 @@ struct ClusterTests {
         }
     }
 
-    @Test("The round trip time is the set one")
+    @Test("The embedded cluster has the configured round-trip time")
     func roundTripTime() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let topic = try await kafka.topic("slow")
@@ -83,7 +83,7 @@ struct ClusterTests {
         }
     }
 
-    @Test("calls that make no sense are errors")
+    @Test("Invalid calls are errors")
     func misuse() async throws {
         #expect(throws: KafkaError.self) { try EmbeddedKafka(brokers: 0, logger: quiet) }
         let embedded = try EmbeddedKafka(logger: quiet)
@@ -98,7 +98,7 @@ struct ClusterTests {
         #expect(error?.code == .invalidState)
     }
 
-    @Test("librdkafka's logs come with their levels, and without secrets")
+    @Test("librdkafka's logs have their levels and no secrets")
     func logs() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let topic = try await kafka.topic("logs")
@@ -126,12 +126,11 @@ struct ClusterTests {
             _ = try await producer.send(KafkaMessage(topic, "a"))
             let consumer = try await kafka.consumer(topic)
             #expect(try await consumer.read(1).map(\.value) == ["a"])
-            // Twice: at the first fetch that reaches the end of the log, librdkafka 2.0.2 overlooks what the broker
-            // says.
+            // Twice: librdkafka 2.0.2 ignores the broker's error in the first fetch that reaches the end of the log.
             try kafka.embedded?.pushRequestErrors(
                 .fetch, [.topicAuthorizationFailed, .topicAuthorizationFailed, .notLeaderForPartition])
             _ = try await producer.send(KafkaMessage(topic, "b"))
-            // The message may come before the error: with a fetch that was under way already.
+            // The message may arrive before the error, with a fetch that was already under way.
             var error: KafkaError?
             var values: [String?] = []
             for try await event in consumer.events {
@@ -147,7 +146,7 @@ struct ClusterTests {
         }
     }
 
-    @Test("a compacted topic is created as such, once", .tags(.realBroker), .enabled(if: hasRealBroker))
+    @Test("A compacted topic is created with its policy, once", .tags(.realBroker), .enabled(if: hasRealBroker))
     func createTopics() async throws {
         try await withKafka { kafka in
             let admin = KafkaAdmin(configuration: kafka.configuration, logger: quiet)
@@ -173,7 +172,7 @@ struct ClusterTests {
         }
     }
 
-    @Test("The bounds of a log are those of its messages; a forbidden topic is an error")
+    @Test("A log's bounds are those of its messages; a forbidden topic is an error")
     func bounds() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("bounds", partitions: 2)

@@ -4,7 +4,7 @@ import Testing
 
 @Suite(.tags(.integration), .timeLimit(.patience))
 struct ConsumerBacklogTests {
-    @Test("A batch has the number of messages behind its first one, zero at the end of the log")
+    @Test("A batch reports the number of messages behind its first one; zero at the end of the log")
     func backlog() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("backlog")
@@ -17,7 +17,7 @@ struct ConsumerBacklogTests {
                 guard case .batch(let batch) = event else { continue }
                 seen += batch.count
                 backlogs.append(batch.backlog)
-                // Counted at most every 20 ms, so it takes some messages until the count is that of an empty log.
+                // The log end is read every 20 ms at most, so the count reaches zero only after some further messages.
                 if seen >= 1000, batch.backlog == 0 { break }
                 if seen >= 1000 { _ = await producer.send([KafkaMessage(topic, "one more", partition: 0)]) }
             }

@@ -2,7 +2,7 @@ import KafkaClient
 import TestSupport
 import Testing
 
-/// Positions, back-pressure, and the end of a consumer.
+/// Positions, back-pressure and the end of a consumer.
 @Suite(.tags(.integration), .timeLimit(.patience))
 struct ConsumerTests {
     private func fill(_ kafka: TestCluster, _ topic: String, _ count: Int, partitions: Int = 1) async throws {
@@ -13,7 +13,7 @@ struct ConsumerTests {
         await producer.shutdown()
     }
 
-    @Test("a slow receiver pauses fetching, again and again; every message comes once and in order")
+    @Test("A slow receiver pauses fetching repeatedly, and every message arrives once and in order")
     func backPressure() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("slow", partitions: 2)
@@ -32,7 +32,7 @@ struct ConsumerTests {
                 #expect(batch.count <= 100)
                 for message in batch.messages { offsets[message.place.partition, default: []].append(message.offset) }
                 seen += batch.count
-                // Receives nothing until the consumer has had to pause: ten times over.
+                // Waits for a pause before it receives more, ten times.
                 if seen <= 1000 { try await log.next("fetching is paused: the receiver is slow") }
                 if seen >= count { break }
             }
@@ -43,7 +43,7 @@ struct ConsumerTests {
         }
     }
 
-    @Test("fetching that was held for a slow receiver goes on after a seek has emptied the batch")
+    @Test("Fetching that is paused for a slow receiver resumes after a seek has emptied the batch")
     func holdAndSeek() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("hold-seek")
@@ -58,14 +58,14 @@ struct ConsumerTests {
             }
             #expect(try await consumer.read(100).count == 100)
             try await log.next("fetching is paused: the receiver is slow")
-            // No fetched message is left, neither in the buffer nor in the present batch.
+            // No fetched message is left, neither in the buffer nor in the current batch.
             await consumer.assign([place: .at(300)])
             #expect(try await consumer.read(700).map(\.offset) == (300..<1000).map { $0 })
             await consumer.shutdown()
         }
     }
 
-    @Test("a partition that is given up and assigned again while fetching is paused is read on")
+    @Test("A partition that is released and assigned again during a pause is read further")
     func assignedWhilePaused() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("paused")
@@ -94,7 +94,7 @@ struct ConsumerTests {
         }
     }
 
-    @Test("partitions are assigned, given up and interrupted in order; those given up are silent")
+    @Test("Partitions are assigned, released and interrupted in order; released ones deliver nothing")
     func assignments() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("assign", partitions: 2)
@@ -130,7 +130,7 @@ struct ConsumerTests {
             try await fill(kafka, topic, 1000)
             let consumer = try await kafka.consumer(topic, at: [place: .at(900)]) { $0.maximumBatchMessages = 50 }
             #expect(try await consumer.read(50).map(\.offset).starts(with: 900..<950))
-            // The rest is buffered by now, or is about to be; none of it may come.
+            // The remaining messages are buffered or about to be; none may be delivered.
             for offset in [Int64(10), 500, 990, 0] {
                 await consumer.assign([place: .at(offset)])
                 let count = min(50, 1000 - Int(offset))
@@ -153,7 +153,7 @@ struct ConsumerTests {
             await consumer.assign([place: .at(995)])
             #expect(try await consumer.read(5).map(\.offset) == (995..<1000).map { $0 })
             await consumer.assign([place: .latest])
-            // Which offset is the latest is asked of the broker after the seek: sends until one comes after that.
+            // The consumer asks the broker for the latest offset after the seek: sends until a message follows it.
             let producer = try kafka.producer()
             let sending = Task { while !Task.isCancelled { _ = try? await producer.send(KafkaMessage(topic, "new")) } }
             #expect(try #require(try await consumer.read(1).first).offset >= 1000)
@@ -163,7 +163,7 @@ struct ConsumerTests {
         }
     }
 
-    @Test("the embedded cluster drops the oldest messages; a position among them is out of range, not skipped")
+    @Test("A position among messages that the embedded cluster has dropped is out of range and not skipped")
     func droppedMessages() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let topic = try await kafka.topic("dropped")
@@ -177,7 +177,7 @@ struct ConsumerTests {
             let place = TopicPartition(topic: topic, partition: 0)
             let consumer = try await kafka.consumer(topic, at: [place: .at(3)])
             for try await event in consumer.events {
-                if case .batch = event { Issue.record("a batch came") }
+                if case .batch = event { Issue.record("unexpected batch") }
                 guard case .offsetOutOfRange(let lost, let offset) = event else { continue }
                 #expect(lost == place)
                 #expect(offset == 3)
@@ -190,7 +190,7 @@ struct ConsumerTests {
         }
     }
 
-    @Test("stopped and started again from the handled positions: each message once")
+    @Test("A consumer that restarts at the handled positions receives each message once")
     func restart() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("restart", partitions: 3)
@@ -209,7 +209,7 @@ struct ConsumerTests {
                         positions[message.place] = message.offset + 1
                     }
                     consumer.commit(positions)
-                    // Iterates during the close: the buffered messages come, then the end.
+                    // Shuts down during the iteration: the buffered messages are delivered, then the sequence ends.
                     if handled.count >= stop { Task { await consumer.shutdown() } }
                 }
             }
@@ -219,7 +219,7 @@ struct ConsumerTests {
     }
 
     @Test(
-        "a commit that Kafka refuses costs neither the assignment nor a message",
+        "A commit that Kafka refuses affects neither the assignment nor messages",
         arguments: ["ILLEGAL_GENERATION": 22, "UNKNOWN_MEMBER_ID": 25])
     func refusedCommit(name: String, number: Int32) async throws {
         try await withKafka(embeddedOnly: true) { kafka in
@@ -238,7 +238,7 @@ struct ConsumerTests {
         }
     }
 
-    @Test("A fatal error is thrown after the events before it")
+    @Test("A fatal error is thrown after earlier events")
     func fatal() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("fatal")
@@ -259,7 +259,7 @@ struct ConsumerTests {
         }
     }
 
-    @Test("shutdown while the broker is away ends, whether anybody iterates or not")
+    @Test("A shutdown ends without a broker, with or without an iteration")
     func shutdownWithoutBroker() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let topic = try await kafka.topic("away")

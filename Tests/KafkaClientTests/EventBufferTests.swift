@@ -31,7 +31,7 @@ struct EventBufferTests {
         KafkaError(code: .timedOut, message: message, isRetriable: true, context: .init(operation: "test"))
     }
 
-    @Test("events come in the order in which they were pushed")
+    @Test("Events are delivered in the order of their arrival")
     func order() {
         var state = State()
         _ = state.push(batch(0, 0..<2))
@@ -73,7 +73,7 @@ struct EventBufferTests {
         #expect(told(failing.take(2)) == "2: end")
     }
 
-    @Test("a second waiter is turned away; the first one stays")
+    @Test("A second waiter is rejected; the first one stays")
     func oneReceiver() {
         var state = State()
         _ = state.take(1)
@@ -81,7 +81,7 @@ struct EventBufferTests {
         #expect(told(state.push(batch(0, 0..<1))) == #"1: batch ["0/0"]"#)
     }
 
-    @Test("a cancelled waiter ends; the events stay for the next one")
+    @Test("A cancelled waiter ends; the events stay for the next one")
     func cancelled() {
         var state = State()
         _ = state.take(1)
@@ -91,7 +91,7 @@ struct EventBufferTests {
         #expect(told(state.take(2)) == #"2: batch ["0/0"]"#)
     }
 
-    @Test("a flood of errors does not fill the memory")
+    @Test("A flood of errors does not fill the memory")
     func boundedErrors() {
         var state = State()
         for number in 0..<100 { _ = state.push(.error(error("\(number)"))) }
@@ -101,7 +101,7 @@ struct EventBufferTests {
         #expect(state.events.count == State.maximumErrors)
     }
 
-    @Test("An assignment removes only the partition's records from the waiting events")
+    @Test("An assignment removes only the partition's records from waiting events")
     func removal() {
         var state = State()
         _ = state.push(batch(0, 0..<2))
@@ -121,7 +121,7 @@ struct EventBufferTests {
         #expect(told(state.take(3)) == "none")
     }
 
-    @Test("cancelling the task ends the iteration")
+    @Test("Cancelling the task ends the iteration")
     func cancelledTask() async throws {
         let buffer = ConsumerEventBuffer(
             gathering: BatchGathering(builder: BatchBuilder(maximumMessages: 10, maximumBytes: 1_000))

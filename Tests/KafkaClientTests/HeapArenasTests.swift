@@ -5,14 +5,14 @@ import Testing
 @Suite("The heap has an arena for each processor unless the environment sets the number")
 struct HeapArenasTests {
     @Test(
-        "One for each processor, from two to eight",
+        "There is one arena per processor, from two to eight",
         arguments: [(1, 2), (2, 2), (5, 5), (8, 8), (64, 8)])
     func processors(_ processors: Int, _ expected: Int) {
         #expect(HeapArenas.count(processors: processors, environment: ["PATH": "/bin"]) == expected)
     }
 
     @Test(
-        "What the environment says is left alone",
+        "A number in the environment is not changed",
         arguments: [
             ["MALLOC_ARENA_MAX": "1"], ["GLIBC_TUNABLES": "glibc.malloc.check=1:glibc.malloc.arena_max=3"],
         ])

@@ -12,7 +12,7 @@ struct ListenerOptionsTests {
         return getsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &value, &size) == 0 && value != 0
     }
 
-    /// A listener at a port of its own.
+    /// A listener on its own port.
     private func listener() throws -> (descriptor: Int32, port: UInt16) {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
@@ -29,7 +29,7 @@ struct ListenerOptionsTests {
         return (descriptor, UInt16(bigEndian: address.sin_port))
     }
 
-    @Test("Sockets accepted at a port send at once, those at other ports do not")
+    @Test("Sockets accepted at a given port send without delay, those at other ports do not")
     func ports() throws {
         let (one, other) = (try listener(), try listener())
         defer {
@@ -44,7 +44,7 @@ struct ListenerOptionsTests {
         #expect(!isSendingAtOnce(other.descriptor))
     }
 
-    @Test("brokers do, also when they come back")
+    @Test("Brokers send without delay, also after a restart")
     func brokers() throws {
         let kafka = try EmbeddedKafka(brokers: 2, logger: quiet)
         let ports = kafka.bootstrapServers.split(separator: ",").compactMap { address in

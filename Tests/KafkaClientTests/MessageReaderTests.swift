@@ -2,10 +2,10 @@ import KafkaClient
 import TestSupport
 import Testing
 
-/// A batch carries the result of its reader on the poll thread.
+/// Results of a batch's reader on the poll thread.
 @Suite(.tags(.integration), .timeLimit(.patience))
 struct MessageReaderTests {
-    /// Notes the offset and the value of every message that it is shown.
+    /// Records the offset and the value of every message.
     private final class Recorder: KafkaMessageReader {
         struct Note: Equatable, Sendable {
             var place: TopicPartition
@@ -40,7 +40,7 @@ struct MessageReaderTests {
         #expect(notes == expected)
     }
 
-    @Test("notes are of the batch's messages, in their order, also when a seek has thrown some of them away")
+    @Test("A reader's notes match the batch's messages in order, also after a seek has removed some")
     func seeks() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("reader", partitions: 2)
@@ -62,11 +62,11 @@ struct MessageReaderTests {
                 case .batch(let batch):
                     batches += 1
                     if batch.annotation != nil { annotated += 1 }
-                    // One that waited in the buffer while records were taken out of it has none any more.
+                    // A batch from which records were removed in the buffer has no annotation.
                     expect(batch, isAnnotated: false)
                     for record in batch.records { offsets[record.partition, default: []].append(record.offset) }
                     if batches == 3 || batches == 6 {
-                        // Of one partition all that is at hand is thrown away, of the other it stays.
+                        // Removes all waiting messages of one partition and keeps the other's.
                         let next = (offsets[0]?.last ?? -1) + 1
                         await consumer.assign([TopicPartition(topic: topic, partition: 0): .at(next)])
                     }

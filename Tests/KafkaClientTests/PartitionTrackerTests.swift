@@ -2,7 +2,7 @@ import Testing
 
 @testable import KafkaClient
 
-/// Which offsets are let through.
+/// Filter for offsets.
 struct PartitionTrackerTests {
     private let place = TopicPartition(topic: "t", partition: 3)
 
@@ -13,7 +13,7 @@ struct PartitionTrackerTests {
         return tracker
     }
 
-    @Test("offsets that follow on are delivered")
+    @Test("Consecutive offsets are delivered")
     func followsOn() {
         var tracker = running(at: .at(10))
         #expect(tracker.accept(offset: 10, at: 0) == .deliver)
@@ -21,7 +21,7 @@ struct PartitionTrackerTests {
         #expect(tracker[place]?.next == 12)
     }
 
-    @Test("nothing is delivered twice, and nothing goes back")
+    @Test("No offset is delivered twice or out of order")
     func neverBack() {
         var tracker = running(at: .at(10))
         #expect(tracker.accept(offset: 9, at: 0) == .stale)
@@ -31,7 +31,7 @@ struct PartitionTrackerTests {
         #expect(tracker[place]?.next == 11)
     }
 
-    @Test("nothing of a partition is delivered after it stalled or was given up")
+    @Test("Nothing is delivered from a partition that has stalled or was released")
     func onlyRunning() {
         var tracker = PartitionTracker()
         tracker.assign([place])
@@ -47,7 +47,7 @@ struct PartitionTrackerTests {
     }
 
     @Test(
-        "after a start at the earliest or latest the first offset is taken as it comes",
+        "After a start at the earliest or latest offset the first one is accepted",
         arguments: [
             KafkaOffset.earliest, .latest,
         ])
@@ -58,7 +58,7 @@ struct PartitionTrackerTests {
         #expect(tracker[place]?.next == 502)
     }
 
-    @Test("a hole behind a moved position is read again once, then believed")
+    @Test("A gap behind a moved position is read again once, then accepted")
     func verifiesOnce() {
         var tracker = running(at: .at(10))
         #expect(tracker.accept(offset: 12, at: 0) == .verify(from: 10))
@@ -66,14 +66,14 @@ struct PartitionTrackerTests {
         #expect(tracker.accept(offset: 13, at: 0) == .deliver)
     }
 
-    @Test("a hole that the second reading fills is no gap")
+    @Test("A gap that the second read fills is none")
     func verificationFinds() {
         var tracker = running(at: .at(10))
         #expect(tracker.accept(offset: 12, at: 0) == .verify(from: 10))
         for offset in Int64(10)...13 { #expect(tracker.accept(offset: offset, at: 0) == .deliver) }
     }
 
-    @Test("a hole in the middle of a run is the log's; after a pause or another assignment it is read again")
+    @Test("A gap within a run is the log's; after a pause or an assignment it is read again")
     func gapInRun() {
         var tracker = running(at: .at(0))
         #expect(tracker.accept(offset: 0, at: 0) == .deliver)
@@ -83,7 +83,7 @@ struct PartitionTrackerTests {
         #expect(tracker.accept(offset: 3, at: 0) == .deliver)
     }
 
-    @Test("assigned again: a new state; others keep theirs")
+    @Test("A partition that is assigned again has a new state; others keep theirs")
     func reassigned() {
         var tracker = running(at: .at(7))
         let other = TopicPartition(topic: "u", partition: 0)

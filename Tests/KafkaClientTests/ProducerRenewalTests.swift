@@ -2,18 +2,18 @@ import Testing
 
 @testable import KafkaClient
 
-@Suite("A producer's next client")
+@Suite("Replacement of a producer's client")
 struct ProducerRenewalTests {
     private let start = ContinuousClock.now
 
-    @Test("the pauses grow, up to a bound, while client after client fails")
+    @Test("The back-off grows to a limit while clients fail")
     func backoff() {
         var renewal = ProducerRenewal(madeAt: start)
         var now = start
         var pauses: [Duration] = []
         for _ in 0..<12 {
             let isDueAtOnce = renewal.isDue(now: now)
-            #expect(!isDueAtOnce, "the failure was noticed just now")
+            #expect(!isDueAtOnce, "the failure has just been noticed")
             var pause = Duration.zero
             while !renewal.isDue(now: now + pause) { pause += .milliseconds(100) }
             pauses.append(pause)
@@ -25,7 +25,7 @@ struct ProducerRenewalTests {
         #expect(pauses.last == ProducerRenewal.cap)
     }
 
-    @Test("A client that worked for a while starts the back-off anew")
+    @Test("A client that worked for a while resets the back-off")
     func recovers() {
         var renewal = ProducerRenewal(madeAt: start)
         var now = start
@@ -39,7 +39,7 @@ struct ProducerRenewalTests {
         #expect(answers == [false, true])
     }
 
-    @Test("a client that could not be made counts as a failure")
+    @Test("A client that cannot be created counts as a failure")
     func failure() {
         var renewal = ProducerRenewal(madeAt: start)
         let now = start + .milliseconds(100)

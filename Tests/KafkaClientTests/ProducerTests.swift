@@ -4,17 +4,17 @@ import Testing
 
 @testable import KafkaClient
 
-/// Sending: bounds, order, failures.
+/// Limits, order and failures of sends.
 @Suite(.tags(.integration), .timeLimit(.patience))
 struct ProducerTests {
-    /// Returns when the producer has as much under way and waiting.
+    /// Waits until the numbers of messages in flight and waiting satisfy a condition.
     private func reach(
         _ producer: KafkaProducer, _ isReached: (KafkaProducerDepth) -> Bool
     ) async throws {
         while !isReached(await producer.depth()) { try Task.checkCancellation() }
     }
 
-    @Test("a full queue suspends the senders; they are served in turn, and can be cancelled")
+    @Test("A full queue suspends senders, which are served in order and can be cancelled")
     func fullQueue() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let embedded = try #require(kafka.embedded)
@@ -46,7 +46,7 @@ struct ProducerTests {
         }
     }
 
-    @Test("the byte bound holds too, and a single larger message still goes")
+    @Test("The limit in bytes applies, too, and a single larger message is still sent")
     func bytes() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let topic = try await kafka.topic("bytes")
@@ -65,7 +65,7 @@ struct ProducerTests {
         }
     }
 
-    @Test("a message over size fails at once and for good; its neighbours are stored")
+    @Test("A message that is too large fails at once and permanently; others are stored")
     func oversized() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("oversized")
@@ -84,7 +84,7 @@ struct ProducerTests {
         }
     }
 
-    @Test("Transient errors lose nothing, duplicate nothing and keep the order")
+    @Test("Transient errors lose and duplicate nothing and keep the order")
     func requestErrors() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let embedded = try #require(kafka.embedded)
@@ -100,13 +100,13 @@ struct ProducerTests {
         }
     }
 
-    @Test("a connection is cut, the broker goes and comes back: nothing is lost, the order stays")
+    @Test("A cut connection and a broker restart lose nothing and keep the order")
     func brokerRestart() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let embedded = try #require(kafka.embedded)
             let log = RecordedLog()
             async let restart: Void = {
-                // The producer has noticed that the broker is away: now it comes back.
+                // Starts the broker again after the producer has noticed the outage.
                 try await log.next("the broker is stopped now")
                 try await log.next { $0.metadata["facility"] == "FAIL" }
                 try embedded.startBroker(1)
@@ -118,8 +118,8 @@ struct ProducerTests {
                 try embedded.stopBroker(1)
             }
             try await restart
-            // A real broker knows the sequence number of a message that it has stored already; the embedded one stores
-            // it again if it was cut off before it could answer.
+            // A real broker recognises the sequence number of a stored message; the embedded one stores the message
+            // again if the connection was cut before its answer.
             var seen: Set<String> = []
             Self.verify(messages.filter { seen.insert($0.value ?? "").inserted })
         }
@@ -127,8 +127,8 @@ struct ProducerTests {
 
     private static let total = 3000
 
-    /// Three senders of a thousand messages each, in tens of a hundred, and what is read in the end. The first sender
-    /// calls before each of its chunks.
+    /// Sends a thousand messages from each of three senders, in ten chunks of a hundred, and returns the stored
+    /// messages. The first sender calls `disturb` before each of its chunks.
     private func send(
         _ kafka: TestCluster, logger: Logger = quiet, disturbing disturb: @escaping @Sendable (Int) throws -> Void
     ) async throws -> [ReadMessage] {
@@ -162,13 +162,13 @@ struct ProducerTests {
         let offsets = results.compactMap { try? $0.get() }.map { "\($0.partition): \($0.offset ?? -1)" }
         #expect(Set(offsets).count == Self.total)
         let consumer = try await kafka.consumer(topic)
-        // Offsets count from 0: so many messages are there at least, repeated ones included.
+        // Offsets start at 0, so this is the minimum number of messages, including repeated ones.
         let messages = try await consumer.read(max(Self.total, Int(last[0] + last[1] + 2)))
         await consumer.shutdown()
         return messages
     }
 
-    /// Each message of each sender, in the sender's order in each partition.
+    /// Expects each sender's messages once and in order in each partition.
     private static func verify(_ messages: [ReadMessage]) {
         for sender in 0..<3 {
             for partition in 0..<2 {
@@ -179,7 +179,7 @@ struct ProducerTests {
         }
     }
 
-    @Test("an unreachable broker: the delivery timeout ends the wait, and says that it can be tried again")
+    @Test("With an unreachable broker the delivery timeout ends the wait with a retriable error")
     func deliveryTimeout() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let embedded = try #require(kafka.embedded)
@@ -260,18 +260,18 @@ struct ProducerTests {
             producer.raiseFatalError()
             for result in await task.value {
                 let error = #expect(throws: KafkaError.self) { try result.get() }
-                // To the sender it is no end: the next try goes to the new client.
+                // The error is not fatal for the sender: the next attempt uses the new client.
                 #expect(error?.isFatal == false)
                 #expect(error?.isRetriable == true)
                 #expect(error?.message.contains("raised for a test") == true)
             }
             try kafka.embedded?.startBroker(1)
-            // Refused, until the back-off is over.
+            // Refused until the back-off ends.
             let error = await #expect(throws: KafkaError.self) { try await producer.send(KafkaMessage(topic, "soon")) }
             #expect(error?.isRetriable == true)
             try await sendAgainAndAgain(KafkaMessage(topic, "late"), with: producer)
             #expect(producer.restarts == 1)
-            // And once more; then it can be shut down as ever.
+            // A second fatal error; the producer can still be shut down afterwards.
             producer.raiseFatalError()
             try await sendAgainAndAgain(KafkaMessage(topic, "later"), with: producer)
             #expect(producer.restarts == 2)
@@ -295,7 +295,7 @@ struct ProducerTests {
             for round in 0..<20 {
                 let producer = try kafka.producer()
                 _ = try await producer.send(KafkaMessage(topic, "before"))
-                // None of these may wait for ever, though some come between the error and its being noticed.
+                // Each of these must be answered, also those between the error and its detection.
                 async let others = withTaskGroup(of: Int.self) { group in
                     for index in 0..<50 {
                         group.addTask { await producer.send([KafkaMessage(topic, "\(round)-\(index)")]).count }

@@ -2,10 +2,10 @@ import KafkaClient
 import TestSupport
 import Testing
 
-/// Single messages by their place.
+/// Reading single messages by position.
 @Suite(.tags(.integration), .timeLimit(.patience))
 struct ReaderTests {
-    @Test("a message is read where it stands, with key, headers and time")
+    @Test("A message is read at its offset, with key, headers and time")
     func found() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("reader", partitions: 2)
@@ -31,7 +31,7 @@ struct ReaderTests {
         }
     }
 
-    @Test("a range of messages is read, as far as the log has them")
+    @Test("A range of messages is read as far as the log has them")
     func range() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("reader")
@@ -71,13 +71,13 @@ struct ReaderTests {
         }
     }
 
-    @Test("Silent brokers end in a timeout, without secrets in the error")
+    @Test("Silent brokers cause a time-out, without secrets in the error")
     func unreachable() async throws {
         let configuration = KafkaConfiguration(bootstrapServers: "127.0.0.1:1")
         let reader = KafkaReader(configuration: configuration, logger: quiet)
         do {
             _ = try await reader.message(topic: "t", partition: 0, offset: 0, timeout: .milliseconds(500))
-            Issue.record("nobody is there")
+            Issue.record("no broker is running")
         } catch {
             #expect(error.isRetriable, "\(error)")
         }

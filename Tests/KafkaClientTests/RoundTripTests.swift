@@ -5,7 +5,7 @@ import Testing
 /// Messages are read exactly as produced.
 @Suite(.tags(.integration), .timeLimit(.patience))
 struct RoundTripTests {
-    @Test("keys, values, headers, nulls and order survive")
+    @Test("Keys, values, headers, nulls and order survive")
     func faithful() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("faithful", partitions: 2)
@@ -54,7 +54,7 @@ struct RoundTripTests {
         }
     }
 
-    @Test("many messages in batch sends: each once, in order per partition, in real batches; lag goes to zero")
+    @Test("Many messages arrive once, in order per partition, in large batches, and the lag goes to zero")
     func many() async throws {
         try await withKafka { kafka in
             let topic = try await kafka.topic("many", partitions: 4)

@@ -3,7 +3,7 @@ import KafkaClient
 import TestSupport
 import Testing
 
-@Suite("A broker of the embedded cluster that is stopped", .timeLimit(.patience))
+@Suite("Stopped brokers of the embedded cluster", .timeLimit(.patience))
 struct StoppedBrokerTests {
     /// Whether another socket can bind the port.
     private func isFree(_ port: UInt16) -> Bool {
@@ -35,7 +35,7 @@ struct StoppedBrokerTests {
         }
         try kafka?.stopBroker(2)
         kafka = nil
-        // The time limit says when it takes too long.
+        // The suite's time limit applies.
         while !isFree(ports[1]) || !isFree(ports[0]) {
             try Task.checkCancellation()
             await Task.yield()

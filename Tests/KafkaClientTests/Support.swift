@@ -5,18 +5,18 @@ import TestSupport
 import Testing
 
 extension Tag {
-    /// Needs a real cluster.
+    /// Requires a real cluster.
     @Tag static var realBroker: Self
     /// Starts brokers and clients.
     @Tag static var integration: Self
 }
 
-/// The broker to test against, if there is a real one.
+/// Bootstrap servers of a real broker; nil or empty without one.
 let realBootstrapServers = ProcessInfo.processInfo.environment["FRESHET_TEST_BOOTSTRAP_SERVERS"]
 let hasRealBroker = realBootstrapServers?.isEmpty == false
 
-/// librdkafka properties to reach it with (TLS, SASL …), as `name=value,name=value`. The error says where a malformed
-/// one is, not what is there: it may be a password.
+/// librdkafka properties for a real broker (TLS, SASL …), as `name=value,name=value`. The error reports the position of
+/// a malformed property instead of the text, which may be a password.
 private func realProperties() throws -> [String: String] {
     var properties: [String: String] = [:]
     let text = ProcessInfo.processInfo.environment["FRESHET_TEST_KAFKA_PROPERTIES"] ?? ""
@@ -32,12 +32,12 @@ private func realProperties() throws -> [String: String] {
 
 let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
-/// A cluster of one's own, or the real one.
+/// An embedded cluster, or the real one.
 struct TestCluster: Sendable {
     let configuration: KafkaConfiguration
     let embedded: EmbeddedKafka?
 
-    /// A new topic with a unique name.
+    /// Creates a topic with a unique name.
     func topic(_ name: String, partitions: Int = 1) async throws -> String {
         let unique = "\(name)-\(UInt64.random(in: 0...UInt64.max))"
         if let embedded {
@@ -60,7 +60,7 @@ struct TestCluster: Sendable {
             maximumQueuedMessages: maximumQueuedMessages, maximumQueuedBytes: maximumQueuedBytes, logger: logger)
     }
 
-    /// A consumer of all partitions of the topics, from these offsets or the earliest.
+    /// Creates a consumer of all partitions of the topics, from the given or the earliest offsets.
     func consumer(
         _ topics: String..., at offsets: [TopicPartition: KafkaOffset] = [:], properties: [String: String] = [:],
         logger: Logger = quiet,
@@ -80,7 +80,7 @@ struct TestCluster: Sendable {
     }
 }
 
-/// Runs the body with a cluster and ends it after. Tests of faults need the embedded one.
+/// Starts a cluster and passes it to the closure. Tests of faults require the embedded one.
 func withKafka(
     brokers: Int = 1, embeddedOnly: Bool = false, _ body: (TestCluster) async throws -> Void
 ) async throws {
@@ -109,7 +109,7 @@ struct TestFailure: Error, CustomStringConvertible {
     init(_ description: String) { self.description = description }
 }
 
-/// A message as it was read.
+/// A received message.
 struct ReadMessage: Equatable, Sendable {
     var place: TopicPartition
     var offset: Int64
@@ -129,7 +129,7 @@ extension KafkaBatch {
 }
 
 extension KafkaConsumer {
-    /// Reads so many messages.
+    /// Reads this many messages.
     func read(_ count: Int) async throws -> [ReadMessage] {
         var messages: [ReadMessage] = []
         if count == 0 { return messages }

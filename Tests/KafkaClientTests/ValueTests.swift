@@ -4,7 +4,7 @@ import Testing
 
 /// Configuration, errors, batches and the producer's bookkeeping, without a broker.
 struct ValueTests {
-    @Test("Partitions in a log line are a limited number of ranges")
+    @Test("Log lines list partitions as a limited number of ranges")
     func partitionSummary() {
         func places(_ topic: String, _ partitions: some Sequence<Int32>) -> [TopicPartition] {
             partitions.map { TopicPartition(topic: topic, partition: $0) }
@@ -15,7 +15,7 @@ struct ValueTests {
         #expect(places("a", []).summary == "")
     }
 
-    @Test("secrets are never printed")
+    @Test("Secrets are never printed")
     func redaction() {
         let configuration = KafkaConfiguration(
             bootstrapServers: "broker:9092",
@@ -35,7 +35,7 @@ struct ValueTests {
         #expect(redact("pa55wor") == "pa55wor")
     }
 
-    @Test("every wrong property is named, in one error, without the secret")
+    @Test("All invalid properties are reported in one error, without secrets")
     func wrongProperties() throws {
         let configuration = KafkaConfiguration(
             bootstrapServers: "",
@@ -57,7 +57,7 @@ struct ValueTests {
         #expect(!error.message.contains("pa55word"))
     }
 
-    @Test("Fixed properties cannot be changed, but can be given in another spelling")
+    @Test("Fixed properties cannot be changed, but may be given in another notation")
     func fixedProperties() async throws {
         let consumer = { (properties: [String: String]) throws(KafkaError) in
             try KafkaConsumer(
@@ -74,7 +74,7 @@ struct ValueTests {
         await fine.abandon()
     }
 
-    @Test("properties that only contradict each other are reported too")
+    @Test("Properties that contradict each other are reported")
     func contradiction() throws {
         let error = try #require(throws: KafkaError.self) {
             try KafkaConsumer(
@@ -88,7 +88,7 @@ struct ValueTests {
         #expect(error.message.contains("max.poll.interval.ms"))
     }
 
-    @Test("An error states operation, place and whether a retry can help")
+    @Test("An error reports the operation, the partition and whether to retry")
     func errorText() {
         let error = KafkaError(
             code: .messageTimedOut, message: "too slow", isRetriable: true,
@@ -100,7 +100,7 @@ struct ValueTests {
         #expect("\(fatal)" == "Kafka produce t: too slow [_MSG_TIMED_OUT (-192), fatal]")
     }
 
-    @Test("a batch keeps null and empty apart, and headers in order")
+    @Test("A batch distinguishes null and empty values and keeps the order of headers")
     func batch() {
         let messages = [
             KafkaMessage(
@@ -126,7 +126,7 @@ struct ValueTests {
         #expect(batch.headerValues(1) == messages[2].headers)
     }
 
-    @Test("a builder is full by number or by bytes, and starts anew after it was taken")
+    @Test("A builder is full by number or bytes, and is empty after its batch is taken")
     func builder() {
         func add(_ builder: inout BatchBuilder, bytes: Int) {
             builder.append(
@@ -148,7 +148,7 @@ struct ValueTests {
         #expect(byBytes.take(topics: ["t"]).bytes.count == 599)
     }
 
-    @Test("an empty queue is looked at soon, and less and less where looking brings nothing")
+    @Test("An empty queue is polled soon, and less often if polls find nothing")
     func starvation() {
         var starvation = Starvation()
         #expect(starvation.wait(atMost: 100) == 5 && starvation.mayAsk)
@@ -162,7 +162,7 @@ struct ValueTests {
         #expect(starvation.mayAsk)
     }
 
-    @Test("tags of messages under way are never 0, and come back once")
+    @Test("Tags of messages under way are never 0, and are removed once")
     func slots() {
         var slots = DeliverySlots()
         let batch = SendBatch([KafkaMessage("t", "1"), KafkaMessage("t", "2")])
@@ -179,7 +179,7 @@ struct ValueTests {
         #expect(slots.count == 1)
     }
 
-    @Test("sends wait first come first served, and can be taken out")
+    @Test("Sends wait in order of arrival and can be removed")
     func queue() {
         var queue = SendQueue()
         let batches = (0..<200).map { SendBatch((0...$0 % 3).map { KafkaMessage("t", "\($0)") }) }
@@ -200,7 +200,7 @@ struct ValueTests {
         #expect(queue.first == nil)
     }
 
-    @Test("a send is complete when its last message is, and answers in the messages' order")
+    @Test("A send is complete with its last message, and returns results in the messages' order")
     func sendBatch() async throws {
         let batch = SendBatch((0..<3).map { KafkaMessage("t", "\($0)") })
         let outcomes = await withCheckedContinuation { continuation in

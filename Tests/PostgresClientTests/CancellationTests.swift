@@ -67,7 +67,7 @@ struct CancellationTests {
             }
             #expect(error?.kind == .cancelled)
             proxy.freeze(false)
-            // That connection is of no use any more, and is replaced.
+            // The connection cannot be used any more and is replaced.
             try await #expect(pool.query(SelectOne(value: 3)) == [3])
             await pool.shutdown()
             proxy.stop()
@@ -90,7 +90,7 @@ struct CancellationTests {
                     let queued = Task { await postgresError { try await connection.execute(Insert()) } }
                     queued.cancel()
                     #expect(await queued.value?.kind == .cancelled)
-                    // The lock goes with the holder's transaction, and the next one begins.
+                    // The lock is released with the holder's transaction, and the next transaction begins.
                     try await holder.simple("COMMIT; BEGIN")
                     _ = try await blocked
                 }
@@ -122,7 +122,7 @@ struct CancellationTests {
         }
     }
 
-    /// A body that returned has decided: its COMMIT is not given up half-way.
+    /// A cancellation after the body has returned does not interrupt the COMMIT.
     @Test func theCommitOfACancelledTaskIsNotInterrupted() async throws {
         try await withDatabase(template: locks) { database in
             let pool = database.pool

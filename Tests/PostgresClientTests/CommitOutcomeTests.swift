@@ -18,7 +18,7 @@ private let items = DatabaseTemplate(key: "outcome") { pool in
     try await pool.withConnection { try await $0.simple("CREATE TABLE item (id int8 PRIMARY KEY)") }
 }
 
-/// The connection is cut around COMMIT: the caller learns that it cannot know.
+/// A connection that is cut around COMMIT leaves the outcome unknown to the caller.
 @Suite(.tags(.postgres), .timeLimit(.patience))
 struct CommitOutcomeTests {
     private func withProxy(
@@ -55,7 +55,7 @@ struct CommitOutcomeTests {
             #expect(roundTrip?.kind == .connection)
             #expect(roundTrip?.commitOutcomeUnknown == true)
 
-            // The truth is either, and that is the point.
+            // Either outcome is possible.
             try await #expect(direct.query(Ids()) == (cut == .afterCommit ? [1, 2] : []))
         }
     }

@@ -43,7 +43,7 @@ struct ConfigurationTests {
 
     @Test func anotherDatabaseKeepsTheRestAndReadsBack() throws {
         let configuration = PostgresConfiguration(connectionString: #"host=h password='it''s \'quoted\\'"#)
-        // libpq has no doubled quotes: the value ends at the first, so this one is not valid.
+        // libpq does not support doubled quotes: the value ends at the first one, so this string is invalid.
         #expect(throws: PostgresError.self) { try configuration.naming(database: "other") }
 
         let quoted = PostgresConfiguration(connectionString: #"host=h dbname=one password='it\'s \\ here'"#)

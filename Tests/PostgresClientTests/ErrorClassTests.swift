@@ -2,18 +2,18 @@ import Testing
 
 @testable import PostgresClient
 
-/// PostgreSQL's error codes (its documentation, appendix A), class by class: what may be tried again, what is an event's
-/// own fault, and what asks for less at a time.
+/// PostgreSQL's error codes (appendix A of its documentation) by class: transient errors, an event's own errors, and
+/// errors that require smaller batches.
 @Suite("Classification of SQLSTATEs")
 struct ErrorClassTests {
     enum Meaning: Sendable {
-        /// The same again may succeed.
+        /// A retry may succeed.
         case retry
         /// A retry may succeed, preferably with a smaller batch.
         case retryWithLess
-        /// The value is to blame.
+        /// A value is invalid.
         case data
-        /// Neither: an operator has to act, and nothing may be dropped until then.
+        /// Neither: an operator has to act, and nothing may be dropped before.
         case wait
     }
 

@@ -27,7 +27,7 @@ struct MigratorTests {
             let pool = database.pool
             let both = PostgresMigrator(migrations: [second, first])
             try await #expect(both.check(on: pool) == PostgresMigrator.Status(applied: [], pending: [first, second]))
-            // Looking writes nothing.
+            // Reading the state writes nothing.
             try await #expect(pool.query(Exists(table: "freshet_migration")) == [false])
             try await #expect(PostgresMigrator(migrations: [first]).apply(on: pool) == [first])
             try await #expect(both.check(on: pool) == PostgresMigrator.Status(applied: [first], pending: [second]))
@@ -41,7 +41,7 @@ struct MigratorTests {
         try await withDatabase { database in
             let applied = try await withThrowingTaskGroup(of: [PostgresMigration].self) { group in
                 for _ in 0..<6 {
-                    // Each with a pool of its own, as processes have.
+                    // Each with its own pool, like separate processes.
                     group.addTask {
                         let pool = PostgresPool(
                             configuration: database.configuration,
@@ -58,7 +58,7 @@ struct MigratorTests {
         }
     }
 
-    @Test("a database that was migrated for a newer binary is used as it is")
+    @Test("A database that was migrated for a newer binary is used unchanged")
     func aNewerDatabase() async throws {
         try await withDatabase { database in
             _ = try await PostgresMigrator(migrations: [first, second]).apply(on: database.pool)
@@ -71,7 +71,7 @@ struct MigratorTests {
     }
 
     @Test(
-        "a migration that takes something away is used by those binaries only that its name admits",
+        "A contracting migration admits only binaries that know the level in its name",
         arguments: [
             ("contract_1_drop", true), ("contract_2_drop", false), ("contract_drop", false), ("contract", false),
             ("contract_1", true), ("contractual_2_x", true), ("second", true),
@@ -119,7 +119,7 @@ struct MigratorTests {
             #expect(error?.statement == "migration 2 (broken)")
             try await #expect(database.pool.query(Exists(table: "a")) == [true])
             try await #expect(database.pool.query(Exists(table: "b")) == [false])
-            // The migration before stays, a corrected one continues from there, and the lock was released.
+            // The previous migration stays, a corrected one continues there, and the lock was released.
             let mended = PostgresMigration(version: 2, name: "broken", sql: "CREATE TABLE b (id int8)")
             try await #expect(PostgresMigrator(migrations: [first, mended]).apply(on: database.pool) == [mended])
         }

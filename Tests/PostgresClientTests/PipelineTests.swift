@@ -20,7 +20,7 @@ private struct Divide: PostgresStatement {
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("quotient") }
 }
 
-/// As many bytes as asked for, in rows of 1000.
+/// Returns the requested number of bytes in rows of 1000.
 private struct Bulk: PostgresStatement {
     let sql = "SELECT repeat('x', 1000) AS text, $2::bytea AS payload FROM generate_series(1, $1::int8)"
     var rows: Int
@@ -84,7 +84,7 @@ struct PipelineTests {
         }
     }
 
-    /// Deferred constraints fail at the end of the transaction, with BEGIN and COMMIT and without.
+    /// Deferred constraints fail at the end of the transaction, with and without BEGIN and COMMIT.
     @Test(arguments: [false, true])
     func aDeferredConstraintFailsAtTheEnd(inTransaction: Bool) async throws {
         try await withDatabase(template: items) { database in
@@ -102,7 +102,7 @@ struct PipelineTests {
         }
     }
 
-    /// Both directions hold far more than the socket's buffers: neither side may wait for the other to read.
+    /// Both directions carry far more than the sockets' buffers: neither side may wait for the other to read.
     @Test func bigParametersAndBigResultsDoNotDeadlock() async throws {
         try await withDatabase { database in
             var pipeline = PostgresPipeline()
@@ -169,7 +169,7 @@ struct PipelineTests {
         }
     }
 
-    @Test("when a statement or the COMMIT fails, nothing that follows it runs")
+    @Test("When a statement or the COMMIT fails, later statements do not run")
     func failedCommitHasNoFollowers() async throws {
         try await withDatabase(template: items) { database in
             try await database.pool.withConnection { try await $0.simple("CREATE SEQUENCE number") }

@@ -3,7 +3,7 @@ import PostgresClient
 import TestSupport
 import Testing
 
-/// How many are inside at once, at most.
+/// Maximum number of concurrent tasks.
 private final class Peak: Sendable {
     private struct State {
         var now = 0
@@ -57,7 +57,7 @@ struct PoolTests {
             $0.acquireTimeout = .milliseconds(300)
         } _: { database in
             let pool = database.pool
-            // On a busy machine connecting may take longer than that; from then on an idle connection is lent at once.
+            // Connecting may exceed that on a busy machine; an idle connection is then lent at once.
             while await postgresError({ try await pool.query(SelectOne(value: 0)) })?.kind == .poolTimeout {}
             try await pool.withConnection { _ in
                 #expect(pool.statistics.lent == 1)
@@ -133,7 +133,7 @@ struct PoolTests {
             #expect(error?.sqlState == "57P01")
             #expect(error?.statement == "Suicide")
             #expect(error?.isRetriable == true)
-            // The server refused it before the end: nothing was committed.
+            // The server refused the statement before the COMMIT, so nothing was committed.
             #expect(error?.commitOutcomeUnknown == false)
         }
     }
@@ -157,7 +157,7 @@ struct PoolTests {
 
     @Test func aServerThatComesBackIsFoundAgain() async throws {
         try await withDatabase { database in
-            // A proxy that does not answer yet stands for a server that starts.
+            // A proxy that does not answer yet stands for a starting server.
             let proxy = try TestProxy(to: database.configuration)
             var configuration = database.configuration
             configuration.connectionString = proxy.connectionString
@@ -192,7 +192,7 @@ struct PoolTests {
             let wrong = PostgresPool(
                 configuration: configuration, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
             let noEntry = await postgresError { try await wrong.query(SelectOne(value: 1)) }
-            // A server that trusts everybody lets this one in too.
+            // A server without authentication accepts this connection, too.
             if let noEntry {
                 #expect(noEntry.kind == .configuration)
                 #expect(noEntry.sqlState == "28P01")
@@ -213,7 +213,7 @@ struct PoolTests {
             }
             try await isLent.pass()
             async let shutdown: Void = pool.shutdown()
-            // Refusal begins with the shutdown, whenever the task gets to it.
+            // Refusal begins with the shutdown, whenever its task runs.
             while await postgresError({ try await pool.query(SelectOne(value: 2)) })?.kind != .shutdown {}
             mayReturn.open()
             try await #expect(lent == [1])

@@ -11,11 +11,12 @@ private let items = DatabaseTemplate(key: "read-only") { pool in
     try await pool.withConnection { try await $0.simple("CREATE TABLE item (id int8)") }
 }
 
-/// A server that takes no writes, for a while: a standby after a failover, or a database on hold.
+/// A server that is read-only for a while: a standby after a failover, or a suspended database.
 @Suite(.tags(.postgres), .timeLimit(.patience))
 struct ReadOnlyTests {
     private func setReadOnly(_ isReadOnly: Bool, _ database: TestDatabase) async throws {
-        // With the database's read-only default, the statement that changes it back needs a write transaction.
+        // The database's read-only default applies to the statement that reverts it, too, so that needs a write
+        // transaction.
         try await database.pool.withConnection { connection in
             connection.discardAfterUse()
             try await connection.simple("SET default_transaction_read_only = off")
@@ -60,7 +61,7 @@ struct ReadOnlyTests {
         try await withDatabase(template: items) { database in
             try await setReadOnly(true, database)
             try await withPool(database, 4) { pool in
-                // Four at once, so that there are four.
+                // Four at once, so that there are four connections.
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     let all = Tally()
                     for _ in 0..<4 {
@@ -82,7 +83,7 @@ struct ReadOnlyTests {
         }
     }
 
-    /// Reads do not care, and their connections stay.
+    /// Reads are unaffected, and their connections stay.
     @Test func aReadOnlyServerIsStillRead() async throws {
         try await withDatabase(template: items) { database in
             try await setReadOnly(true, database)
@@ -94,7 +95,7 @@ struct ReadOnlyTests {
     }
 }
 
-/// A server or network that drops everything sent to it.
+/// A server or network that drops all data.
 @Suite(.tags(.postgres), .timeLimit(.patience))
 struct SilenceTests {
     @Test func aServerThatIsSilentForLongerThanItsStatementsMayTakeIsGivenUp() async throws {
@@ -122,7 +123,7 @@ struct SilenceTests {
         }
     }
 
-    /// Each of many statements in one round trip has its own time limit, and a slow answer is no silence.
+    /// Each statement in a round trip has its own time limit, and a slow answer does not count as silence.
     @Test func aSlowServerIsNotGivenUp() async throws {
         try await withDatabase { database in
             var configuration = database.configuration

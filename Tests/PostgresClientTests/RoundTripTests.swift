@@ -6,7 +6,7 @@ extension Tag {
     @Tag static var postgres: Self
 }
 
-/// Sends one value of a type, alone and in arrays, and reads it back.
+/// Sends a value of a type, alone and in arrays, and reads it back.
 private struct Echo<Value: PostgresValue>: PostgresStatement {
     struct Row: Sendable {
         var value: Value
@@ -17,7 +17,7 @@ private struct Echo<Value: PostgresValue>: PostgresStatement {
         var nullArray: [Value]?
     }
 
-    // The parameters' declared types are what is tested, so the text has no casts.
+    // The text has no casts, since the parameters' declared types are tested.
     var sql: String {
         """
         SELECT $1 AS value, $2 AS null, $3 AS array, $4 AS optionals, $5 AS empty,
@@ -45,7 +45,7 @@ private struct Echo<Value: PostgresValue>: PostgresStatement {
     }
 }
 
-/// Reads a literal of the server's.
+/// Reads a literal from the server.
 private struct Literal<Value: PostgresValue>: PostgresStatement {
     var sql: String {
         "SELECT ($1::text)::\(Value.postgresType.name) AS value, $2::\(Value.postgresType.name)::text AS text"
@@ -63,7 +63,7 @@ private struct Literal<Value: PostgresValue>: PostgresStatement {
 
 @Suite(.tags(.postgres), .timeLimit(.patience))
 struct RoundTripTests {
-    /// Every value comes back as it was sent, alone and in arrays, among NULLs.
+    /// Checks that every value is returned unchanged, alone and in arrays, among NULLs.
     private func expectEcho<Value: PostgresValue & Equatable>(
         _ values: [Value], on pool: PostgresPool, same: (Value, Value) -> Bool = { $0 == $1 },
         sourceLocation: SourceLocation = #_sourceLocation
@@ -111,7 +111,7 @@ struct RoundTripTests {
         }
     }
 
-    /// That values mean to the server what they mean here, not only that they come back.
+    /// Checks that the server interprets values in the same way, not only that it returns them.
     @Test func valuesMeanTheSameToTheServer() async throws {
         try await withDatabase { database in
             func expect<Value: PostgresValue & Equatable>(_ value: Value, is text: String, written: String? = nil)

@@ -183,7 +183,7 @@ struct StatementTests {
     }
 
     @Test func aChangedTableIsPreparedAnew() async throws {
-        /// The number of columns, of which `extra` is the third.
+        /// Returns the number of columns; `extra` is the third.
         struct Star: PostgresStatement {
             let sql = "SELECT * FROM item WHERE id = $1::int8"
             var parameters: PostgresParameters { PostgresParameters(1) }
@@ -202,18 +202,18 @@ struct StatementTests {
                 try await connection.simple("ALTER TABLE item ADD COLUMN extra int4")
                 try await #expect(connection.query(Star()) == [3])
 
-                // Also as the first statement of a transaction: nothing is lost by beginning it again.
+                // The same as the first statement of a transaction, which can be restarted without loss.
                 try await connection.simple("ALTER TABLE item DROP COLUMN extra")
                 try await connection.withTransaction { transaction in
                     try await #expect(transaction.query(Star()) == [2])
                 }
-                // And in a whole one.
+                // And in a complete transaction.
                 try await connection.simple("ALTER TABLE item ADD COLUMN extra int8")
                 var pipeline = PostgresPipeline()
                 let star = pipeline.append(Star())
                 try await #expect(connection.transaction(pipeline).rows(star) == [3])
 
-                // Later in a transaction it cannot be hidden, but trying again helps.
+                // Later in a transaction the error is reported, but a retry succeeds.
                 let error = await postgresError {
                     try await connection.withTransaction { transaction in
                         try await transaction.simple("ALTER TABLE item DROP COLUMN extra")

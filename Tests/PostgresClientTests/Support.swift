@@ -18,7 +18,7 @@ struct BackendPID: PostgresStatement {
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("pid") }
 }
 
-/// Returns once the process has gone.
+/// Waits until the process has ended.
 struct Terminate: PostgresStatement {
     let sql = "SELECT pg_terminate_backend($1::int4, $2::int8) AS done"
 
@@ -29,7 +29,7 @@ struct Terminate: PostgresStatement {
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("done") }
 }
 
-/// Sleeps on the server with an advisory lock, by which others see that it runs.
+/// Sleeps on the server with an advisory lock that shows others that it runs.
 struct Sleep: PostgresStatement {
     let sql = "SELECT pg_sleep($1::float8)"
 
@@ -38,7 +38,7 @@ struct Sleep: PostgresStatement {
     var parameters: PostgresParameters { PostgresParameters(seconds) }
 }
 
-/// Waits for an advisory lock, until the transaction ends.
+/// Waits for an advisory lock and holds it until the transaction ends.
 struct TakeLock: PostgresStatement {
     let sql = "SELECT pg_advisory_xact_lock($1::int8)"
 
@@ -47,7 +47,7 @@ struct TakeLock: PostgresStatement {
     var parameters: PostgresParameters { PostgresParameters(key) }
 }
 
-/// Returns, after looking again and again on the server, when some other session waits for a lock.
+/// Waits, by polling the server, until another session waits for a lock.
 struct AwaitLockWaiter: PostgresStatement {
     let sql = """
         SELECT await_lock_waiter($1::int8)
@@ -71,7 +71,7 @@ struct AwaitLockWaiter: PostgresStatement {
     var parameters: PostgresParameters { PostgresParameters(number) }
 }
 
-/// The error of `body`, when it is a ``PostgresError``.
+/// Returns the error of `body` if it is a ``PostgresError``.
 func postgresError<Value>(_ body: () async throws -> Value) async -> PostgresError? {
     do {
         _ = try await body()

@@ -33,7 +33,7 @@ struct TransactionTests {
             let sum = try await pool.withTransaction { transaction in
                 _ = try await transaction.execute(Add(id: 1, amount: 2))
                 _ = try await transaction.execute(Add(id: 2, amount: 3))
-                // Others see nothing of it yet.
+                // Other sessions do not see the changes yet.
                 try await #expect(pool.query(Total()) == [0])
                 return try await transaction.query(Total())
             }
@@ -58,7 +58,7 @@ struct TransactionTests {
         }
     }
 
-    /// PostgreSQL answers COMMIT with ROLLBACK then, which must not read as success.
+    /// PostgreSQL then answers COMMIT with ROLLBACK, which must not count as success.
     @Test func aFailedStatementThatIsIgnoredFailsTheTransaction() async throws {
         try await withDatabase(template: counters) { database in
             for breaksFirst in [true, false] {
@@ -97,7 +97,7 @@ struct TransactionTests {
                     #expect(nested?.kind == .misuse)
                     let whole = await postgresError { try await transaction.transaction(PostgresPipeline()) }
                     #expect(whole?.kind == .misuse)
-                    // The connection around it would act inside of the transaction unawares.
+                    // The outer connection would act inside the transaction unnoticed.
                     let around = await postgresError { try await connection.execute(Add(id: 1, amount: 1)) }
                     #expect(around?.kind == .misuse)
                 }

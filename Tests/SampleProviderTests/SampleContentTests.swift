@@ -23,7 +23,7 @@ struct SampleContentTests {
         return ProviderRequest.Item(id: identity.id, identity: identity)
     }
 
-    /// Asks as a worker does, and reads the answer as a worker does.
+    /// Sends a request and reads the answer like a worker.
     private func fetch(
         _ provider: SampleProvider, _ app: SampleApp, _ items: [ProviderRequest.Item],
         volatileFields: [JSONPointer] = []
@@ -60,7 +60,7 @@ struct SampleContentTests {
             let timeline = try timeline(outcome)
             #expect(timeline.entryCount >= 1)
             #expect(timeline.firstEntryDate == Self.now.wholeSecond)
-            // A timeline is not asked for again at once.
+            // The timeline does not request an immediate reload.
             let next = timeline.policy.earliestReload(lastEntry: timeline.lastEntryDate)
             #expect(try #require(next) >= Self.now + .seconds(300))
         }
@@ -71,7 +71,7 @@ struct SampleContentTests {
         let items = [try item(app, kind), try item(app, kind, configuration: ["city": "Oslo", "card": "soup"])]
         let first = try fetch(provider(seed: 7), app, items)
         #expect(try fetch(provider(seed: 7), app, items) == first)
-        // Neither the order nor the company makes a difference.
+        // Neither the order nor other timelines in the batch make a difference.
         #expect(try fetch(provider(seed: 7), app, items.reversed()) == first.reversed())
         #expect(try fetch(provider(seed: 8), app, items) != first)
     }
@@ -119,7 +119,7 @@ struct SampleContentTests {
         #expect(entries.allSatisfy { $0["content"]?["city"] == "Osaka" })
     }
 
-    @Test("a request may ask for timelines of several kinds; one that the app does not have is none of them")
+    @Test("A request may have timelines of several kinds; a kind that the app lacks has none")
     func severalKinds() throws {
         let items = [
             try item(.bank, "RecentPurchases"), try item(.bank, "DueDate"),
@@ -135,7 +135,7 @@ struct SampleContentTests {
         #expect(others.contents(of: .bank) == nil)
     }
 
-    // MARK: Stand-ins
+    // MARK: Fallback content
 
     @Test(arguments: kinds)
     func workersAcceptSnapshotsOfEveryKindInEveryFamily(app: SampleApp, kind: String) throws {
@@ -151,7 +151,7 @@ struct SampleContentTests {
                 Issue.record("\(outcome)")
                 continue
             }
-            // What is shown now, and no regeneration.
+            // The content shown now, without a regeneration.
             let entry = try JSONValue.parse(bytes)
             #expect(entry["date"]?.stringValue.flatMap { Timestamp(rfc3339: $0) } == Self.now.wholeSecond)
             #expect(entry["content"]?["revision"] == 0)
@@ -247,7 +247,7 @@ struct SampleContentTests {
             if case .failed(code: "unavailable", _, _) = outcome { true } else { false }
         }
         #expect((150...250).contains(failed))
-        // The same ones in every run.
+        // The failing timelines are the same in every run.
         #expect(try fetch(self.provider(faults: .init(timelineFailures: 0.2)), .bank, items) == outcomes)
     }
 

@@ -16,7 +16,7 @@ import FoundationNetworking
 struct SampleProviderTests {
     private static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
-    /// Runs a provider on a port that the system chooses for as long as the body takes.
+    /// Runs a provider on a port that the system chooses while the body runs.
     private func withProvider(
         keys: [SampleApp: [UInt8]] = [:], faults: SampleProvider.Faults = .init(),
         time: Timestamp? = nil, _ body: (SampleProvider, String) async throws -> Void
@@ -207,14 +207,14 @@ struct SampleProviderTests {
             #expect(trusted.status == 200)
             let changed = try await post("\(url)/bank/timelines", body + " ", headers: headers)
             #expect(changed.status == 401)
-            // So are the other questions.
+            // The same applies to the other requests.
             for endpoint in SampleEndpoint.allCases {
                 let unsigned = try await post("\(url)/bank/\(endpoint.rawValue)", body)
                 #expect(unsigned.status == 401, "\(endpoint)")
                 let trusted = try await post("\(url)/bank/\(endpoint.rawValue)", body, headers: headers)
                 #expect(trusted.status == 200, "\(endpoint)")
             }
-            // An app without a secret takes everything.
+            // An app without a secret accepts every request.
             let other = try await post("\(url)/weather/timelines", #"{"requests":[]}"#)
             #expect(other.status == 200)
             #expect(provider.statistics().rejectedRequests == 2 + SampleEndpoint.allCases.count)

@@ -4,7 +4,7 @@ import WidgetModel
 
 @testable import WidgetEvents
 
-/// Every sort of bad input, with the place and the words of the dead letter that it becomes.
+/// All types of bad input, with the pointers and messages of the resulting dead letters.
 @Suite(.tags(.decoding), .timeLimit(.patience))
 struct BadInputTests {
     struct Bad: Sendable, CustomTestStringConvertible {
@@ -24,7 +24,7 @@ struct BadInputTests {
         var testDescription: String { data }
     }
 
-    /// Names within a list of strings.
+    /// Names in a list of strings.
     static let thousand = (0..<1000).map(String.init).joined(separator: "\",\"")
 
     static let placed =
@@ -118,7 +118,7 @@ struct BadInputTests {
             .deviceEnvironmentChanged,
             #"{"app":"a","device":"d","environment":{"locale":"en","timeZone":"UTC"},"significantTimeChange":1}"#,
             .wrongType, "/significantTimeChange", "expected a boolean, found a number"),
-        // Values that cannot be
+        // Invalid values
         Bad(.widgetViewed, #"{"app":"a","widget":""}"#, .invalidValue, "/widget", "must not be empty"),
         Bad(
             .widgetViewed, #"{"app":"a","widget":"a\u0000b"}"#, .invalidValue, "/widget",
@@ -168,7 +168,7 @@ struct BadInputTests {
         #expect(binary.error == bad.error)
     }
 
-    /// In structured mode the pointer is into the whole event.
+    /// In structured mode the pointer applies to the whole event.
     @Test(arguments: [true, false])
     func dataInStructuredMode(typeComesFirst: Bool) {
         func decode(_ data: String) -> EventError? {
@@ -271,7 +271,7 @@ struct BadInputTests {
         #expect(Message.structured(text).decode(.widgets).error?.code == .invalidAttribute)
     }
 
-    @Test("All errors of an event's data are reported in the order of the data, then missing members")
+    @Test("All errors in an event's data are reported in the order of the data, then missing members")
     func allProblems() {
         func problems(_ data: String, _ type: EventType = .widgetPlaced) -> [String] {
             EventDecoder().problems(data: bytes(data), of: type).map { "\($0.pointer ?? "-") \($0.code.rawValue)" }
@@ -356,7 +356,7 @@ struct BadInputTests {
     }
 
     @Test func everyMessageCanBeStored() {
-        // Whatever is quoted from a message, a dead letter's text has no control characters.
+        // A dead letter's text has no control characters, whatever it quotes from the message.
         let data = #"{"app":"a","audience":{"user":"u"},"kinds":"\u0000\n\u0085"}"#
         let error = Message.binary("freshet.push.received.v1", data).decode(.pushes).error
         #expect(error?.message == #"expected a list of kinds or "all", found "\u{0}\u{a}\u{85}""#)

@@ -5,10 +5,10 @@ import WidgetModel
 
 @testable import WidgetEvents
 
-/// Decisions as messages, read by a decoder that is none of ours.
+/// Decisions as messages, read by an independent decoder.
 @Suite(.tags(.schemas), .timeLimit(.patience))
 struct DecidedEventTests {
-    /// Decoder of a foreign consumer.
+    /// Decoder of an independent consumer.
     private struct Decided: Decodable, Equatable {
         struct Cause: Decodable, Equatable {
             var topic: String
@@ -92,7 +92,7 @@ struct DecidedEventTests {
                     eligibleAt: formatter.date(from: "2026-06-22T10:04:00Z"), claim: 1 << 41, fetchMilliseconds: 38))
     }
 
-    @Test("Unknown values are left out, and the key of a refused request is its app")
+    @Test("Unknown values are omitted, and the key of a refused request is its app")
     func sparse() throws {
         var event = TimelineDecidedEvent(decision: .refused, rule: .invalidEvent)
         event.app = "com.example.bank"
@@ -121,7 +121,7 @@ struct DecidedEventTests {
         var event = Self.full()
         event.error = "x"
         let written = try JSONValue.parse(event.data(["freshet.pushes"]))
-        // Its kind and user have characters that ids cannot have.
+        // The kind and user contain characters that IDs must not have.
         #expect(SchemaCheck.problems(of: written, by: schema).allSatisfy { $0.contains("/user") })
         #expect(Set(try #require(written.objectValue).keys) == Set(properties.keys))
         func names(_ member: String) -> Set<String> {

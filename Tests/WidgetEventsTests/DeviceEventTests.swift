@@ -12,7 +12,7 @@ struct DeviceEventTests {
     }
 
     @Test(
-        "What is encoded is decoded",
+        "Encoded events are decoded unchanged",
         arguments: [
             FreshetEvent.deviceUnregistered(app: "a", user: "u", device: "d"),
             .deviceRegistered(app: "a", DeviceRegistration(user: "u", device: "d", channel: .webhook)),
@@ -27,7 +27,7 @@ struct DeviceEventTests {
         #expect(EventEncoder.key(of: event) == "u")
     }
 
-    @Test("The environment is production unless it is named")
+    @Test("The environment is production by default")
     func environment() throws {
         let apns = #"{"apns":{"token":"00FFaa1122334455","environment":null,"topic":"\#(Self.topic)"}}"#
         let address = APNsAddress(
@@ -37,7 +37,7 @@ struct DeviceEventTests {
     }
 
     @Test(
-        "An error names its place and never the token",
+        "An error has a pointer and never contains the token",
         arguments: [
             (#"{}"#, "/channel", "exactly one"), (#"{"webhook":false}"#, "/channel/webhook", "expected true"),
             (

@@ -53,7 +53,7 @@ struct EventDecoderTests {
         #expect(encoded.key == bytes("u42"))
     }
 
-    /// Envelopes in any order, the data first or last, with extensions.
+    /// Envelopes with members in any order, the data first or last, with extensions.
     @Test(arguments: [
         #"{"specversion":"1.0","id":"1","source":"s","type":"freshet.widget.viewed.v1","data":DATA}"#,
         #"{"data":DATA,"type":"freshet.widget.viewed.v1","source":"s","id":"1","specversion":"1.0"}"#,
@@ -96,7 +96,7 @@ struct EventDecoderTests {
             try Message.structured(text, contentType: contentType).decode(.widgets).get().event.type == .widgetViewed)
     }
 
-    @Test("Base64 data is read like data", arguments: [#","datacontenttype":"application/json""#, ""])
+    @Test("Data in Base64 is decoded like other data", arguments: [#","datacontenttype":"application/json""#, ""])
     func base64(contentType: String) throws {
         // {"app":"a.b","widget":"w"}
         let data = #""data_base64":"eyJhcHAiOiJhLmIiLCJ3aWRnZXQiOiJ3In0=""#
@@ -112,13 +112,13 @@ struct EventDecoderTests {
         func decode(_ replaced: [String: [UInt8]?]) throws -> EventEnvelope {
             try Message.binary("freshet.widget.viewed.v1", viewed, replacing: replaced).decode(.widgets).get().envelope
         }
-        #expect(try decode(["content-type": nil]).id == "e-1", "JSON when nothing is said")
+        #expect(try decode(["content-type": nil]).id == "e-1", "JSON by default")
         #expect(try decode(["ce_time": nil]).time == nil)
         #expect(try decode(["ce_extension": bytes("x"), "ce_null": nil, "x": [0xFF]]).id == "e-1")
         #expect(try decode(["traceparent": bytes("00-a")]).traceparent == "00-a")
         #expect(try decode(["traceparent": bytes("00-a"), "ce_traceparent": bytes("00-b")]).traceparent == "00-b")
-        #expect(try decode(["traceparent": [0xFF]]).traceparent == nil, "a hint, never a reason to refuse")
-        #expect(try decode(["CE_Id": bytes("last")]).id == "last", "any case; of several the last")
+        #expect(try decode(["traceparent": [0xFF]]).traceparent == nil, "an invalid trace context is ignored")
+        #expect(try decode(["CE_Id": bytes("last")]).id == "last", "in any case; the last of several applies")
     }
 
     @Test func additionsAreIgnored() throws {
@@ -134,7 +134,7 @@ struct EventDecoderTests {
         let event = try Message.binary("freshet.push.received.v1", data).decode(.pushes).get().event
         #expect(
             event == .push(ReloadRequest(app: "a.b", audience: .user("u"), kinds: .kinds(["a", "b"]), reason: .push)),
-            "a predicate that everything meets is none")
+            "a match without members matches everything and is omitted")
     }
 
     @Test func topicsCarryTheirTypes() {

@@ -5,7 +5,7 @@ import WidgetModel
 
 @testable import WidgetEvents
 
-/// Broken messages of every sort never trap, and every error can be stored.
+/// Broken messages of all types never trap, and every error can be stored.
 @Suite(.tags(.decoding, .property), .timeLimit(.patience))
 struct EventFuzzTests {
     private func mutate(_ bytes: inout [UInt8], _ random: inout SeededGenerator) {

@@ -5,11 +5,11 @@ import Testing
 /// A short run of the fuzzer; `deploy/local/test --fuzz` is the long one.
 @Suite("Broken input", .tags(.property), .timeLimit(.patience))
 struct FuzzTests {
-    /// The repository: this file lies two folders below it.
+    /// Folder of the repository, two levels above this file's.
     private static let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3)
         .joined(separator: "/")
 
-    @Test("Broken input is refused without a crash, and whole input is accepted", arguments: FuzzTarget.allCases)
+    @Test("Broken input is refused without a crash, and valid input is accepted", arguments: FuzzTarget.allCases)
     func short(target: FuzzTarget) throws {
         let fuzzer = Fuzzer(corpus: try Corpus(root: Self.root), seed: 2026)
         let count = target == .manifest ? 300 : 1_500

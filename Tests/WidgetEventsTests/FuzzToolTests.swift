@@ -40,7 +40,7 @@ struct FuzzToolTests {
         let process = Process()
         process.executableURL = try executable()
         process.arguments = arguments + ["--root", Self.root, "--input", folder.appendingPathComponent("input").path]
-        // Without Swift's own report of a crash, which takes seconds.
+        // Disables Swift's crash report, which takes seconds.
         process.environment = ["SWIFT_BACKTRACE": "enable=no"]
         let handle = try FileHandle(forWritingTo: output)
         process.standardOutput = handle
@@ -54,7 +54,7 @@ struct FuzzToolTests {
             said: String(decoding: try Data(contentsOf: output), as: UTF8.self))
     }
 
-    @Test("Without a finding it counts by target and outcome and succeeds") func clean() async throws {
+    @Test("Without findings the tool prints counts by target and outcome and succeeds") func clean() async throws {
         let ended = try await run(["60", "--seed", "3"])
         #expect(!ended.isSignal && ended.status == 0, "\(ended.said)")
         #expect(ended.said.contains("fuzz: timelines: 6 inputs") && ended.said.contains("malformedJSON"))
@@ -62,13 +62,13 @@ struct FuzzToolTests {
     }
 
     @Test(
-        "ends the process for what an input does to it, and says which input it was",
+        "A harmful input ends the process, which reports the input",
         arguments: [
             ("finding", "FINDING", 1), ("crash", "CRASH", nil), ("overflow", "CRASH", nil), ("hang", "HANG", 3),
             ("memory", "TOO MUCH MEMORY", 4),
         ] as [(String, String, Int32?)])
     func provoked(what: String, word: String, status: Int32?) async throws {
-        // Beside other tests the machine may be slow: only a hang may exceed the limit.
+        // The machine may be slow beside other tests: only a hang may exceed the limit.
         let limit = what == "hang" ? 1 : Int(Patience.limit.components.seconds)
         let ended = try await run([
             "10", "--seed", "5", "--target", "json", "--limit", "\(limit)", "--provoke", what,

@@ -11,7 +11,7 @@ extension Tag {
 
 func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 
-/// A message laid out in one arena, as a polled batch has it, with other bytes around every part.
+/// A message in one arena, as in a polled batch, with other bytes around every part.
 struct Message {
     var arena: [UInt8] = bytes("{\"")
     var headers: [(name: Range<Int>, value: Range<Int>?)] = []
@@ -27,7 +27,7 @@ struct Message {
         arena.append(contentsOf: bytes("\"}"))
     }
 
-    /// A complete message in binary mode, with some headers replaced or (nil) left out.
+    /// Returns a complete message in binary mode, with headers replaced or, by nil, omitted.
     static func binary(
         _ type: String, _ data: [UInt8]?, replacing replaced: [String: [UInt8]?] = [:]
     ) -> Message {
@@ -69,7 +69,7 @@ struct Message {
     }
 }
 
-/// One event of each sort, and variants.
+/// One event of each type, and variants.
 enum Samples {
     static func all() throws -> [FreshetEvent] {
         let environment = try WidgetEnvironment(locale: "en-US", timeZone: "Europe/Berlin")

@@ -43,7 +43,7 @@ struct TimelineEventTests {
             ])
     }
 
-    @Test("A consumer reads the event that was published") func roundTrip() throws {
+    @Test("A consumer decodes the published event") func roundTrip() throws {
         for variation in [KindVariation.all, [], .locale] {
             var event = try event(variation, .shared)
             #expect(try TimelineUpdatedEvent(data: event.data) == event)

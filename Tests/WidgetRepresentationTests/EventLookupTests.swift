@@ -8,11 +8,11 @@ import WidgetRepresentation
 
 @testable import WidgetStore
 
-@Suite("looking up the events that explain something", .timeLimit(.patience))
+@Suite("Look-ups of the events in an explanation", .timeLimit(.patience))
 struct EventLookupTests {
-    @Test("so many are looked up at a time; the others say so, and the places are free again afterwards")
+    @Test("A limited number of look-ups run at a time; further ones report that, and slots are released afterwards")
     func bounded() async throws {
-        // Nobody answers there: each look-up takes the whole of its time.
+        // No broker runs there, so each look-up takes until its time-out.
         let reader = KafkaReader(
             configuration: KafkaConfiguration(bootstrapServers: "127.0.0.1:1"),
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
@@ -32,14 +32,14 @@ struct EventLookupTests {
         #expect(events.count == 20 && refused(events) == 4)
         for event in events {
             guard case .notLookedUp = event.lookup else {
-                Issue.record("nothing can be found: \(event)")
+                Issue.record("unexpected event: \(event)")
                 continue
             }
         }
         #expect(refused(await lookup.events(causes(16), of: "a")) == 0)
     }
 
-    @Test("what cannot be looked up takes no place")
+    @Test("Events that cannot be looked up take no slot")
     func without() async {
         let lookup = EventLookup(reader: nil, topics: ["freshet.pushes"], sorts: [.pushes])
         let cause = ExplainedCause(

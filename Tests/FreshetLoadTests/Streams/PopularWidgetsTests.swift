@@ -4,7 +4,7 @@ import Testing
 
 @testable import freshet_load
 
-@Suite("The widgets of a backlog are chosen by their popularity")
+@Suite("Popularity of widgets in a backlog")
 struct PopularWidgetsTests {
     private static let world = LoadWorld(users: 1_000, widgetsPerUser: 4, kinds: 20)
 
@@ -14,20 +14,20 @@ struct PopularWidgetsTests {
         return (0..<count).map { _ in widgets.next(using: &random) }
     }
 
-    @Test("the same seed gives the same widgets, another one others", arguments: [nil, 1, 1.5] as [Double?])
+    @Test("Equal seeds select equal widgets, different ones others", arguments: [nil, 1, 1.5] as [Double?])
     func seeds(exponent: Double?) {
         #expect(chosen(exponent) == chosen(exponent))
         #expect(chosen(exponent) != chosen(exponent, seed: 2))
         #expect(chosen(exponent).allSatisfy { (0..<Self.world.widgets).contains($0) })
     }
 
-    @Test("by Zipf's law the first person is the most popular, and of each person the first widget; else all are alike")
+    @Test("By Zipf's law the first person and each person's first widget are the most popular; otherwise all are equal")
     func popularity() {
         func counts(_ widgets: [Int], by divide: (Int) -> Int) -> [Int: Int] {
             widgets.reduce(into: [:]) { $0[divide($1), default: 0] += 1 }
         }
         let people = counts(chosen(1)) { $0 / Self.world.widgetsPerUser }
-        // A share of 1 / (1 + 1/2 + … + 1/1000), 0.1336.
+        // A share of 1 / (1 + 1/2 + … + 1/1000) = 0.1336.
         #expect((2_400...2_950).contains(people[0] ?? 0))
         #expect(people[0] ?? 0 > (people[1] ?? 0) + (people[2] ?? 0) / 2)
         let places = counts(chosen(1)) { $0 % Self.world.widgetsPerUser }
@@ -36,7 +36,7 @@ struct PopularWidgetsTests {
     }
 
     @Test(
-        "what can be said on the command line",
+        "Distributions on the command line are parsed",
         arguments: [("uniform", nil), ("zipf", 1), ("zipf:1.3", 1.3)] as [(String, Double?)])
     func option(text: String, exponent: Double?) throws {
         #expect(try PopularityOptions.parse(["--distribution", text]).exponent() == exponent)
@@ -44,14 +44,14 @@ struct PopularWidgetsTests {
     }
 
     @Test(
-        "what has no rate is neither bursty nor diurnal", arguments: ["bursty", "zipf+diurnal", "zipf:9", "pareto", ""])
+        "Rate profiles do not apply to backlogs", arguments: ["bursty", "zipf+diurnal", "zipf:9", "pareto", ""])
     func refused(text: String) {
         let error = #expect(throws: (any Error).self) { try PopularityOptions.parse(["--distribution", text]) }
         let message = error.map { PopularityOptions.message(for: $0) } ?? ""
         #expect(message.contains("--distribution \(text): expected uniform, zipf, or zipf:s"))
     }
 
-    @Test("where each event is for another timeline, none is more popular")
+    @Test("With a timeline for each event a distribution is refused")
     func distinct() throws {
         #expect(throws: (any Error).self) {
             try LoadIngestCommand.parse(["--targets", "all", "--events", "10", "--distribution", "zipf"])

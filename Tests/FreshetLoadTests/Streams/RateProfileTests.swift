@@ -20,14 +20,14 @@ struct RateProfileTests {
         zip(times, times.dropFirst()).allSatisfy { $0 <= $1 }
     }
 
-    @Test("a steady stream has its events at even distances")
+    @Test("A steady stream has equal intervals")
     func steady() {
         let times = arrivals(.steady, rate: 250, until: 4)
         #expect(times.count == 1_000)
         #expect(times.enumerated().allSatisfy { $1 == Double($0) / 250 })
     }
 
-    @Test("in each period there is one burst of the wanted length and rate, and quiet around it")
+    @Test("Each period has one burst of the given length and rate, and a quiet rest")
     func bursts() {
         let bursts = RateProfile.Bursts()
         let times = arrivals(.bursty(bursts), rate: 1_000, until: 60)
@@ -37,9 +37,9 @@ struct RateProfileTests {
         for period in 0..<6 {
             let begin = Double(period) * bursts.period
             let inPeriod = times.filter { $0 >= begin && $0 < begin + bursts.period }
-            // The mean is kept in every period.
+            // Every period has the mean rate.
             #expect(abs(inPeriod.count - 10_000) <= 2)
-            // Gaps of a burst are 1/5500 s, others 1/500 s: the span of the short ones is the burst.
+            // Intervals are 1/5500 s in a burst and 1/500 s elsewhere: the span of the short ones is the burst.
             let dense = zip(inPeriod, inPeriod.dropFirst()).filter { $1 - $0 < 0.000_3 }
             #expect(abs(dense.count - 5_500) <= 3)
             let length = (dense.last?.1 ?? 0) - (dense.first?.0 ?? 0)
@@ -47,12 +47,12 @@ struct RateProfileTests {
             #expect(abs(Double(inPeriod.count - dense.count) - 4_500) <= 3)
             starts.insert(Int(((dense.first?.0 ?? 0) - begin) * 1_000))
         }
-        #expect(starts.count > 1, "bursts come at places of their own")
+        #expect(starts.count > 1, "bursts start at different times")
         #expect(arrivals(.bursty(bursts), rate: 1_000, until: 60) == times)
         #expect(arrivals(.bursty(bursts), rate: 1_000, until: 60, seed: 4) != times)
     }
 
-    @Test("a compressed day has the cosine's rate, day after day")
+    @Test("A compressed day has the cosine's rate, day after day")
     func day() {
         let day = 24.0
         let times = arrivals(.diurnal(day: day), rate: 2_000, until: 2 * day)
@@ -60,7 +60,7 @@ struct RateProfileTests {
         #expect(abs(times.count - 96_000) <= 2)
         for hour in 0..<48 {
             let count = times.count { $0 >= Double(hour) && $0 < Double(hour + 1) }
-            // The integral of 1 − 0.8 cos over the hour.
+            // Integral of 1 − 0.8 cos over the hour.
             let (from, to) = (Double(hour) / day * 2 * .pi, Double(hour + 1) / day * 2 * .pi)
             let expected = 2_000 * (1 - 0.8 * (sin(to) - sin(from)) / (to - from))
             #expect(abs(Double(count) - expected) <= 2, "hour \(hour)")

@@ -6,7 +6,7 @@ import Testing
 @testable import freshet_load
 
 extension ZipfRanks {
-    /// Expected share of a rank, linear in `count`.
+    /// Returns the expected share of a rank; linear in `count`.
     func share(of rank: Int) -> Double {
         let sum = (1...count).reversed().reduce(0.0) { $0 + pow(Double($1), -exponent) }
         return pow(Double(rank), -exponent) / sum
@@ -23,7 +23,7 @@ struct StreamShapeTests {
         var counts = [Int](repeating: 0, count: 1_001)
         for _ in 0..<samples { counts[ranks.sample(using: &random)] += 1 }
         #expect(counts[0] == 0)
-        // Each of these within five standard deviations; the tail together as well.
+        // Each of these is within five standard deviations, and so is the sum of the tail.
         for rank in [1, 2, 3, 5, 10, 50, 200, 1_000] {
             let share = ranks.share(of: rank)
             let deviation = (Double(samples) * share * (1 - share)).squareRoot()
@@ -34,7 +34,7 @@ struct StreamShapeTests {
         #expect(abs(Double(counts[501...].reduce(0, +)) - Double(samples) * tail) <= 5 * deviation + 1)
     }
 
-    @Test("Zipf over very many and over one")
+    @Test("Zipf's law works for very many ranks and for one")
     func extremes() {
         var random = SampleRandom(seed: 2)
         let many = ZipfRanks(count: 1_000_000_000, exponent: 1)
@@ -46,7 +46,7 @@ struct StreamShapeTests {
         #expect((0..<100).allSatisfy { _ in one.sample(using: &random) == 1 })
     }
 
-    @Test("what a distribution is written as")
+    @Test("Distributions are parsed and printed")
     func distributions() throws {
         #expect(try StreamDistribution.parse("uniform", day: 60) == .uniform)
         #expect(try StreamDistribution.parse("zipf", day: 60).exponent == 1)
@@ -62,7 +62,7 @@ struct StreamShapeTests {
         }
     }
 
-    @Test("what weights are written as")
+    @Test("Weights are parsed and printed")
     func weights() throws {
         let choice = try WeightedChoice<StreamAudience>("user=90,device=8,widget=2")
         #expect(choice.value(at: 0) == .user && choice.value(at: 0.899) == .user)

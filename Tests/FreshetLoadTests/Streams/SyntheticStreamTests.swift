@@ -25,16 +25,16 @@ struct SyntheticStreamTests {
         return SyntheticStream(plan).prefix(count).flatMap { lines.line(of: $0) }
     }
 
-    @Test("the same seed gives the same bytes, another one others", arguments: ["uniform", "zipf+bursty", "diurnal"])
+    @Test("Equal seeds generate equal bytes, different ones others", arguments: ["uniform", "zipf+bursty", "diurnal"])
     func reproducible(distribution: String) throws {
         let first = bytes(try plan(distribution), count: 2_000)
         #expect(bytes(try plan(distribution), count: 2_000) == first)
         #expect(bytes(try plan(distribution, seed: 2), count: 2_000) != first)
-        // What comes first does not depend on how much is asked for.
+        // The beginning does not depend on the number of events.
         #expect(first.starts(with: bytes(try plan(distribution), count: 100)))
     }
 
-    /// The stream must not change from one version to the next: what was measured could not be compared.
+    /// The stream must not change between versions, so that measurements stay comparable.
     @Test func knownBeginning() throws {
         var plan = try plan("zipf:1.2+diurnal", audiences: "user=90,device=8,widget=2", types: "push", seed: 42)
         plan.world.app = "a"
@@ -47,7 +47,7 @@ struct SyntheticStreamTests {
     }
     private static let knownHash: UInt64 = 14_290_140_481_800_721_217
 
-    @Test("every line is a structured CloudEvent, satisfies the schema, and says what the event is")
+    @Test("Every line is a structured CloudEvent that satisfies the schema and describes the event")
     func lines() throws {
         let plan = try plan()
         let lines = bytes(plan, count: 3_000).split(separator: UInt8(ascii: "\n"))
@@ -71,7 +71,7 @@ struct SyntheticStreamTests {
         }
     }
 
-    /// Decodes a line as ingest does a message in structured mode.
+    /// Decodes a line as ingest does in structured mode.
     private static func decode(_ line: [UInt8], _ document: JSONValue) throws -> DecodedEvent {
         let name = Array("content-type".utf8)
         let value = Array(EventEncoder.structuredContentType.utf8)
@@ -83,7 +83,7 @@ struct SyntheticStreamTests {
         ).get()
     }
 
-    @Test("audiences, people, widgets and kinds have the shares that were asked for")
+    @Test("Audiences, people, widgets and kinds have the requested shares")
     func shares() throws {
         let events = Array(SyntheticStream(try plan()).prefix(200_000))
         let users = events.count { $0.audience == .user }
@@ -115,11 +115,11 @@ struct SyntheticStreamTests {
         #expect(abs(Double(places[0]) / Double(places[3]) - 4) < 0.3)
     }
 
-    @Test("arrivals never go back and keep the mean rate", arguments: ["uniform", "bursty", "diurnal"])
+    @Test("Arrivals never go back and keep the mean rate", arguments: ["uniform", "bursty", "diurnal"])
     func arrivals(distribution: String) throws {
         let events = Array(SyntheticStream(try plan(distribution)).prefix(10_001))
         #expect(zip(events, events.dropFirst()).allSatisfy { $0.arrival <= $1.arrival })
-        // 10,000 events at 500 a second: whole periods and days.
+        // 10,000 events at 500 per second are whole periods and days.
         #expect(abs(events[10_000].arrival / .seconds(1) - 20) < 0.05)
     }
 }

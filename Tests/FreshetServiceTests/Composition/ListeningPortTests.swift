@@ -3,9 +3,9 @@ import Testing
 
 @testable import FreshetService
 
-@Suite("Waiting for the port of a server", .timeLimit(.patience))
+@Suite("Waiting for a server's port", .timeLimit(.patience))
 struct ListeningPortTests {
-    @Test("a cancelled waiter leaves; the others get the port, or hear that the server never listened")
+    @Test("A cancelled waiter leaves; others get the port, or an error if the server never listens")
     func waiting() async throws {
         let listening = ListeningPort()
         let waiting = Task { try await listening.wait() }
@@ -19,7 +19,7 @@ struct ListeningPortTests {
         await #expect(throws: ListeningPort.NeverListened.self) { try await listening.wait() }
     }
 
-    @Test("a service that ends before it listens closes its port")
+    @Test("A service that ends before it listens closes its port")
     func failed() async throws {
         let port = ListeningPort()
         let service = ListeningService(

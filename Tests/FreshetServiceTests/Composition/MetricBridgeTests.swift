@@ -11,14 +11,14 @@ import WidgetStore
     private static let total = MetricDefinition("freshet_test_total", .counter, labels: ["kind"], "Test.")
     private static let gauge = MetricDefinition("freshet_test", .gauge, labels: ["kind"], "Test.")
 
-    /// The page after a body has told swift-metrics something.
+    /// Returns the page after the body has recorded metrics.
     private static func page(_ body: () -> Void) throws -> PrometheusPage {
         let registry = PrometheusRegistry([total, gauge])
         withMetricsFactory(registry) { body() }
         return try PrometheusPage(registry.text)
     }
 
-    @Test("a counter follows a total; one that begins anew is added")
+    @Test("A counter follows a total, and adds a total that starts again")
     func following() throws {
         let page = try Self.page {
             let bridge = MetricBridge()
@@ -29,7 +29,7 @@ import WidgetStore
         #expect(page.value(Self.total.name, ["kind": "b"]) == 0)
     }
 
-    @Test("a gauge that is not set any more is not shown any more")
+    @Test("A gauge that is no longer set is not exposed")
     func gauges() throws {
         let page = try Self.page {
             let bridge = MetricBridge()
@@ -41,7 +41,7 @@ import WidgetStore
         #expect(page.value(Self.gauge.name, ["kind": "c"]) == 4)
     }
 
-    @Test("counts of a kind are shown once the directory knows it, in full")
+    @Test("Counts of a kind are exposed completely once the directory knows it")
     func lateKind() async throws {
         try await withStore { store in
             let late = try #require(try await DirectoryCache(pool: store.pool).refresh().kinds.first)
@@ -65,7 +65,7 @@ import WidgetStore
         }
     }
 
-    @Test("only so many kinds have series of their own, and they keep them")
+    @Test("A limited number of kinds have series, and they keep them")
     func kinds() async throws {
         try await withStore { store in
             let directory = DirectoryCache(pool: store.pool)

@@ -28,7 +28,7 @@ struct ProviderCheckTests {
         try ProviderURL("http://" + (address.contains(":") ? "[\(address)]" : address) + "/x")
     }
 
-    /// The first and the last address of every block that is not public, and of what contains IPv4.
+    /// First and last addresses of every block that is not public, and of blocks that embed IPv4 addresses.
     private static let special = [
         "0.0.0.0", "0.255.255.255", "10.0.0.0", "10.255.255.255", "100.64.0.0", "100.127.255.255", "127.0.0.0",
         "127.255.255.255", "169.254.0.0", "169.254.169.254", "169.254.255.255", "172.16.0.0", "172.31.255.255",
@@ -41,7 +41,7 @@ struct ProviderCheckTests {
         "5f00::1", "fc00::", "fdff::1", "fe80::", "febf::1", "fec0::1", "ff00::", "ff02::1", "ffff::1",
     ]
 
-    /// The neighbours of those blocks.
+    /// Addresses next to those blocks.
     private static let open = [
         "1.0.0.0", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.0",
         "169.253.255.255", "169.255.0.0", "172.15.255.255", "172.32.0.0", "192.0.1.0", "192.0.1.255", "192.0.3.0",
@@ -51,7 +51,7 @@ struct ProviderCheckTests {
         "2606:4700::1111", "3ffe::1",
     ]
 
-    @Test("an address that is not public is refused, written out or as any of a host's addresses", arguments: special)
+    @Test("An address that is not public is refused, written out or as any of a host's addresses", arguments: special)
     func refused(address: String) async throws {
         #expect(await check().problem(try url(address)) == Self.reason)
         let name = try ProviderURL("https://widgets.example/x")
@@ -60,20 +60,20 @@ struct ProviderCheckTests {
         }
     }
 
-    @Test("a public address is accepted, written out or as a host's address", arguments: open)
+    @Test("A public address is accepted, written out or as a host's address", arguments: open)
     func accepted(address: String) async throws {
         #expect(await check().problem(try url(address)) == nil)
         #expect(await check([address, "8.8.8.8"]).problem(try ProviderURL("https://widgets.example/x")) == nil)
     }
 
-    @Test("localhost is refused, in all of its writings")
+    @Test("localhost is refused in every notation")
     func localhost() async throws {
         for host in ["localhost", "LOCALHOST"] {
             #expect(await check().problem(try ProviderURL("http://\(host)/x")) == Self.reason, "\(host)")
         }
     }
 
-    @Test("what the operator lists is accepted, and nothing beside it")
+    @Test("Only addresses that the operator lists are accepted in addition")
     func listed() async throws {
         #expect(await check(allowing: ["10.0.0.0/8"]).problem(try url("10.9.9.9")) == nil)
         #expect(await check(allowing: ["10.0.0.0/8"]).problem(try url("11.0.0.0")) == nil)
@@ -85,7 +85,7 @@ struct ProviderCheckTests {
         #expect(await check(allowing: ["no pattern"]).problem(try url("127.0.0.1")) == Self.reason)
     }
 
-    @Test("a host that cannot be looked up, or not in time, is left to the workers")
+    @Test("A host that cannot be resolved in time is left to the workers")
     func unknown() async throws {
         #expect(await check().problem(try ProviderURL("https://a.example/x")) == nil)
         let failing = HostResolver { _ throws(AddressLookup.Failure) in throw AddressLookup.Failure(message: "no") }
@@ -101,7 +101,7 @@ struct ProviderCheckTests {
         gate.signal()
     }
 
-    @Test("a manifest's providers are checked, and all that are refused are told")
+    @Test("All forbidden providers of a manifest are reported")
     func manifest() async throws {
         func kind(_ name: String, _ url: String) -> KindDefinition {
             KindDefinition(

@@ -5,7 +5,7 @@ import WidgetModel
 
 @testable import FreshetService
 
-@Suite("YAML with places", .timeLimit(.patience))
+@Suite("YAML with source locations", .timeLimit(.patience))
 struct LocatedYAMLTests {
     private func json(_ text: String) throws -> String {
         let outcome = LocatedYAML.read(text, file: "f.yaml")
@@ -18,7 +18,7 @@ struct LocatedYAMLTests {
     }
 
     @Test(arguments: [
-        // Only true and false are booleans: Norway stays Norway.
+        // Only true and false are booleans, so `no` (Norway) remains a string.
         ("[true, False, no, on, yes, y]", #"[true,false,"no","on","yes","y"]"#),
         ("[~, null, Null, '~', \"null\"]", #"[null,null,null,"~","null"]"#),
         ("[1, -2, +3, 012, 0x1F, 1_000, 10:30]", #"[1,-2,"+3","012","0x1F","1_000","10:30"]"#),
@@ -56,7 +56,7 @@ struct LocatedYAMLTests {
 
     @Test func duplicateKeysAreRefused() {
         #expect(problems("a: 1\nb: 2\na: 3") == ["f.yaml:1:1: duplicate key \"a\"; expected every key once"])
-        // The parser takes these for two keys; as JSON they are one.
+        // The parser considers these to be two keys; as JSON they are equal.
         #expect(problems("1: a\n\"1\": b") == ["f.yaml:2:1: 1: duplicate key \"1\"; expected every key once"])
     }
 
@@ -88,7 +88,7 @@ struct LocatedYAMLTests {
         let deep = String(repeating: "[", count: 500) + String(repeating: "]", count: 500)
         #expect(problems(deep).count == 1)
         #expect(problems(deep).first?.hasSuffix("nested too deeply; expected at most 64 levels") == true)
-        // The parser itself gives up before its stack does.
+        // The parser fails before its stack overflows.
         #expect(problems(String(repeating: "[", count: 1_000_000)).count == 1)
         #expect(
             problems(String(repeating: "#", count: LocatedYAML.maximumBytes + 1)) == [

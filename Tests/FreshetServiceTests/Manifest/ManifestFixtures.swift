@@ -1,6 +1,6 @@
 import Foundation
 
-/// A folder that is gone when the body is done.
+/// Creates a folder that is deleted after the body.
 enum TemporaryFolder {
     static func with<Result>(_ body: (URL) throws -> Result) throws -> Result {
         let folder = FileManager.default.temporaryDirectory.appending(path: "freshet-\(UUID().uuidString)")

@@ -3,7 +3,7 @@ import Testing
 
 @testable import FreshetService
 
-/// Each case is a manifest with what must be said of it, word for word.
+/// Manifests with the exact messages about their errors.
 @Suite("Manifest problems", .timeLimit(.patience))
 struct ManifestProblemTests {
     struct Case: Sendable, CustomTestStringConvertible {
@@ -14,7 +14,7 @@ struct ManifestProblemTests {
         var testDescription: String { name }
     }
 
-    /// A kind on line 4, indented by four, whose fields a case adds.
+    /// A kind on line 4, indented by four, to which a case adds fields.
     private static func kind(_ fields: String) -> String {
         """
         app: com.example.bank

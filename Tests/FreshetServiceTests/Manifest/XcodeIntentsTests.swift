@@ -4,7 +4,7 @@ import WidgetModel
 
 @testable import FreshetService
 
-/// `widget-rules.md` D: intent definitions, as Xcode writes them.
+/// `widget-rules.md` D: intent definitions in Xcode's format.
 @Suite("Import of Xcode's intent definitions", .timeLimit(.patience))
 struct XcodeIntentsTests {
     private static func read() throws -> XcodeIntents {
@@ -59,7 +59,7 @@ struct XcodeIntentsTests {
         #expect(intent.parameter("symbols")?.count == .fixed([.systemSmall: 3, .systemMedium: 6]))
     }
 
-    @Test("A parent has exactly a value: true or false, or a case")
+    @Test("A parent requires an exact value: true, false or a case")
     func parents() throws {
         let intent = try Self.intent()
         #expect(intent.parameter("calendars")?.parent == .init(name: "mirrorCalendarApp", value: .bool(false)))
@@ -67,7 +67,7 @@ struct XcodeIntentsTests {
         #expect(intent.parameter("note")?.parent == nil)
     }
 
-    @Test("Translations of strings files, also of cases")
+    @Test("Translations come from strings files, also for cases")
     func translations() throws {
         let texts = try Self.intent().localizations
         #expect(texts.text("Recent Purchases", in: "de-AT") == "Letzte Einkäufe")
@@ -75,7 +75,7 @@ struct XcodeIntentsTests {
         #expect(texts.text("Note", in: "de") == "Note")
     }
 
-    @Test("Parts without an equivalent are listed with their places")
+    @Test("Parts without an equivalent are listed with their paths")
     func notices() throws {
         #expect(
             try Self.read().notices == [
@@ -86,7 +86,7 @@ struct XcodeIntentsTests {
             ])
     }
 
-    @Test("The printed part, in a manifest, is the same intent")
+    @Test("The printed part of a manifest defines the same intent")
     func manifest() throws {
         let yaml = try YAMLText.write(Self.read().json)
         let text = """
@@ -99,7 +99,7 @@ struct XcodeIntentsTests {
     }
 
     @Test(
-        "A file that is no intent definition is refused",
+        "A file that is not an intent definition is refused",
         arguments: ["", "{}", "<plist version=\"1.0\"><dict/></plist>", "INIntents = "])
     func unreadable(text: String) {
         #expect(throws: XcodeIntents.Unreadable.self) { try XcodeIntents(Array(text.utf8)) }

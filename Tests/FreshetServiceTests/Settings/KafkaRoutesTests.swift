@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The setting kafka.routes", .timeLimit(.patience))
 struct KafkaRoutesTests {
-    @Test("is read from the environment and handed to the clients")
+    @Test("Routes are read from the environment and passed to the clients")
     func routes() throws {
         let environment = [
             "FRESHET_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:9092", "FRESHET_KAFKA_ROUTES": "41001=52001,41002=52002",
@@ -16,7 +16,7 @@ struct KafkaRoutesTests {
         #expect(loaded.settings.namedKafka?.routes == [41_001: 52_001, 41_002: 52_002])
     }
 
-    @Test("refuses what is not a pair of ports", arguments: ["41001", "x=1", "2=70000"])
+    @Test("Values that are not pairs of ports are refused", arguments: ["41001", "x=1", "2=70000"])
     func problem(text: String) {
         #expect(throws: SettingsError.self) {
             try Settings.read(environment: ["FRESHET_KAFKA_ROUTES": text]).checked()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import FreshetService
 
-/// What is said of settings that are wrong; `DIR` stands for the folder of the files.
+/// Messages about invalid settings; `DIR` stands for the folder of the files.
 @Suite("Settings problems", .timeLimit(.patience))
 struct SettingsProblemTests {
     private func problems(
@@ -108,7 +108,7 @@ struct SettingsProblemTests {
         #expect(!said.joined().contains("hunter2"))
     }
 
-    @Test("a variable without a value is an error, and is told once", arguments: ["", " \n"])
+    @Test("A variable without a value is an error, which is reported once", arguments: ["", " \n"])
     func emptyVariables(blank: String) throws {
         let said = try problems(
             files: ["f.yaml": "kafka: {bootstrapServers: a}"], configurationFile: "f.yaml",
@@ -128,7 +128,7 @@ struct SettingsProblemTests {
             ])
     }
 
-    @Test("an embedded cluster is for the role all, and takes the place of brokers")
+    @Test("An embedded cluster requires the role all and excludes brokers")
     func embedded() throws {
         let required = ["kafka.bootstrapServers"]
         #expect(try problems(flags: ["kafka.embedded": "true"], requiring: required).isEmpty)

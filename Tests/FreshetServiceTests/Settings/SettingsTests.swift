@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Settings", .timeLimit(.patience))
 struct SettingsTests {
-    /// Loads settings with `files` in a folder of their own; `configurationFile` is one of their names.
+    /// Loads settings with `files` in a temporary folder; `configurationFile` is one of their names.
     private func load(
         flags: [String: String] = [:], files: [String: String] = [:], configurationFile: String? = nil,
         environment: [String: String] = [:], requiring required: [String] = []
@@ -169,7 +169,7 @@ struct SettingsTests {
         dump(loaded.settings, to: &dumped)
         #expect(!dumped.contains("hunter2"))
         #expect(!"\(loaded.settings)".contains("hunter2"))
-        // Not given is not the same as hidden.
+        // Settings that are not given are not shown as hidden.
         let nothing = try load().rows
         #expect(nothing.first { $0.name == "postgres.url" }?.value == nil)
         #expect(nothing.first { $0.name == "kafka.properties" }?.value?.isEmpty == true)

@@ -3,7 +3,7 @@ import WidgetEvents
 
 @testable import FreshetService
 
-/// Topics of their own for producers, and the apps that they may carry.
+/// Additional topics for producers, and the apps that they accept.
 struct TopicSettingsTests {
     private func problems(_ flags: [String: String]) -> [String] {
         do throws(SettingsError) {
@@ -14,7 +14,7 @@ struct TopicSettingsTests {
         }
     }
 
-    @Test("further topics are input topics, in the order of their names, each with what it carries")
+    @Test("Additional topics are input topics in the order of their names, each with its apps")
     func more() throws {
         let settings = try Settings.read(
             flags: [
@@ -28,7 +28,7 @@ struct TopicSettingsTests {
         #expect(settings.topics.allowedApps == ["bank.pushes": "com.example.bank|com.example.shop"])
     }
 
-    @Test("what cannot be is told")
+    @Test("Invalid topic settings are reported")
     func problems() {
         for flags in [
             ["topics.more": "a=timelines"], ["topics.more": "a"], ["topics.more": "a b=pushes"],

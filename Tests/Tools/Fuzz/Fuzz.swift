@@ -9,12 +9,12 @@ import Musl
 import Darwin
 #endif
 
-/// `fuzz [INPUTS] [--seed S] [--target NAME] [--from N] [--root DIRECTORY] [--input FILE] [--limit SECONDS] [--provoke WHAT]`:
-/// broken input for everything that reads what comes from outside.
+/// `fuzz [INPUTS] [--seed S] [--target NAME] [--from N] [--root DIRECTORY] [--input FILE] [--limit SECONDS] [--provoke
+/// WHAT]` runs broken input through all parsers of external data.
 ///
-/// Exit code 1 for a finding, 2 for a wrong call, 3 for a hang, 4 for too much memory; a crash ends the process by its
-/// signal. Whichever it is, standard error says which input it was, and how to run it again. `--provoke` makes one input
-/// behave so, to show that it is noticed.
+/// Exit code 1 is a finding, 2 an invalid call, 3 a hang, 4 excessive memory; a crash ends the process by its signal.
+/// Standard error always reports the input and the command that repeats it. `--provoke` makes an input behave badly, to
+/// show that this is noticed.
 @main
 enum Fuzz {
     struct Options: Sendable {
@@ -23,9 +23,9 @@ enum Fuzz {
         var targets = FuzzTarget.allCases
         var from = 0
         var root = "."
-        /// Where the last input is written when it does harm.
+        /// File for an input that causes a failure.
         var input = ".build/fuzz-input"
-        /// The longest that an input may take, by the clock on the wall: beyond, it is a hang.
+        /// Time limit of an input in seconds of wall-clock time; longer is a hang.
         var limit = 10
         var provoked: Provocation?
     }
@@ -48,7 +48,7 @@ enum Fuzz {
         }
         let recorder = InputRecorder(path: options.input)
         FuzzWatch.start(recorder, limit: options.limit)
-        // As small as the stacks of threads are where they are smallest: nesting must not use it up.
+        // As small as the smallest thread stacks, which nesting must not exhaust.
         let thread = Thread {
             FuzzWatch.catchSignals()
             exit(FuzzRun(corpus: corpus, recorder: recorder, options: options).run() ? 0 : 1)

@@ -10,12 +10,12 @@ import Musl
 import Darwin
 #endif
 
-/// One run: so many inputs of each target, one after the other.
+/// A run: a number of inputs for each target, in sequence.
 struct FuzzRun: Sendable {
-    /// The most that an input may take, in seconds of this thread's processor, generously: other work on the machine does
-    /// not count.
+    /// Generous time limit of an input in seconds of this thread's processor time, which excludes other work on the
+    /// machine.
     private static let longest = 1.0
-    /// How many findings of a target are told one by one.
+    /// Number of findings per target that are printed in detail.
     private static let toldFindings = 10
 
     private let recorder: InputRecorder
@@ -28,7 +28,7 @@ struct FuzzRun: Sendable {
         fuzzer = Fuzzer(corpus: corpus, seed: options.seed, recorder: recorder)
     }
 
-    /// - Returns: whether nothing was found.
+    /// - Returns: Whether there were no findings.
     func run() -> Bool {
         let began = ContinuousClock.now
         var findings = 0
@@ -88,7 +88,7 @@ struct FuzzRun: Sendable {
         recorder.report("FINDING")
     }
 
-    /// At once: a crash must not take along what was said before.
+    /// Flushes at once, so that a crash does not lose output.
     private func say(_ text: String) {
         print(text)
         fflush(nil)
@@ -101,7 +101,7 @@ struct FuzzRun: Sendable {
     }
 }
 
-/// What must be noticed, made to happen.
+/// A defect that is caused on purpose.
 enum Provocation: String, CaseIterable, Sendable {
     case finding, crash, overflow, hang, memory
 
@@ -117,7 +117,7 @@ enum Provocation: String, CaseIterable, Sendable {
         }
     }
 
-    /// Uses up the stack: a list in a list, and so on, that is let go of.
+    /// Overflows the stack by releasing deeply nested lists.
     private static func depth(_ level: Int) -> Int {
         var nest: Any = [0] as [Any]
         for _ in 0..<(1_000_000 + level) { nest = [nest] as [Any] }

@@ -9,19 +9,19 @@ import Musl
 import Darwin
 #endif
 
-/// Looks after the process: hangs, memory, and signals.
+/// Watches the process for hangs, memory and signals.
 enum FuzzWatch {
-    /// The most memory that the process may ever have had, in kilobytes.
+    /// Limit of the process's peak memory in kilobytes.
     static let memoryLimit = 256 * 1024
 
-    /// For the signal handler, which can be given nothing. Set once, before there is a second thread.
+    /// For the signal handler, which takes no context. Set once, before the second thread starts.
     nonisolated(unsafe) private static var recorder: InputRecorder?
-    /// What the signals did before, by their numbers.
+    /// Previous signal actions, by signal number.
     nonisolated(unsafe) private static let before = UnsafeMutablePointer<sigaction>.allocate(capacity: 32)
 
-    /// Ends the process when an input takes for ever, or when there is too much memory.
+    /// Ends the process when an input hangs or memory exceeds the limit.
     ///
-    /// - Parameter limit: in seconds.
+    /// - Parameter limit: Time limit in seconds.
     static func start(_ recorder: InputRecorder, limit: Int) {
         self.recorder = recorder
         Thread.detachNewThread {
@@ -43,7 +43,7 @@ enum FuzzWatch {
         }
     }
 
-    /// Says which input it was, when the process ends by a signal. The handler has a stack of its own, for this thread.
+    /// Reports the input when a signal ends the process. The handler has its own stack, for this thread.
     static func catchSignals() {
         var stack = stack_t()
         stack.ss_size = 64 * 1024
@@ -62,19 +62,19 @@ enum FuzzWatch {
     }
 
     private static let handler: @convention(c) (Int32) -> Void = { signal in
-        // What did it is done again when the handler returns, and meets what was there before.
+        // The fault repeats when the handler returns, and then meets the previous action.
         sigaction(signal, FuzzWatch.before + Int(signal), nil)
         FuzzWatch.recorder?.report("CRASH")
     }
 
-    /// In kilobytes.
+    /// Peak memory in kilobytes.
     static func peakMemory() -> Int {
         #if canImport(Darwin)
         var usage = rusage()
         getrusage(RUSAGE_SELF, &usage)
         return usage.ru_maxrss / 1024
         #else
-        // Not getrusage, which also counts what the parent had.
+        // getrusage would include the parent's memory.
         guard let status = try? String(contentsOfFile: "/proc/self/status", encoding: .utf8),
             let line = status.split(separator: "\n").first(where: { $0.hasPrefix("VmHWM:") })
         else { return 0 }

@@ -8,11 +8,11 @@ import Musl
 import Darwin
 #endif
 
-/// `simulate [SECONDS] [--seed S] [--count N] [--mutation NAME] [--journal]`: random schedules, one seed after the other, until the time
-/// is over or one fails. Exit code 1 when one failed, 2 when it was called wrongly.
+/// `simulate [SECONDS] [--seed S] [--count N] [--mutation NAME] [--journal]` runs random schedules with consecutive
+/// seeds until the time is over or one fails. Exit code 1 is a failure, 2 an invalid call.
 ///
-/// `--mutations` shows for each protection that is switched off the first seed that notices; exit code 1 when one is not
-/// noticed within N seeds, which are a million if nothing is said.
+/// `--mutations` disables each protection in turn and prints the first seed that notices; exit code 1 if one is not
+/// noticed within N seeds, a million by default.
 @main
 enum Simulate {
     struct Options {

@@ -5,16 +5,16 @@ import WidgetModel
 
 @testable import WidgetEvents
 
-/// All of version 1 by name: schemas of input and output, without descriptions.
+/// All parts of version 1 by name: schemas of input and output, without descriptions.
 struct Contract: Sendable {
     var parts: [ContractRule.Direction: [String: JSONValue]] = [:]
 
     subscript(direction: ContractRule.Direction) -> [String: JSONValue] { parts[direction] ?? [:] }
 
-    /// The contract of the current documents.
+    /// Contract of the current documents.
     static func current() throws -> Contract { try documents.get() }
 
-    /// Read once: every case asks for it.
+    /// Read once for all tests.
     private static let documents = Result { try read() }
 
     private static func read() throws -> Contract {
@@ -26,7 +26,7 @@ struct Contract: Sendable {
     }
 
     private mutating func add(_ direction: ContractRule.Direction, _ name: String, _ schema: JSONValue) throws {
-        try #require(parts[direction]?[name] == nil, "\(name) is there twice")
+        try #require(parts[direction]?[name] == nil, "\(name) is defined twice")
         parts[direction, default: [:]][name] = Self.essence(schema)
     }
 
@@ -67,7 +67,7 @@ struct Contract: Sendable {
     /// Prefix of the names of the HTTP API's parts.
     static let interface = "API "
 
-    /// The HTTP API, if its document is there.
+    /// The HTTP API, if its document exists.
     private mutating func addInterface() throws {
         let path = "openapi.yaml"
         guard FileManager.default.fileExists(atPath: ContractFiles.folder.appending(path: path).path) else { return }
@@ -94,7 +94,7 @@ struct Contract: Sendable {
         }
     }
 
-    /// An operation's parameters as the members of an object.
+    /// An operation's parameters as members of an object.
     private static func parameters(_ lists: JSONValue...) throws -> JSONValue {
         var properties = JSONObject()
         var required: [JSONValue] = []
@@ -107,7 +107,7 @@ struct Contract: Sendable {
         return ["type": "object", "properties": .object(properties), "required": .array(required)]
     }
 
-    /// Without titles, descriptions and examples.
+    /// Returns the value without titles, descriptions and examples.
     private static func essence(_ schema: JSONValue) -> JSONValue {
         guard case .object(let object) = schema else { return schema }
         var members: [JSONObject.Member] = []
@@ -134,7 +134,7 @@ struct Contract: Sendable {
 
     // MARK: The lock
 
-    /// As `v1.lock.json` has it.
+    /// The contract in the format of `v1.lock.json`.
     init(lock: JSONValue) throws {
         try #require(lock["version"] == "v1")
         for direction in ContractRule.Direction.allCases {
@@ -157,14 +157,14 @@ struct Contract: Sendable {
         return .object(object)
     }
 
-    /// The parts whose names satisfy the condition.
+    /// Returns the parts whose names satisfy the condition.
     func only(_ condition: (String) -> Bool) -> Contract {
         var contract = Contract()
         for (direction, schemas) in parts { contract.parts[direction] = schemas.filter { condition($0.key) } }
         return contract
     }
 
-    /// Breaking changes in `newer`.
+    /// Returns the breaking changes in `newer`.
     func breaches(by newer: Contract) -> [String] {
         var breaches: [String] = []
         for direction in ContractRule.Direction.allCases {
@@ -182,7 +182,7 @@ struct Contract: Sendable {
 }
 
 extension JSONValue {
-    /// Indented for readable differences, with short values on one line.
+    /// JSON indented for readable differences, with short values on one line.
     func indented(_ depth: Int = 0) -> String {
         let compact = text
         guard compact.utf8.count > 100 else { return compact }

@@ -1,14 +1,14 @@
 import Testing
 import WidgetModel
 
-/// A change of the real documents.
+/// A change to the real documents.
 struct ContractChange: Sendable, CustomTestStringConvertible {
     let direction: ContractRule.Direction
     let part: String
-    /// Keys and indexes that lead to the value.
+    /// Keys and indices that lead to the value.
     let path: [String]
     let value: JSONValue?
-    /// Part of the breach, or nil if the change is lawful.
+    /// Part of the expected error; nil if the change is allowed.
     let breach: String?
 
     init(
@@ -94,7 +94,7 @@ extension ContractChange {
         ContractChange(.reads, push, ["required", "2"], nil, nil),
         ContractChange(.reads, push, ["properties", "kinds", "oneOf", "2"], ["type": "null"], nil),
         ContractChange(.reads, placed, ["properties", "family", "enum", "7"], "accessoryCorner", nil),
-        // Output: readers find less, or unknown values.
+        // Output: members disappear, or unknown values appear.
         ContractChange(.writes, updated, ["properties", "user"], nil, "/user: is gone"),
         ContractChange(.writes, updated, ["required", "0"], nil, "/timeline: is not always there"),
         ContractChange(
@@ -115,7 +115,7 @@ extension ContractChange {
         ContractChange(
             .writes, request, ["properties", "requests", "items", "properties", "kind", "type"], ["string", "null"],
             "/kind: null is written now"),
-        // Readers find more, or only values that they have to expect.
+        // Readers find more members, or values that they have to expect.
         ContractChange(.writes, updated, ["properties", "checksum"], ["type": "string"], nil),
         ContractChange(.writes, updated, ["required", "7"], "storedAt", nil),
         ContractChange(.writes, updated, ["properties", "user", "maxLength"], 128, nil),

@@ -5,7 +5,7 @@ import WidgetModel
 
 @testable import FreshetService
 
-/// The documents of `schemas/`.
+/// Documents of `schemas/`.
 enum ContractFiles {
     static let folder = URL(filePath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
@@ -15,7 +15,7 @@ enum ContractFiles {
         let description: String
     }
 
-    /// A YAML document as JSON.
+    /// Returns a YAML document as JSON.
     static func yaml(_ path: String) throws -> JSONValue {
         let text = try String(contentsOf: folder.appending(path: path), encoding: .utf8)
         let outcome = LocatedYAML.read(text, file: path)
@@ -24,7 +24,7 @@ enum ContractFiles {
         return outcome.documents[0].json
     }
 
-    /// The value with its references resolved: `#/…` in the document, or a file of `schemas/`.
+    /// Returns the value with its references resolved: `#/…` in the document, or a file of `schemas/`.
     static func resolved(_ value: JSONValue, in document: JSONValue, depth: Int = 0) throws -> JSONValue {
         guard depth < 64 else { throw Unresolved(description: "references go in circles") }
         switch value {

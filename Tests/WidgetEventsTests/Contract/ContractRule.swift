@@ -1,21 +1,21 @@
 import WidgetModel
 
-/// Compares two versions of a schema by the rule that version 1 only grows.
+/// Compares two versions of a schema by the rule that version 1 may only grow.
 ///
-/// What Freshet reads must go on being accepted; what it writes must go on being understood by those who were written
-/// for the older one. In both a member that is gone is a breach, and so is a value that is gone from a list.
+/// Freshet must accept the same input as before, and its output must stay readable for older readers. In both
+/// directions, removing a member or a value of a list is a breach.
 enum ContractRule {
     enum Direction: String, CaseIterable {
-        /// Input: events, providers' answers.
+        /// Input: events and providers' answers.
         case reads
-        /// Others read it: published messages, requests to providers.
+        /// Output: published messages and requests to providers.
         case writes
     }
 
-    /// Mark of an enumeration in output whose readers must expect further values.
+    /// Mark of an output enumeration whose readers must expect further values.
     static let extensible = "x-extensible"
 
-    /// Changes that break an older peer, each with a pointer.
+    /// Returns changes that break an older peer, each with a pointer.
     static func problems(
         old: JSONValue, new: JSONValue, _ direction: Direction, at pointer: String = ""
     ) -> [String] {
@@ -102,7 +102,7 @@ private struct Comparison {
         }
     }
 
-    /// - Parameter isTighter: whether the first bound allows less than the second.
+    /// - Parameter isTighter: Whether the first bound allows less than the second.
     private mutating func compareBound(_ name: String, isTighter: (Double, Double) -> Bool) {
         let (before, after) = (old[name]?.numberValue?.double, new[name]?.numberValue?.double)
         switch (direction, before, after) {
@@ -154,7 +154,7 @@ private struct Comparison {
         case (_?, nil):
             if direction == .writes { report("\(name) is gone") }
         case (let before?, let after?):
-            // Everything that was accepted still is, and everything that is written was known.
+            // All previously accepted input is still accepted, and all output was known before.
             let (wanted, offered) = direction == .reads ? (before, after) : (after, before)
             for (index, alternative) in wanted.enumerated() {
                 let attempts = offered.map { other in
@@ -162,7 +162,7 @@ private struct Comparison {
                     return ContractRule.problems(old: old, new: new, direction, at: "\(pointer)/\(name)/\(index)")
                 }
                 if attempts.contains(where: \.isEmpty) { continue }
-                // The most similar alternative gives the best message; of several, the one at the same index.
+                // The most similar alternative gives the best message; among several, the one at the same index.
                 let nearest = attempts.min { $0.count < $1.count } ?? ["\(pointer)/\(name)/\(index): is gone, or new"]
                 let same = attempts.indices.contains(index) ? attempts[index] : nearest
                 add(same.count > nearest.count ? nearest : same)

@@ -5,10 +5,10 @@ import WidgetModel
 
 @testable import WidgetEvents
 
-/// Version 1 only grows: the documents are compared with the committed `schemas/v1.lock.json`.
+/// Version 1 only grows: compares the documents with the committed `schemas/v1.lock.json`.
 ///
-/// `FRESHET_UPDATE_CONTRACT=1 deploy/local/test --filter ContractTests` writes the file anew after an addition, and
-/// refuses to after anything else.
+/// `FRESHET_UPDATE_CONTRACT=1 deploy/local/test --filter ContractTests` rewrites the file after an addition, and
+/// refuses any other change.
 @Suite(.tags(.schemas), .timeLimit(.patience))
 struct ContractTests {
     private static let file = ContractFiles.folder.appending(path: "v1.lock.json")
@@ -27,7 +27,7 @@ struct ContractTests {
             try Data((current.lock.indented() + "\n").utf8).write(to: Self.file)
             return
         }
-        // The HTTP API is locked as soon as the file is written with it.
+        // The HTTP API is locked when the file contains it.
         let names = ContractRule.Direction.allCases.flatMap { locked[$0].keys }
         let isLocked = { (name: String) in
             !name.hasPrefix(Contract.interface) || names.contains { $0.hasPrefix(Contract.interface) }
@@ -37,7 +37,7 @@ struct ContractTests {
             "the contract has grown: FRESHET_UPDATE_CONTRACT=1 deploy/local/test --filter ContractTests")
     }
 
-    @Test("Everything that is read or written is in the contract")
+    @Test("The contract covers all input and output")
     func completeness() throws {
         let contract = try Contract.current()
         for type in EventType.allCases {

@@ -4,7 +4,7 @@ import WidgetModel
 
 @testable import WidgetEvents
 
-/// `schemas/provider.openapi.yaml` and the program say the same.
+/// Agreement between `schemas/provider.openapi.yaml` and the program.
 @Suite(.tags(.schemas), .timeLimit(.patience))
 struct ProviderDocumentTests {
     private let document: JSONValue
@@ -22,7 +22,7 @@ struct ProviderDocumentTests {
         return (try #require(json["schema"]), values)
     }
 
-    @Test("The documented paths are those that Freshet calls")
+    @Test("The documented paths are those that Freshet requests")
     func paths() throws {
         let paths = try #require(document["paths"]?.objectValue).keys
         #expect(Set(paths) == Set(ProviderEndpoint.allCases.map(\.path)))
@@ -30,7 +30,7 @@ struct ProviderDocumentTests {
 
     private static let batches: [ProviderEndpoint] = [.timelines, .snapshot, .placeholder]
 
-    @Test("Documented requests are those that Freshet writes", arguments: batches)
+    @Test("Documented requests equal Freshet's", arguments: batches)
     func requests(endpoint: ProviderEndpoint) throws {
         let (schema, values) = try examples(try operation(endpoint)["requestBody"])
         for value in values {
@@ -64,7 +64,7 @@ struct ProviderDocumentTests {
         }
     }
 
-    /// The ids of placeholders are made of the rest.
+    /// IDs of placeholders are derived from the other members.
     private static func withoutIDs(_ value: JSONValue) -> JSONValue {
         guard var object = value.objectValue else { return value }
         object["requests"] = .array(
@@ -76,7 +76,7 @@ struct ProviderDocumentTests {
         return .object(object)
     }
 
-    @Test("Documented answers are readable by Freshet", arguments: batches)
+    @Test("Freshet can read the documented answers", arguments: batches)
     func answers(endpoint: ProviderEndpoint) throws {
         let (schema, values) = try examples(try operation(endpoint)["responses"]?["200"])
         for value in values {
@@ -115,7 +115,7 @@ struct ProviderDocumentTests {
 
     private static let questions: [ProviderEndpoint] = [.options, .defaults]
 
-    @Test("Documented requests for options and defaults are those that Freshet writes", arguments: questions)
+    @Test("Documented requests for options and defaults equal Freshet's", arguments: questions)
     func configurationRequests(endpoint: ProviderEndpoint) throws {
         let (schema, values) = try examples(try operation(endpoint)["requestBody"])
         for value in values {
@@ -139,7 +139,7 @@ struct ProviderDocumentTests {
         }
     }
 
-    @Test("Documented answers with options and defaults are readable by Freshet", arguments: questions)
+    @Test("Freshet can read the documented answers with options and defaults", arguments: questions)
     func configurationAnswers(endpoint: ProviderEndpoint) throws {
         let (schema, values) = try examples(try operation(endpoint)["responses"]?["200"])
         let card = IntentParameter(

@@ -6,7 +6,7 @@ import WidgetModel
 
 @testable import WidgetEvents
 
-/// The published schemas and the decoder say the same.
+/// Agreement between the published schemas and the decoder.
 @Suite(.tags(.schemas), .timeLimit(.patience))
 struct SchemaTests {
     private func schema(_ path: String) throws -> JSONValue { try SchemaCheck.schema(path) }
@@ -40,7 +40,7 @@ struct SchemaTests {
             #expect(SchemaCheck.problems(of: example, by: schema) == [])
             let decoded = try Message.binary(type.rawValue, example.encoded).decode(type.topic).get()
             #expect(decoded.event.type == type)
-            // The encoded event satisfies the schema too, and has only members of the schema.
+            // The encoded event satisfies the schema, too, and has only members of the schema.
             let written = try JSONValue.parse(EventEncoder.data(of: decoded.event))
             #expect(SchemaCheck.problems(of: written, by: schema) == [])
             #expect(try #require(written.objectValue).keys.allSatisfy(properties.contains))
@@ -134,7 +134,7 @@ struct SchemaTests {
             let written = try JSONValue.parse(PlaceholderRequest(kind: kind, items: items).encode())
             #expect(SchemaCheck.problems(of: written, by: schema) == [])
             #expect(written["kind"] == example["kind"])
-            // All but the ids, which the program makes from the rest.
+            // All members but the IDs, which the program derives from the others.
             for (request, item) in zip(try #require(written["requests"]?.arrayValue), requests) {
                 #expect(request["family"] == item["family"] && request["environment"] == item["environment"])
             }
@@ -181,7 +181,7 @@ struct SchemaTests {
         #expect(sorts == ["value", "failed"])
     }
 
-    /// The value without a member of this name, at any depth but in the app's own content.
+    /// Returns the value without members of this name at any depth, except in the app's content.
     private static func without(_ key: String, _ value: JSONValue) -> JSONValue {
         guard case .object(var object) = value else { return value }
         object[key] = nil

@@ -5,7 +5,7 @@ import WidgetModel
 
 @testable import WidgetEvents
 
-/// `schemas/asyncapi.yaml` and the program say the same.
+/// Agreement between `schemas/asyncapi.yaml` and the program.
 @Suite(.tags(.schemas), .timeLimit(.patience))
 struct TopicsDocumentTests {
     private struct Example {
@@ -76,7 +76,7 @@ struct TopicsDocumentTests {
                 "freshet.suggestions": [StackScheduledEvent.type],
                 "freshet.decisions": [TimelineDecidedEvent.type], "freshet.dead-letters": ["deadLetter"],
             ])
-        // Every message is in exactly one operation, so that its direction is known.
+        // Every message is in exactly one operation, which determines its direction.
         let operations = try #require(document["operations"]?.objectValue).members
         let named = operations.flatMap { $0.value["messages"]?.arrayValue ?? [] }.compactMap { $0["$ref"]?.stringValue }
         #expect(named.count == Set(named).count && named.count == EventType.allCases.count + 5)
@@ -116,7 +116,7 @@ struct TopicsDocumentTests {
                 default: Issue.record("\(name) is in no example's check")
                 }
             }
-            // The key that the event itself knows; those of a widget or device go under their user's.
+            // The event's own key; events of a widget or device use their user's key.
             switch decoded.event {
             case .push, .appChange, .operatorReload, .placed:
                 #expect(EventEncoder.key(of: decoded.event) == example.key)
@@ -132,7 +132,7 @@ struct TopicsDocumentTests {
                     #expect(result.error == nil, "\(name)")
                 }
             }
-            // Events of the program's own producers are described too.
+            // Events of the program's own producers are documented, too.
             let written = EventEncoder.encode(
                 decoded.event, id: "i", source: "s", time: Timestamp(microseconds: 0), traceparent: "00-a")
             let names = written.headers.map(\.name)
