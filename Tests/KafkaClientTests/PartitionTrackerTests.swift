@@ -66,7 +66,7 @@ struct PartitionTrackerTests {
         #expect(tracker.accept(offset: 13, at: 0) == .deliver)
     }
 
-    @Test("A gap that the second read fills is none")
+    @Test("A gap that the second read fills is not reported")
     func verificationFinds() {
         var tracker = running(at: .at(10))
         #expect(tracker.accept(offset: 12, at: 0) == .verify(from: 10))

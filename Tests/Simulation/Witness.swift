@@ -28,7 +28,7 @@ struct Witness {
         var askedOfAll = 0
         /// Number of events applied since the timeline was created.
         var events: Int64 = 0
-        /// Begin of the latest fetch whose result was stored or found unchanged.
+        /// Start of the latest fetch whose result was stored or found unchanged.
         var served = 0
     }
 
@@ -120,14 +120,14 @@ struct Witness {
             violated(.neverBack, "timeline \(id): revision \(new.revision) was stored over \(old.revision)")
         }
         if new.state.rendered < old.state.rendered || new.state.generation < old.state.generation {
-            violated(.neverBack, "timeline \(id): what was rendered went back")
+            violated(.neverBack, "timeline \(id): `rendered` decreased")
         }
         if new.state.requested < old.state.requested {
             violated(.exactlyOnce, "timeline \(id): requests went back")
         }
         let lastActive = max(new.viewedAt ?? .distantPast, new.requestedAt ?? .distantPast, new.placedAt)
         if new.state.isAsleep, !old.state.isAsleep, now - lastActive < dormantAfter[new.kind] {
-            violated(.noLostReload, "timeline \(id) sleeps, and somebody looked at it at \(lastActive)")
+            violated(.noLostReload, "timeline \(id) sleeps although it was viewed at \(lastActive)")
         }
         if new.content == nil && old.content != nil
             || new.content != old.content && new.contentRevision == old.contentRevision

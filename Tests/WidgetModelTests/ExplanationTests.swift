@@ -121,7 +121,7 @@ struct ExplanationTests {
             $0.ledger = spent(60, of: 50)
             $0.listedAt = now
         },
-        Case("due by policy, nobody looks", .due, .dormant, ["will sleep: not viewed since 2026-06-01"]) {
+        Case("due by policy, not viewed", .due, .dormant, ["will sleep: not viewed since 2026-06-01"]) {
             $0.views.lastActive = time("2026-06-01T00:00:00Z")
             $0.timeline.policyAt = now
             $0.listedAt = now
@@ -136,7 +136,7 @@ struct ExplanationTests {
             $0.lease = ReloadFacts.Lease(token: 7, endsAt: now + .seconds(20))
             $0.timeline.requested = 5
         },
-        Case("its worker is gone", .leaseEnded, .inFlight, ["another one takes it"]) {
+        Case("lease expired", .leaseEnded, .inFlight, ["another one takes it"]) {
             $0.lease = ReloadFacts.Lease(token: 7, endsAt: now - .seconds(1))
         },
         Case(

@@ -52,7 +52,7 @@ struct ChaosModel: Sendable {
         let expected = next[partition] ?? 0
         next[partition] = place.offset + 1
         if place.offset != expected { return "\(place): the checker has missed \(expected) to \(place.offset - 1)" }
-        guard let event else { return "\(place): nobody has published \(id)" }
+        guard let event else { return "\(place): event \(id) was never published" }
         applied += 1
         if !seen.insert(id).inserted { repeated += 1 }
         if event.isRefused { refused.insert(place) }

@@ -68,7 +68,7 @@ struct PersonCheck {
             report.violated(.noLostReload, "the stack of \(key.app) \(key.user) has no schedule")
         }
         for (id, message) in published where !stored.contains(id) && message.value != nil {
-            report.violated(.publishedIsStored, "schedule \(id) is gone, and the last message is no tombstone")
+            report.violated(.publishedIsStored, "schedule \(id) is gone, but the last message is not a tombstone")
         }
     }
 

@@ -17,7 +17,7 @@ final class ChaosPostgres: Sendable {
         directURL = try await Command.run(script, ["start", directory.path], log: log)
             .trimmingCharacters(in: .whitespacesAndNewlines)
         guard let port = URLComponents(string: directURL)?.port else {
-            throw RunDirectory.Failure(description: "no port in what deploy/local/postgres printed")
+            throw RunDirectory.Failure(description: "no port in the output of deploy/local/postgres")
         }
         self.port = UInt16(port)
     }

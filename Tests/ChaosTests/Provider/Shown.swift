@@ -41,7 +41,7 @@ struct Shown: Hashable, Sendable {
         do throws(JSONError) {
             document = try JSONValue.parse(content)
         } catch {
-            throw Broken(description: "is no JSON: \(error)")
+            throw Broken(description: "is not JSON: \(error)")
         }
         guard let entries = document["entries"]?.arrayValue, !entries.isEmpty, document["policy"] != nil else {
             throw Broken(description: "has no entries or no policy")
@@ -52,7 +52,7 @@ struct Shown: Hashable, Sendable {
         for (index, entry) in entries.enumerated() {
             guard let content = entry["content"], let date = entry["date"]?.stringValue,
                 let version = content["v"]?.numberValue?.int64, let sum = content["sum"]?.stringValue
-            else { throw Broken(description: "entry \(index) is not what a provider gave") }
+            else { throw Broken(description: "entry \(index) differs from the provider's") }
             guard content["id"]?.stringValue == id.description else {
                 throw Broken(description: "entry \(index) is of timeline \(content["id"]?.stringValue ?? "?")")
             }

@@ -37,15 +37,15 @@ import WidgetModel
     private static let cases: [Case] = [
         Case(testDescription: "missing", target: events, state: nil, differences: [.missing]),
         Case(
-            testDescription: "as it should be", target: events,
+            testDescription: "as required", target: events,
             state: state("events", ["cleanup.policy": "delete", "retention.ms": "604800000"]), differences: []),
         Case(
-            testDescription: "more than it should have", target: events,
+            testDescription: "more than required", target: events,
             state: state(
                 "events", partitions: 24, replicas: 5, ["cleanup.policy": "delete", "retention.ms": "999999999999"]),
             differences: []),
         Case(
-            testDescription: "kept for ever", target: events,
+            testDescription: "unlimited retention", target: events,
             state: state("events", ["cleanup.policy": "delete", "retention.ms": "-1"]), differences: []),
         Case(
             testDescription: "too few partitions", target: events, state: state("events", partitions: 11),
@@ -54,7 +54,8 @@ import WidgetModel
             testDescription: "too few replicas", target: events, state: state("events", replicas: 2),
             differences: [.replication]),
         Case(
-            testDescription: "kept too short", target: events, state: state("events", ["retention.ms": "604799999"]),
+            testDescription: "retention too short", target: events,
+            state: state("events", ["retention.ms": "604799999"]),
             differences: [.retention]),
         Case(
             testDescription: "input compacted", target: events, state: state("events", ["cleanup.policy": "compact"]),
@@ -69,7 +70,7 @@ import WidgetModel
             testDescription: "output with few partitions", target: timelines,
             state: state("timelines", partitions: 1, ["cleanup.policy": "compact"]), differences: [.partitions]),
         Case(
-            testDescription: "configuration not told", target: timelines, state: state("timelines", nil),
+            testDescription: "configuration unknown", target: timelines, state: state("timelines", nil),
             differences: []),
     ]
 

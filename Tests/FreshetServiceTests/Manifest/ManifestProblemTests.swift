@@ -28,7 +28,7 @@ struct ManifestProblemTests {
 
     static let appCases: [Case] = [
         Case(
-            name: "nothing at all", text: "",
+            name: "empty file", text: "",
             problems: ["kinds.yaml: the file is empty; expected a mapping with app and kinds"]),
         Case(
             name: "comments only", text: "# nothing\n",
@@ -37,13 +37,13 @@ struct ManifestProblemTests {
             name: "not a mapping", text: "- a\n",
             problems: ["kinds.yaml:1:1: expected an object, found an array"]),
         Case(
-            name: "what is required", text: "developerMode: false",
+            name: "missing members", text: "developerMode: false",
             problems: [
                 "kinds.yaml:1:1: app: required member \"app\" is missing",
                 "kinds.yaml:1:1: kinds: required member \"kinds\" is missing",
             ]),
         Case(
-            name: "everything at once",
+            name: "many errors",
             text: """
                 app: com..bank
                 developerMode: yes
@@ -98,7 +98,7 @@ struct ManifestProblemTests {
                     + "\"categorie\"; did you mean \"category\"?",
             ]),
         Case(
-            name: "an app twice",
+            name: "repeated app",
             text: """
                 app: com.example.bank
                 provider: {url: "http://one.example.com"}
@@ -119,7 +119,7 @@ struct ManifestProblemTests {
             name: "no kinds", text: "app: com.example.bank\nkinds: []",
             problems: ["kinds.yaml:2:1: kinds: expected at least one kind"]),
         Case(
-            name: "a wrong default provider is said once",
+            name: "invalid default provider is reported once",
             text: """
                 app: com.example.bank
                 provider: http://one.example.com
@@ -163,10 +163,10 @@ struct ManifestProblemTests {
             name: "sharing", text: kind("sharing: everyone"),
             problems: ["kinds.yaml:6:5: kinds[0].sharing: expected perUser or shared, found \"everyone\""]),
         Case(
-            name: "variesBy that is no list", text: kind("variesBy: family"),
+            name: "variesBy is not a list", text: kind("variesBy: family"),
             problems: ["kinds.yaml:6:5: kinds[0].variesBy: expected an array, found a string"]),
         Case(
-            name: "budget upside down", text: kind("budget: {minimum: 9, maximum: 8}"),
+            name: "minimum above maximum", text: kind("budget: {minimum: 9, maximum: 8}"),
             problems: ["kinds.yaml:6:14: kinds[0].budget.minimum: must not be greater than the maximum, 8"]),
         Case(
             name: "pointer", text: kind("volatileFields: [generatedAt, /ok, \"/~2\", \"\"]"),
@@ -175,7 +175,7 @@ struct ManifestProblemTests {
                     + "/generatedAt, found \"\(text)\""
             }),
         Case(
-            name: "text that YAML reads as something else", text: kind("displayName: 2048"),
+            name: "text that YAML parses as another type", text: kind("displayName: 2048"),
             problems: ["kinds.yaml:6:5: kinds[0].displayName: expected a string in quotes, found a number"]),
         Case(
             name: "credentials in the URL", text: kind("provider: {url: \"http://me:secret@example.com\"}"),
@@ -194,7 +194,7 @@ struct ManifestProblemTests {
                 """,
             problems: ["kinds.yaml:5:5: kinds[0].placeholder: required member \"placeholder\" is missing"]),
         Case(
-            name: "what only the model knows",
+            name: "rules of the model",
             text: """
                 app: com.example.bank
                 provider: {url: "http://one.example.com"}
@@ -202,7 +202,7 @@ struct ManifestProblemTests {
                 """,
             problems: ["kinds.yaml:3:19: kinds[0].placeholder: must not contain U+0000"]),
         Case(
-            name: "number that JSON readers cannot take",
+            name: "number out of JSON's range",
             text: """
                 app: com.example.bank
                 provider: {url: "http://one.example.com"}

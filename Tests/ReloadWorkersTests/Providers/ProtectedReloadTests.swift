@@ -53,7 +53,8 @@ struct ProtectedReloadTests {
             let ids = try await placeUsers(20, worker)
             worker.provider.respond { _ in .status(500) }
             try await worker.turn()
-            #expect(worker.provider.requests.map(\.ids.count) == [20, 10, 10, 1], "the whole, its halves, and one")
+            #expect(
+                worker.provider.requests.map(\.ids.count) == [20, 10, 10, 1], "the batch, its halves and one timeline")
             #expect(worker.counts.failed == [.status: 20] && worker.counts.poisonous == 0)
             for id in ids { #expect(try await worker.store.detail(id).attempts == 1) }
         }
