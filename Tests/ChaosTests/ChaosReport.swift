@@ -10,9 +10,9 @@ enum Invariant: Int, CaseIterable, Sendable, Comparable {
     case publishedIsStored = 5
     case separateApps = 6
     case appointed = 7
-    /// All work ends after the faults are healed.
+    /// All work ends once all faults are healed.
     case liveness = 8
-    /// Processes exit only in order.
+    /// No process exits unexpectedly.
     case noCrash = 9
     /// Each device gets a push after the last change of what it shows.
     case delivered = 10

@@ -82,7 +82,7 @@ struct FetchQueueTests {
     func sizeLimit() {
         append(1...5)
         #expect(next(sizeLimit: 2) == [1, 2])
-        #expect(next(sizeLimit: 0) == [3], "never nothing")
+        #expect(next(sizeLimit: 0) == [3], "at least one timeline")
         #expect(next(sizeLimit: 2) == [4, 5])
     }
 
