@@ -2,7 +2,7 @@ import HTTPTypes
 package import Hummingbird
 import Mustache
 import NIOCore
-import WidgetModel
+package import WidgetModel
 
 /// A page in the console's layout, with the console's security headers. `freshet preview` uses it too.
 package struct ConsolePage: Sendable {

@@ -1,5 +1,6 @@
 import Foundation
 import FreshetService
+import WidgetModel
 import WidgetSimulator
 
 /// Charts as SVG elements for a page that has the styles of ``LoadPage``: their text stays readable on a phone, since

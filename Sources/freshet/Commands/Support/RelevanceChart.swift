@@ -83,7 +83,7 @@ struct RelevanceChart {
         let hours = (0..<8).map { part($0 * 12) }.map { time in
             "<text x=\"\(x(time))\" y=\"\(Self.coordinate(Self.height + 20))\">\(day.clock(time))</text>"
         }
-        let label = Self.escaped("\(title), \(day.name) (\(day.timeZone))")
+        let label = HTML.escaped("\(title), \(day.name) (\(day.timeZone))")
         return """
             <svg xmlns="http://www.w3.org/2000/svg" viewBox="-40 -40 1040 310" role="img" font-family="sans-serif" font-size="14">
             <title>\(label)</title>
@@ -97,10 +97,6 @@ struct RelevanceChart {
     }
 
     private static func coordinate(_ value: Double) -> String { String(format: "%.1f", value) }
-
-    private static func escaped(_ text: String) -> String {
-        text.replacing("&", with: "&amp;").replacing("<", with: "&lt;").replacing(">", with: "&gt;")
-    }
 
     // MARK: JSON
 

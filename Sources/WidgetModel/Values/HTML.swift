@@ -10,7 +10,7 @@ package struct HTML: ExpressibleByStringInterpolation, Sendable {
 
     package static func += (left: inout HTML, right: HTML) { left.text += right.text }
 
-    /// The text with the characters escaped that mean something in HTML, in text and in quoted attributes.
+    /// The text with the characters escaped that mean something in HTML and XML, in text and in quoted attributes.
     package static func escaped(_ string: String) -> String {
         var text = ""
         text.reserveCapacity(string.utf8.count)
@@ -22,6 +22,8 @@ package struct HTML: ExpressibleByStringInterpolation, Sendable {
             case ">": text += "&gt;"
             case "\"": text += "&quot;"
             case "'": text += "&#39;"
+            // Neither HTML nor XML can express other control characters.
+            case let scalar where scalar.value < 0x20 && !"\n\r\t".unicodeScalars.contains(scalar): text += "\u{FFFD}"
             default: text.unicodeScalars.append(scalar)
             }
         }
