@@ -28,7 +28,7 @@ struct ChangeIntervalTests {
         }
     }
 
-    @Test("A content changes once in each interval, and contents change at different times")
+    @Test("Content changes once in each interval, and different contents change at different times")
     func interval() throws {
         let provider = SampleProvider(seed: 1, changeInterval: .seconds(300))
         let items = (0..<20).map { Self.item("RecentPurchases", user: "u\($0)") }

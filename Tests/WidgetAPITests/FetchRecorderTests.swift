@@ -79,7 +79,7 @@ struct FetchRecorderTests {
         }
     }
 
-    @Test("Reads that are kept for the next write come before those made meanwhile")
+    @Test("Reads that wait for the next write precede later ones")
     func keptReads() async throws {
         try await withRecorder { store, _, recorder in
             let start = ContinuousClock.now

@@ -8,9 +8,9 @@ import WidgetStore
 
 @testable import WidgetDelivery
 
-/// The table of deploy/delivery.md, row by row: each answer is given by the stand-in over HTTP/2, and its effect is read
-/// from the database, the log and the next push of the same topic.
-@Suite("Answers of APNs, by the table of the guide", .timeLimit(.patience))
+/// The table of deploy/delivery.md, row by row: the stand-in gives each answer over HTTP/2, and the database, the log
+/// and the next push of the same topic show its effect.
+@Suite("APNs answers and their effects in the guide's table", .timeLimit(.patience))
 struct AnswerTableTests {
     struct Row: Sendable, CustomStringConvertible {
         let status: Int
@@ -44,7 +44,7 @@ struct AnswerTableTests {
         "429 TooManyRequests", "500 InternalServerError", "503 ServiceUnavailable", "503 Shutdown",
     ]
 
-    @Test("The table has every documented answer, once")
+    @Test("The table has every documented answer once")
     func complete() {
         #expect(Set(Self.rows.map(\.description)) == Self.documented)
         #expect(Self.rows.count == Self.documented.count)
@@ -74,7 +74,7 @@ struct AnswerTableTests {
         }
     }
 
-    /// - Parameter reached: whether another device of the topic was pushed to.
+    /// - Parameter reached: Whether another device of the topic got a push.
     private func check(
         _ effect: APNsAnswer.Effect, _ delivery: DeliveryHarness, reached: Bool, logged: Int
     ) async throws {
@@ -104,7 +104,7 @@ struct AnswerTableTests {
         }
     }
 
-    @Test("The service's delay outlasts the back-off, of the device as of the topic", arguments: [429, 503])
+    @Test("The service's delay outlasts the back-off of the device and of the topic", arguments: [429, 503])
     func retryAfter(_ status: Int) async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1")])
@@ -121,7 +121,7 @@ struct AnswerTableTests {
         }
     }
 
-    @Test("A provider token that the service finds too old is replaced, and the push sent again")
+    @Test("A provider token that the service considers expired is replaced, and the push is repeated")
     func renewed() async throws {
         let clock = TestClock(WallClock.now() - .seconds(25 * 60))
         let key = APNsStandIn.makeKey()
@@ -145,7 +145,7 @@ struct AnswerTableTests {
         }
     }
 
-    @Test("The stand-in refuses a provider token of another key, and one that is too old")
+    @Test("The stand-in refuses provider tokens of another key and expired ones")
     func standInChecks() async throws {
         try await withDelivery { delivery in
             let address = APNsAddress(

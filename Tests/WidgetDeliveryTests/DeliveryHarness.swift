@@ -13,7 +13,7 @@ import WidgetStore
 
 @testable import WidgetDelivery
 
-/// A delivery with a database of its own, and a stand-in for Apple's service.
+/// A delivery with its own database and a stand-in for Apple's service.
 struct DeliveryHarness: Sendable {
     static let topic = "com.example.bank\(APNsAddress.topicSuffix)"
 
@@ -23,14 +23,14 @@ struct DeliveryHarness: Sendable {
     let statistics: DeliveryStatistics
     let http: HTTPClient
     let configuration: DeliveryConfiguration
-    /// Makes another process's delivery.
+    /// Creates the delivery of another process.
     let makeServiceWith: @Sendable (DeliveryConfiguration) -> DeliveryService
 
     func makeService() -> DeliveryService { makeServiceWith(configuration) }
 
     private var keys: DeviceTokenKeys { get throws { try #require(configuration.tokenKeys) } }
 
-    /// Registers a device by APNs.
+    /// Registers a device with an APNs token.
     @discardableResult
     func register(
         _ user: String = "u1", _ device: String = "d1", token: String = "0102030405060708", app: Int32 = 1,
@@ -54,7 +54,7 @@ struct DeliveryHarness: Sendable {
         }
     }
 
-    /// Changes the content of every timeline, as the workers' store does.
+    /// Changes the content of every timeline, like the workers' store.
     func change(urgent: Bool = true) async throws {
         try await store.sql(
             """
@@ -83,7 +83,7 @@ struct DeliveryHarness: Sendable {
         while try await service.notify() {}
     }
 
-    /// Leases the first list; its only device.
+    /// Leases the first list and returns its only device.
     func claim() async throws -> DueDevice {
         let rows = try await store.pool.query(.claimDelivery(lease: .seconds(60), except: []))
         return try #require(LeasedDelivery(rows)?.devices.first)
@@ -115,7 +115,7 @@ struct DeliveryHarness: Sendable {
         return try await store.store.recordFetches(served, objectives: objectives)
     }
 
-    /// Makes everything that waits due now.
+    /// Makes all waiting devices due now.
     func makeDue() async throws {
         try await store.sql(
             """
@@ -127,14 +127,14 @@ struct DeliveryHarness: Sendable {
             """)
     }
 
-    /// Number of devices that wait to be notified.
+    /// Number of devices that wait for a notification.
     func waiting() async throws -> Int {
         try await store.integer("SELECT count(*) FROM registration WHERE listed_at < 'infinity'")
     }
 }
 
 extension DeliveryConfiguration {
-    /// A configuration without a window, as changed.
+    /// Returns a configuration without a window, adjusted by the test.
     static func test(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> DeliveryConfiguration {
         var configuration = DeliveryConfiguration()
         configuration.policy.window = .zero
@@ -143,7 +143,7 @@ extension DeliveryConfiguration {
     }
 }
 
-/// Lends a delivery.
+/// Creates a delivery and passes it to the closure.
 func withDelivery(
     _ configuration: DeliveryConfiguration = .test(), _ apps: [AppDefinition] = TestKinds.apps(),
     logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
@@ -182,7 +182,7 @@ func withDelivery(
     try await apns.stop()
 }
 
-/// The client's configuration, with the stand-in's authority in a file.
+/// Configuration of the client, with the stand-in's certificate authority in a file.
 private func trusting(_ apns: APNsStandIn) throws -> HTTPClient.Configuration {
     let file = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-\(RandomID.make()).pem")
     defer { try? FileManager.default.removeItem(at: file) }

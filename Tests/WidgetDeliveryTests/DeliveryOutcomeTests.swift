@@ -22,7 +22,7 @@ struct DeliveryOutcomeTests {
             of: device, at: Self.now, resting: rest, policy: DeliveryPolicy(), jitter: jitter)
     }
 
-    @Test("An accepted push spends a token and begins the spacing; developer mode has neither")
+    @Test("An accepted push spends a token and starts the spacing; developer mode has neither")
     func accepted() {
         let settled = settle(.accepted)
         #expect(settled.isDone && settled.eligibleAt == Self.now + .seconds(15) && settled.budget != BudgetLedger())
@@ -30,14 +30,14 @@ struct DeliveryOutcomeTests {
         #expect(developer.isDone && developer.eligibleAt == Self.now && developer.budget == BudgetLedger())
     }
 
-    @Test("Changes that were fetched already cost nothing")
+    @Test("Changes that were already fetched cost nothing")
     func fetched() {
         let settled = settle(.fetchedAlready)
         #expect(settled.isDone && settled.eligibleAt == nil && settled.budget == BudgetLedger())
     }
 
     @Test(
-        "A device's delays double with its attempts, and the service's own delay of at most an hour goes before",
+        "A device's delays double with its attempts; the service's own delay, up to an hour, takes precedence",
         arguments: [0, 1, 5, 50])
     func retry(_ attempts: Int) {
         let settled = settle(.retry(after: nil), attempts: attempts)
@@ -48,13 +48,13 @@ struct DeliveryOutcomeTests {
         #expect(settle(.retry(after: .seconds(7_200)), attempts: attempts).retryAt == Self.now + .seconds(3_600))
     }
 
-    @Test("A device whose route rests waits for it")
+    @Test("A device waits until its route's rest ends")
     func rest() {
         let until = Self.now + .seconds(40)
         #expect(settle(.rest(after: nil), rest: until).retryAt == until)
     }
 
-    @Test("A token is forgotten if it was dead after the registration, and tried again if before")
+    @Test("A token that became invalid after its registration is deleted; otherwise the push is retried")
     func forget() {
         #expect(settle(.forget(since: nil)).forgets)
         #expect(settle(.forget(since: Self.now)).forgets)
@@ -62,7 +62,7 @@ struct DeliveryOutcomeTests {
         #expect(!later.forgets && later.retryAt == Self.now + .seconds(2))
     }
 
-    @Test("A route rests longer with each failure after a rest, and not for failures of what was sent before")
+    @Test("A route's rest grows with each failure after a rest, but not with failures of earlier requests")
     func routes() {
         let routes = RouteBackoff(backoff: Backoff(base: .seconds(1), cap: .seconds(300)), probeTime: .seconds(10))
         #expect(routes.failed("r", at: Self.now, retryAfter: nil) == Self.now + .seconds(1))
@@ -77,13 +77,13 @@ struct DeliveryOutcomeTests {
         #expect(routes.admit("r", at: next) == nil && routes.admit("r", at: next) == nil)
     }
 
-    @Test("A route rests for an hour at most, whatever it asks for")
+    @Test("A route rests for at most an hour, whatever the service requests")
     func longestRest() {
         let routes = RouteBackoff(backoff: Backoff(base: .seconds(1), cap: .seconds(300)), probeTime: .seconds(10))
         #expect(routes.failed("r", at: Self.now, retryAfter: .seconds(86_400)) == Self.now + .seconds(3_600))
     }
 
-    @Test("After a rest one request goes first, and the others wait for its result or its limit")
+    @Test("After a rest one request probes the route, and the others wait for its result or time limit")
     func probe() {
         let routes = RouteBackoff(backoff: Backoff(base: .seconds(1), cap: .seconds(300)), probeTime: .seconds(10))
         let next = routes.failed("r", at: Self.now, retryAfter: nil)
@@ -94,7 +94,7 @@ struct DeliveryOutcomeTests {
         #expect(routes.failed("r", at: next + .seconds(11), retryAfter: nil) == next + .seconds(13))
     }
 
-    @Test("An app gets half of the lists that the others leave, so that there is room for a new one")
+    @Test("An app may use half of the lists that others leave free, so that another app finds room")
     func shares() {
         let shares = AppShares(limit: 8)
         func fill(_ app: Int32) -> Int {
@@ -113,7 +113,7 @@ struct DeliveryOutcomeTests {
         #expect(shares.hasRoom && fill(2) == 1)
     }
 
-    @Test("A message of one subject is logged once a minute, with the number of those left out")
+    @Test("A message about one subject is logged once a minute, with the number of suppressed ones")
     func limiter() {
         let (limiter, start) = (LogLimiter(), ContinuousClock.now)
         #expect(limiter.admit("a", at: start) == 0)

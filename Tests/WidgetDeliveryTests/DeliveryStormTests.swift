@@ -13,7 +13,7 @@ struct DeliveryStormTests {
     private static let rounds = 6
     private static let kills = 2
 
-    /// Times of accepted pushes by token, and faults in a fixed order.
+    /// Times of accepted pushes by token, with faults in a fixed order.
     private final class Service: Sendable {
         private struct State {
             var received = 0
@@ -58,7 +58,7 @@ struct DeliveryStormTests {
         configuration.pollInterval = .milliseconds(10)
     }
 
-    /// Runs two processes' deliveries until the body ends, which stops them wherever they are.
+    /// Runs two processes' deliveries until the body ends, and then cancels them at any point.
     private func withServices(_ delivery: DeliveryHarness, _ body: () async throws -> Void) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for service in [delivery.makeService(), delivery.makeService()] {
@@ -70,7 +70,7 @@ struct DeliveryStormTests {
     }
 
     @Test(
-        "No change is lost to refusals, hangs, resets, closed connections and dead processes, and none becomes a storm")
+        "Refusals, hangs, resets, closed connections and dead processes lose no change and cause no storm")
     func storm() async throws {
         try await withDelivery(Self.configuration) { delivery in
             let service = Service()

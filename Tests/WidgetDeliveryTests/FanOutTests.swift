@@ -37,7 +37,7 @@ struct FanOutTests {
             """)
     }
 
-    @Test("Changes take turns, chunk by chunk, so that a large one does not hold up the others")
+    @Test("Changes take turns by chunks, so that a large one does not delay the others")
     func turns() async throws {
         try await withFanOut(.test { $0.chunk = 5 }) { delivery in
             try await delivery.store.sql(
@@ -54,7 +54,7 @@ struct FanOutTests {
         }
     }
 
-    @Test("A fan-out pauses while many lists wait, and personal changes go on")
+    @Test("A fan-out pauses while many lists wait; personal changes continue")
     func paced() async throws {
         try await withFanOut(
             .test {
@@ -76,7 +76,9 @@ struct FanOutTests {
         }
     }
 
-    @Test("Changes of a timeline that is being walked are one walk, which goes round to where it was")
+    @Test(
+        "Changes of a timeline during its fan-out are merged into it, and it wraps around to the devices already marked"
+    )
     func coalesced() async throws {
         try await withFanOut(.test { $0.chunk = 5 }) { delivery in
             let berlin = try await delivery.store.integer("SELECT timeline_id FROM widget WHERE id = 'w0'")
@@ -89,7 +91,7 @@ struct FanOutTests {
             try await change()
             while try await delivery.service.markShared() {}
             #expect(try await delivery.store.integer("SELECT count(*) FROM delivery_change") == 0)
-            // Thirty devices, and the ten again that had been marked before the last change.
+            // Thirty devices, and again the ten that were marked before the last change.
             #expect(try await delivery.store.integer("SELECT sum(changed) FROM registration") == 40)
             #expect(try await marked(delivery, from: 0, to: 29) == 30)
             #expect(try await marked(delivery, from: 30, to: 31) == 0)
@@ -98,7 +100,7 @@ struct FanOutTests {
         }
     }
 
-    @Test("The lists that wait of one app do not hold up the fan-out of another")
+    @Test("Waiting lists of one app do not delay the fan-out of another")
     func fairness() async throws {
         try await withFanOut(.test { $0.backlog = 2 }) { delivery in
             try await delivery.store.sql(
@@ -113,7 +115,7 @@ struct FanOutTests {
         }
     }
 
-    @Test("An index finds the next change of either sort, however many others there are")
+    @Test("An index finds the next change of either type, regardless of the number of others")
     func indexes() async throws {
         try await withFanOut(.test()) { delivery in
             try await delivery.store.sql(
@@ -123,7 +125,7 @@ struct FanOutTests {
                 INSERT INTO delivery_change (app_id, urgent, timelines) VALUES (1, false, ARRAY[1]);
                 ANALYZE delivery_change
                 """)
-            // Fails where another plan is chosen.
+            // Fails if PostgreSQL chooses another plan.
             try await delivery.store.sql(
                 """
                 DO $$ DECLARE line text; uses boolean := false; BEGIN

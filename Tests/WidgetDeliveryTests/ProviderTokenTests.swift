@@ -29,7 +29,7 @@ struct ProviderTokenTests {
         #expect(claims.iss == "TEAM" && claims.iat == clock.now.microseconds / 1_000_000)
     }
 
-    @Test("It is used for 50 minutes; one that is refused is replaced after 20 minutes at the earliest")
+    @Test("A token is used for 50 minutes; a refused one is replaced after 20 minutes at the earliest")
     func lifetime() async throws {
         let clock = TestClock()
         let tokens = Self.tokens(ES256PrivateKey(), clock)
@@ -39,14 +39,14 @@ struct ProviderTokenTests {
         clock.advance(by: .seconds(2 * 60))
         let second = try await tokens.token(of: "a", replacing: first)
         #expect(second != first)
-        // One that is refused after it was replaced changes nothing.
+        // The refusal of a token that is already replaced has no effect.
         clock.advance(by: .seconds(30 * 60))
         #expect(try await tokens.token(of: "a", replacing: first) == second)
         clock.advance(by: .seconds(20 * 60))
         #expect(try await tokens.token(of: "a") != second)
     }
 
-    @Test("Concurrent callers get one token, also when it is renewed")
+    @Test("Concurrent callers share one token, also during its renewal")
     func concurrent() async throws {
         let clock = TestClock()
         let tokens = Self.tokens(ES256PrivateKey(), clock)
@@ -61,7 +61,7 @@ struct ProviderTokenTests {
         }
     }
 
-    @Test("After the clock went back, a token of the future is made anew")
+    @Test("A token with a time in the future, after the clock was set back, is replaced")
     func clockWentBack() async throws {
         let clock = TestClock()
         let tokens = Self.tokens(ES256PrivateKey(), clock)
@@ -70,7 +70,7 @@ struct ProviderTokenTests {
         #expect(try await tokens.token(of: "a") != first)
     }
 
-    @Test("An app without a key, and a key that cannot sign, are errors that name the app")
+    @Test("A missing or unusable key is an error that names the app")
     func unusable() async throws {
         let bad = APNsKey(teamID: "T", keyID: "K", privateKeyPEM: "nonsense")
         let tokens = ProviderTokens(keys: ["a": bad])

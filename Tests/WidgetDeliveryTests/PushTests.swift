@@ -10,7 +10,7 @@ import WidgetStore
 
 @Suite("Pushes to devices", .timeLimit(.patience))
 struct PushTests {
-    @Test("A change notifies the devices that show it, once each")
+    @Test("A change notifies each device that shows it once")
     func once() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([
@@ -32,7 +32,7 @@ struct PushTests {
         }
     }
 
-    @Test("A push names type, topic, collapse id, expiration and payload; its priority follows the urgency")
+    @Test("A push has type, topic, collapse ID, expiration and payload; its priority follows the urgency")
     func headers() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1"), .test("w2", device: "d2")])
@@ -60,7 +60,7 @@ struct PushTests {
         }
     }
 
-    @Test("Changes within the window are one push, and one that comes while it is sent is another")
+    @Test("Changes within the window are one push, and a change during its sending is another one")
     func window() async throws {
         try await withDelivery(.test { $0.policy.window = .seconds(2) }) { delivery in
             try await delivery.store.place([.test("w1"), .test("w2", kind: "DueDate")])
@@ -80,7 +80,7 @@ struct PushTests {
         }
     }
 
-    @Test("A change that a person waits for is pushed at once, and a second one when the window is over")
+    @Test("A change for which a person waits is pushed at once, and a second one at the end of the window")
     func urgent() async throws {
         try await withDelivery(.test { $0.policy.window = .seconds(60) }) { delivery in
             try await delivery.store.place([.test("w1")])
@@ -102,7 +102,7 @@ struct PushTests {
         }
     }
 
-    @Test("A change that a person waits for is exempt from the spacing also when it comes during a push")
+    @Test("A change for which a person waits is exempt from the spacing, also during a push")
     func urgentMeanwhile() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1")])
@@ -122,7 +122,7 @@ struct PushTests {
         }
     }
 
-    @Test("A second push waits for the spacing, unless a person waits for the change")
+    @Test("A second push waits for the spacing unless a person waits for the change")
     func spacing() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1")])
@@ -140,7 +140,7 @@ struct PushTests {
         }
     }
 
-    @Test("Nothing is sent for what the device has fetched")
+    @Test("Changes that the device has fetched cause no push")
     func fetched() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1"), .test("w2", kind: "DueDate")])
@@ -158,7 +158,7 @@ struct PushTests {
         }
     }
 
-    @Test("A dead token is forgotten, unless the device was registered later")
+    @Test("An invalid token is deleted unless the device was registered later")
     func forgotten() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1"), .test("w2", device: "d2")])
@@ -172,7 +172,7 @@ struct PushTests {
                 try await delivery.store.integer(
                     "SELECT count(*) FROM registration WHERE channel = 0 AND token IS NULL AND device_id = 'd1'") == 1)
             #expect(try await delivery.waiting() == 1)
-            // The answer about the old token does not touch the new one.
+            // The answer about the old token does not affect the new one.
             try await delivery.register("u1", "d1", token: "0303030303030303", at: Timestamp(microseconds: 30_000_000))
             delivery.apns.set(nil)
             try await delivery.makeDue()
@@ -181,7 +181,7 @@ struct PushTests {
         }
     }
 
-    @Test("A token of a device that another user signs in on is the new user's alone")
+    @Test("When another user signs in on a device, its token belongs only to the new user")
     func moved() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1"), .test("w2", user: "u2")])
@@ -192,7 +192,7 @@ struct PushTests {
             #expect(delivery.apns.statistics.accepted == 1)
             #expect(
                 try await delivery.store.integer("SELECT count(*) FROM registration WHERE token IS NOT NULL") == 1)
-            // An older event brings nothing back.
+            // An older event does not restore the registration.
             #expect(try await delivery.register("u2", at: Timestamp(microseconds: 1)) == 0)
         }
     }
@@ -219,13 +219,13 @@ struct PushTests {
             try await delivery.mark()
             let begun = ContinuousClock.now
             _ = try await delivery.service.notify()
-            // Less than the client's own limit of a read, which an answer that drips does not reach.
+            // Less than the client's own read timeout, which a trickling answer does not trigger.
             #expect(begun.duration(to: .now) < .seconds(20))
             #expect(delivery.apns.statistics.accepted == 0)
             #expect(try await delivery.waiting() == 1)
             #expect(try await delivery.store.integer("SELECT changed - sent FROM registration") == 1)
             delivery.apns.set(nil)
-            // Another process does not know of the rest that the service asks for.
+            // Another process does not know about the rest that the service requests.
             try await delivery.makeDue()
             _ = try await delivery.makeService().notify()
             #expect(delivery.apns.statistics.accepted == 1)
@@ -233,7 +233,7 @@ struct PushTests {
         }
     }
 
-    @Test("A push that hangs leaves no accepted one of its list unsettled")
+    @Test("A push that hangs does not keep its list's accepted pushes unsettled")
     func hanging() async throws {
         try await withDelivery(
             .test {
@@ -258,7 +258,7 @@ struct PushTests {
         }
     }
 
-    @Test("The devices of a topic that rests stay on their list, without a write for each")
+    @Test("The devices of a resting topic stay on their list, without a write for each")
     func restingTogether() async throws {
         try await withDelivery { delivery in
             for index in 1...3 {
@@ -288,7 +288,7 @@ struct PushTests {
         }
     }
 
-    @Test("While a topic rests nothing is sent to it, and nothing is lost")
+    @Test("Nothing is sent to a resting topic, and nothing is lost")
     func rest() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1"), .test("w2", device: "d2")])
@@ -304,7 +304,7 @@ struct PushTests {
         }
     }
 
-    @Test("A shared timeline is walked in chunks, and each of its devices is notified once")
+    @Test("The devices of a shared timeline are marked in chunks and notified once each")
     func shared() async throws {
         try await withDelivery(.test { $0.chunk = 10 }) { delivery in
             try await delivery.store.place(
@@ -321,7 +321,7 @@ struct PushTests {
         }
     }
 
-    @Test("The list of a process that has died is taken over when its lease ends")
+    @Test("The list of a dead process is taken over when its lease expires")
     func died() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1")])
@@ -334,7 +334,7 @@ struct PushTests {
             try await delivery.store.sql("UPDATE delivery SET ready_at = now()")
             try await delivery.deliver()
             #expect(delivery.apns.statistics.accepted == 1)
-            // The first one's result comes too late to change anything.
+            // The first process's result arrives too late and has no effect.
             let late = DeliveryOutcome(verdict: .forget(since: nil), answer: 410).settlement(
                 of: device, at: device.claimedAt, resting: nil, policy: DeliveryPolicy(), jitter: 0)
             #expect(try await delivery.store.pool.query(.settleDeliveries([late], window: .zero)).isEmpty)
@@ -342,7 +342,7 @@ struct PushTests {
         }
     }
 
-    @Test("Another app's change notifies nobody")
+    @Test("Another app's change causes no notification")
     func tenants() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1", app: TestKinds.otherApp)])
@@ -353,7 +353,7 @@ struct PushTests {
         }
     }
 
-    @Test("A token that replaces another one during a push is pushed to as well")
+    @Test("A token that replaces another one during a push gets a push, too")
     func replaced() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1")])
@@ -369,7 +369,7 @@ struct PushTests {
         }
     }
 
-    @Test("A device that registers again and again gets no push before its spacing")
+    @Test("A device that registers repeatedly gets no push before its spacing ends")
     func registeredAgain() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1")])

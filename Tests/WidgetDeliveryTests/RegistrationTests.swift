@@ -7,17 +7,17 @@ import WidgetStore
 
 @testable import WidgetDelivery
 
-@Suite("Registrations beside deliveries", .timeLimit(.patience))
+@Suite("Concurrent registrations and deliveries", .timeLimit(.patience))
 struct RegistrationTests {
     private static let devices = 40
     private static let rounds = 40
 
-    @Test("Registrations, marks and fetches lock devices in one order, so that they do not deadlock")
+    @Test("Registrations, marks and fetches lock devices in the same order, so that they do not deadlock")
     func lockOrder() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place(
                 (10..<(10 + Self.devices)).map { .test("w\($0)", user: "u\($0)", device: "d\($0)", kind: "Weather") })
-            // The order of the ids is not that of the names.
+            // The order of the IDs differs from that of the names.
             for index in (10..<(10 + Self.devices)).reversed() { try await register([index], at: 1, delivery) }
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
@@ -46,7 +46,7 @@ struct RegistrationTests {
         }
     }
 
-    @Test("A device keeps its back-off when it registers the same token again, and not with another token")
+    @Test("A device keeps its back-off when it registers the same token again, but not with another token")
     func backoff() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1")])
@@ -75,7 +75,7 @@ struct RegistrationTests {
     }
 
     @Test(
-        "Of two users that register one token at the same time, the one of the later event has it",
+        "When two users register one token concurrently, the later event's user gets it",
         arguments: [true, false])
     func sameToken(isFirstLater: Bool) async throws {
         try await withDelivery { delivery in
@@ -103,7 +103,7 @@ struct RegistrationTests {
         }
     }
 
-    @Test("Users that register one token again and again leave it with one of them")
+    @Test("Users that register one token repeatedly leave it with one of them")
     func manyOfOneToken() async throws {
         try await withDelivery { delivery in
             try await withThrowingTaskGroup(of: Void.self) { group in

@@ -7,13 +7,13 @@ import WidgetStore
 
 @testable import WidgetDelivery
 
-@Suite("Tokens of devices at rest", .timeLimit(.patience))
+@Suite("Device tokens at rest", .timeLimit(.patience))
 struct TokenTests {
     private static let token = "abcdef0123456789"
     private static let old = DeviceTokenKeys.Key(id: "k1", secret: Array(repeating: 9, count: 32))
     private static let new = DeviceTokenKeys.Key(id: "k2", secret: Array(repeating: 8, count: 32))
 
-    @Test("Neither logs nor stored results hold a token, whatever goes wrong")
+    @Test("Neither logs nor stored results contain a token, whatever fails")
     func secrecy() async throws {
         let log = RecordedLog()
         let faults: [APNsStandIn.Fault] = [
@@ -31,7 +31,7 @@ struct TokenTests {
                 try await delivery.makeDue()
                 _ = try await delivery.makeService().notify()
             }
-            // A key that is missing is an error, too.
+            // A missing key is an error, too.
             try await delivery.store.sql("UPDATE registration SET token_key = 'k9'")
             try await delivery.makeDue()
             _ = try await delivery.makeService().notify()
@@ -52,7 +52,7 @@ struct TokenTests {
         }
     }
 
-    @Test("After a rotation every token is sealed with the new key, and the old one can go")
+    @Test("After a rotation every token is sealed with the new key, and the old one can be removed")
     func rotation() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1"), .test("w2", device: "d2")])
@@ -73,7 +73,7 @@ struct TokenTests {
         }
     }
 
-    @Test("A token of a missing key stays as it is, and is counted; a newer registration is not overwritten")
+    @Test("A token whose key is missing stays unchanged and is counted; a newer registration is not overwritten")
     func partial() async throws {
         try await withDelivery { delivery in
             try await delivery.register("u1", "d1", token: Self.token)

@@ -12,7 +12,7 @@ import WidgetStore
 
 @Suite("Webhooks of apps", .timeLimit(.patience))
 struct WebhookTests {
-    /// A delivery whose first app has a webhook, at an address of the stub that answers 200.
+    /// Creates a delivery whose first app has a webhook at a stub that answers 200.
     private func withWebhook(
         patience: Duration = .seconds(3 * 86_400), _ body: (DeliveryHarness, StubProvider) async throws -> Void
     ) async throws {
@@ -63,7 +63,7 @@ struct WebhookTests {
         }
     }
 
-    @Test("After a failure the devices are sent later, together with what has changed meanwhile")
+    @Test("After a failure the devices are sent later, together with later changes")
     func failure() async throws {
         try await withWebhook { delivery, backend in
             backend.respond(to: .options) { _ in .status(500) }
@@ -82,7 +82,7 @@ struct WebhookTests {
         }
     }
 
-    @Test("A retry keeps its webhook-id; further changes, and a replay, have another")
+    @Test("A retry keeps its webhook-id; further changes and a replay have another one")
     func ids() async throws {
         try await withWebhook { delivery, backend in
             let since = try #require(try await delivery.store.pool.query(.databaseTime()).first) - .seconds(60)
@@ -103,7 +103,7 @@ struct WebhookTests {
         }
     }
 
-    @Test("A webhook that fails for too long is disabled, until it is resumed")
+    @Test("A webhook that fails for too long is disabled until it is resumed")
     func disabled() async throws {
         try await withWebhook(patience: .zero) { delivery, backend in
             backend.respond(to: .options) { _ in .status(500) }
@@ -130,7 +130,7 @@ struct WebhookTests {
         }
     }
 
-    @Test("A replay sends the devices again that were notified since a time, and no others, with all their widgets")
+    @Test("A replay sends all widgets of exactly the devices that were notified since a given time")
     func replay() async throws {
         try await withWebhook { delivery, backend in
             try await delivery.store.place([.test("w5", user: "u9", device: "d9")])
@@ -149,13 +149,13 @@ struct WebhookTests {
             #expect(devices.compactMap { $0["device"]?.stringValue } == ["d1"])
             #expect(devices.first?["widgets"]?.arrayValue?.count == 2)
             #expect(backend.requests(to: .options).count == 2)
-            // A device with a token is no matter of the backend, and a replay is no change.
+            // Devices with a token are not reported to the backend, and a replay is not a change.
             #expect(delivery.apns.statistics.accepted == 1)
             #expect(try await delivery.store.integer("SELECT sum(changes) FROM delivery_statistics") == 4)
         }
     }
 
-    @Test("A replay is paced: lists of 500 devices, one after the other")
+    @Test("A replay is paced: lists of 500 devices follow one another")
     func pacedReplay() async throws {
         try await withDelivery { delivery in
             try await delivery.store.sql(
@@ -174,7 +174,7 @@ struct WebhookTests {
         }
     }
 
-    @Test("A backend that hangs does not hold up another app's devices")
+    @Test("A backend that hangs does not delay another app's devices")
     func hangingBackend() async throws {
         try await withStallingServer { url in
             let configuration = DeliveryConfiguration.test {
@@ -212,7 +212,7 @@ struct WebhookTests {
         }
     }
 
-    @Test("A success ends the time of failing, also in a process that has seen no failure")
+    @Test("A success ends the period of failures, also in a process that has seen none")
     func recovered() async throws {
         try await withWebhook(patience: .seconds(60)) { delivery, backend in
             try await delivery.store.sql(
@@ -229,7 +229,7 @@ struct WebhookTests {
         }
     }
 
-    @Test("An answer that does not end within the time is a failure")
+    @Test("An answer that exceeds the time limit is a failure")
     func stalled() async throws {
         try await withStallingServer { url in
             let configuration = DeliveryConfiguration.test {
@@ -251,7 +251,7 @@ struct WebhookTests {
         }
     }
 
-    /// Lends the URL of a server that begins an answer and never ends it.
+    /// Passes the URL of a server whose answer never ends to the closure.
     private func withStallingServer(_ body: (String) async throws -> Void) async throws {
         let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in

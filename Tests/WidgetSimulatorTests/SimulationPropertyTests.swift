@@ -11,7 +11,7 @@ import WidgetModel
 struct SimulationPropertyTests {
     private static let from = Timestamp(microseconds: 1_782_086_400_000_000)
 
-    /// Per user, with a small budget and with the default one; shared; and one for each pair of policies.
+    /// Kinds per user, with a small budget and with the default one; shared; and one for each pair of policies.
     private static let apps = [
         AppDefinition(
             name: "com.example.one",
@@ -72,7 +72,7 @@ struct SimulationPropertyTests {
         for timeline in simulation.timelines where !timeline.isCollected {
             let state = timeline.record.state
             let kind = simulation.kinds[timeline.kind]
-            // What is pending at the end has an appointment, and a reason to wait.
+            // Pending timelines have an appointment at the end, and a reason to wait.
             guard state.pending(kind.generations) != nil else { continue }
             #expect(timeline.record.listedAt < .distantFuture && timeline.record.listedAt >= simulation.now)
             #expect(
@@ -80,7 +80,7 @@ struct SimulationPropertyTests {
         }
     }
 
-    @Test("The same seed gives the same simulation, and another seed another one")
+    @Test("Equal seeds give equal simulations, different seeds different ones")
     func determinism() async throws {
         let first = try await Self.run(seed: 7)
         let second = try await Self.run(seed: 7)

@@ -12,7 +12,7 @@ struct RelevanceChartTests {
 
     private func time(_ text: String) -> Timestamp { Timestamp(rfc3339: text) ?? .distantPast }
 
-    @Test("A day begins and ends at midnight of its time zone, also when the clocks change")
+    @Test("A day begins and ends at midnight in its time zone, also when the clocks change")
     func days() throws {
         let summer = try day("2026-06-22")
         #expect(summer.range == time("2026-06-21T22:00:00Z")..<time("2026-06-22T22:00:00Z"))
@@ -39,7 +39,7 @@ struct RelevanceChartTests {
     func text() throws {
         let lines = try chart().text.split(separator: "\n")
         #expect(lines.first == "Purchases w1, 2026-06-22 (Europe/Berlin)")
-        // Nothing until 9:41, in the 39th quarter of an hour.
+        // There is nothing until 9:41, in the 39th quarter of an hour.
         #expect(lines[1] == "52.6 │" + String(repeating: " ", count: 38) + "███")
         #expect(lines[8].hasSuffix("██") && lines[8].contains("0 │"))
         #expect(lines[9].hasPrefix("     └00:00       03:00"))
@@ -50,14 +50,14 @@ struct RelevanceChartTests {
             ])
     }
 
-    @Test("A day about which the timeline says nothing has no chart")
+    @Test("A day without relevance in the timeline has no chart")
     func nothing() throws {
         let chart = RelevanceChart(title: "w1", day: try day("2026-06-22"), curve: RelevanceCurve([]))
         #expect(chart.text.hasSuffix("The timeline says nothing about relevance on this day."))
         #expect(chart.json["steps"] == [])
     }
 
-    @Test("SVG has the steps as one path and escapes names; JSON has them as they are")
+    @Test("SVG has the steps as one path and escaped names; JSON has the names unchanged")
     func formats() throws {
         var chart = try chart()
         #expect(

@@ -5,7 +5,7 @@ import TestSupport
 import WidgetModel
 import WidgetRepresentation
 
-/// A provider that makes every mistake that lint knows, each in one of four kinds.
+/// A provider with all mistakes that lint detects, each in one of four kinds.
 enum FaultyProvider {
     static let secret = SigningSecret.random()
 
@@ -55,7 +55,8 @@ enum FaultyProvider {
         ["id": .string(id.description), "policy": policy, "entries": .array(entries)]
     }
 
-    /// Checks no signature. The same for everyone: days in UTC, relevance of 1, incomplete variants, bad links.
+    /// Does not check signatures. Answers equally for all users: days in UTC, relevance of 1, incomplete variants, bad
+    /// links.
     private static func loose(_ id: TimelineID) -> JSONValue {
         let today = now().microseconds / 86_400_000_000
         func midnight(_ days: Int64) -> String {
@@ -76,7 +77,7 @@ enum FaultyProvider {
             ])
     }
 
-    /// Refuses in the wrong way, answers incompletely, and changes with every request.
+    /// Refuses incorrectly, answers incompletely, and changes with every request.
     private final class Odd: Sendable {
         private let count = Atomic(0)
 
@@ -99,14 +100,14 @@ enum FaultyProvider {
                         ]
                     })
             }
-            // The first one is missing.
+            // The first timeline is missing.
             timelines += request.ids.dropFirst().prefix(1).map { .stubError($0, code: "unknown") }
             timelines.append(["id": "0b0e4f9a-52a1-43c6-9c6e-0e2b6f7f1a11", "policy": "never", "entries": []])
             return .timelines(timelines)
         }
     }
 
-    /// Takes more than half of the time for large content that is dated by the request.
+    /// Uses more than half of the time limit for large content with the request's date.
     private static func slow(_ request: StubProvider.Request) async throws -> StubProvider.Answer {
         try await Task.sleep(for: .milliseconds(600))
         return .timelines(

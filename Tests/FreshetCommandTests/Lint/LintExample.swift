@@ -5,7 +5,7 @@ import WidgetModel
 
 @testable import freshet
 
-/// An observation that breaks a rule, beside one that does not.
+/// Two observations, of which one breaks a rule.
 struct LintExample: Sendable, CustomTestStringConvertible {
     let rule: LintRule
     let bad: LintObservation
@@ -34,7 +34,7 @@ struct LintExample: Sendable, CustomTestStringConvertible {
             environment: WidgetEnvironment(storedLocale: locale, timeZone: timeZone), configuration: .empty)
     }
 
-    /// A timeline as a provider answers it, without its id; an observation of it.
+    /// An observation of a provider's timeline, without its ID.
     static func of(
         _ timeline: String, subject: DeskSubject? = nil, kind: DeskKind = kind(),
         change: (inout LintObservation) -> Void = { _ in }
@@ -52,7 +52,7 @@ struct LintExample: Sendable, CustomTestStringConvertible {
         return observation
     }
 
-    /// The answer of a provider with these timelines, read as the service reads it.
+    /// A provider's answer with these timelines, parsed as by the service.
     static func answer(_ timelines: [(DeskSubject, String)], _ kind: DeskKind = kind()) -> DeskAnswer<ParsedTimeline> {
         let elements = timelines.map { subject, timeline in
             "{\"id\":\"\(subject.id)\",\(timeline.dropFirst())"
@@ -74,7 +74,7 @@ struct LintExample: Sendable, CustomTestStringConvertible {
         return answer
     }
 
-    /// Entries every half an hour from now, with these members.
+    /// Entries every half hour from now, with these members.
     static func timeline(_ entries: [String], policy: String = "\"never\"", minutes: Int = 30) -> String {
         let list = entries.enumerated().map { index, entry in
             "{\"date\":\"\((now + .seconds(60 * minutes * index)).rfc3339)\",\(entry)}"

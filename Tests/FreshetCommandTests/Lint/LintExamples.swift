@@ -88,7 +88,7 @@ extension LintExample {
             LintExample(
                 ScheduleRules.sameTime,
                 bad: rounds(["2026-06-23T06:30:00Z", tomorrow, tomorrow], [tomorrow, tomorrow, tomorrow]),
-                // An interval from the request moves with it.
+                // A time relative to the request moves with it.
                 good: rounds([tomorrow, tomorrow, tomorrow], Array(repeating: "2026-06-23T06:30:01Z", count: 3))),
             LintExample(
                 ScheduleRules.past, bad: of(after("2026-06-22T10:07:30Z")), good: of(after("2026-06-22T10:37:30Z"))),
@@ -167,7 +167,7 @@ extension LintExample {
                 good: rounds(content("{\"at\":1}"), content("{\"at\":2}"), kind: volatile)),
             LintExample(
                 ResendRules.dates, bad: rounds(moved(0), moved(1), moved(2)),
-                // A single change may be a change of the data.
+                // A single change may come from the data.
                 good: rounds(moved(0), moved(1), moved(1))),
         ]
     }

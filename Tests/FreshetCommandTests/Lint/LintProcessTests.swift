@@ -12,7 +12,7 @@ struct LintProcessTests {
         try #require(try JSONValue.parse(json)["findings"]?.arrayValue)
     }
 
-    @Test("The sample provider has notes at most, in every kind")
+    @Test("The sample provider has at most notes, in every kind")
     func sample() async throws {
         let result = try await FreshetProcess.run(["lint", "--sample", "--format", "json"])
         #expect(result.status == 0, "\(result.out) \(result.err)")
@@ -24,7 +24,7 @@ struct LintProcessTests {
             findings.contains { $0["rule"] == "schedule/short-gap" && $0["kind"] == "com.example.rangers/EmojiRanger" })
     }
 
-    @Test("A faulty provider has a finding of every rule")
+    @Test("A faulty provider has a finding for every rule")
     func faulty() async throws {
         try await withStubProvider { provider in
             FaultyProvider.make(provider)
@@ -42,7 +42,7 @@ struct LintProcessTests {
             #expect(Set(LintRule.all.map(\.id)).subtracting(found) == [], "\(result.out)")
             #expect(!result.out.contains(FaultyProvider.secret.exposed))
 
-            // Only what is asked for fails.
+            // Ignored rules and lower severities do not fail.
             let loose = ["lint", "--manifest", manifest, "--kind", "Loose"]
             let ignored = SignatureRules.rules.flatMap { ["--ignore", $0.id] } + ["--ignore", "links/unsafe"]
             let passed = try await FreshetProcess.run(loose + ignored + ["--fail-on", "error", "--format", "sarif"])
@@ -55,7 +55,7 @@ struct LintProcessTests {
         }
     }
 
-    @Test("A provider is checked by its URL and a secret; without the secret it refuses")
+    @Test("A provider can be checked by its URL and a secret, and refuses without the secret")
     func url() async throws {
         let secret = FileManager.default.temporaryDirectory.appending(path: "freshet-secret-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: secret) }
@@ -73,7 +73,7 @@ struct LintProcessTests {
     }
 
     @Test(
-        "Wrong arguments are named, with exit status 64",
+        "Invalid arguments are reported with exit status 64",
         arguments: [
             ([], "--provider"), (["--provider", "http://127.0.0.1:1"], "--kind"),
             (["--provider", "ftp://x", "--kind", "K"], "http"), (["--sample", "--manifest", "x"], "--sample"),
@@ -85,7 +85,7 @@ struct LintProcessTests {
         #expect(result.status == 64 && result.err.contains(expected), "\(result.err)")
     }
 
-    @Test("An unknown kind is answered with a suggestion")
+    @Test("An unknown kind is reported with a suggestion")
     func unknownKind() async throws {
         let result = try await FreshetProcess.run(["lint", "--sample", "--kind", "DueDat"])
         #expect(result.status == 1 && result.err.contains("did you mean DueDate?"), "\(result.err)")

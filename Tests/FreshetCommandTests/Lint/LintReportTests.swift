@@ -17,7 +17,7 @@ struct LintReportTests {
             ], rules: LintRule.all, manifest: manifest)
     }
 
-    @Test("Text has every kind, finding, evidence and advice, and the numbers; control characters are made visible")
+    @Test("Text contains every kind, finding, evidence, advice and the counts, and control characters are visible")
     func text() {
         let text = Self.report(evidence: "\u{1B}[31mred").text(.text)
         #expect(text.contains("error  signature/wrong") && text.contains("advice: Verify webhook-signature"))
@@ -65,7 +65,7 @@ struct LintReportTests {
         }
     }
 
-    @Test("JUnit has a case for each rule and kind; warnings and errors are failures")
+    @Test("JUnit has a test case for each rule and kind; warnings and errors are failures")
     func junit() throws {
         let document = try Self.document(Self.report())
         #expect(document.name == "testsuites" && document.attributes["failures"] == "2")
@@ -79,7 +79,7 @@ struct LintReportTests {
         #expect(document.children[1].children.flatMap(\.children).map(\.name).sorted() == ["failure", "system-out"])
     }
 
-    @Test("Hostile evidence leaves the XML well-formed and is read back", arguments: HostileTexts.all)
+    @Test("Hostile evidence keeps the XML well-formed and is read back unchanged", arguments: HostileTexts.all)
     func hostile(text: String) throws {
         let document = try Self.document(Self.report(evidence: text))
         let message = document.children[0].children.flatMap(\.children).first?.attributes["message"]
@@ -98,7 +98,7 @@ struct LintReportTests {
 
     private struct Malformed: Error { let place: String }
 
-    /// Reads the subset of XML that JUnit needs: elements, attributes and the five entities.
+    /// Parses the subset of XML that JUnit needs: elements, attributes and the five entities.
     private static func document(_ report: LintReport) throws -> Element {
         var rest = report.text(.junit)[...]
         func fail() -> Malformed { Malformed(place: String(rest.prefix(80))) }
@@ -126,7 +126,7 @@ struct LintReportTests {
 
     private static func attributes(_ text: Substring) throws -> [String: String] {
         var attributes: [String: String] = [:]
-        // By scalars: a combining character may follow a quote.
+        // Compares scalars, since a combining character may follow a quote.
         var rest = text.unicodeScalars[...]
         while let equals = rest.firstIndex(of: "=") {
             let name = String(rest[..<equals]).trimmingCharacters(in: .whitespaces)

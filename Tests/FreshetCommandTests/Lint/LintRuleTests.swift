@@ -7,7 +7,7 @@ import WidgetModel
 
 @Suite("Rules for providers")
 struct LintRuleTests {
-    @Test("A bad example breaks its rule, with evidence; a good one does not", arguments: LintExample.all)
+    @Test("A bad example breaks its rule, with evidence, and a good one does not", arguments: LintExample.all)
     func examples(example: LintExample) {
         let found = example.bad.findings.filter { $0.rule == example.rule }
         #expect(found.count == 1)
@@ -15,7 +15,7 @@ struct LintRuleTests {
         #expect(!example.good.findings.contains { $0.rule == example.rule })
     }
 
-    @Test("Every rule has an example, an id of its own and advice")
+    @Test("Every rule has an example, a unique ID and advice")
     func rules() {
         #expect(Set(LintExample.all.map(\.rule)) == Set(LintRule.all))
         #expect(Set(LintRule.all.map(\.id)).count == LintRule.all.count)
@@ -31,7 +31,7 @@ struct LintRuleTests {
         }
     }
 
-    @Test("Several places are one finding with their number")
+    @Test("Several places are one finding with a count")
     func places() {
         let other = LintExample.subject(user: "u2")
         let timelines = [(LintExample.subject(), LintExample.after("2026-06-23T00:00:00Z"))]
@@ -42,13 +42,13 @@ struct LintRuleTests {
         #expect(two?.evidence == "\(one?.evidence ?? "") (and 1 more)")
     }
 
-    @Test("Findings are in the order of their severity")
+    @Test("Findings are ordered by severity")
     func order() {
         let severities = LintExample.all.flatMap { [$0.bad.findings, $0.good.findings] }.map { $0.map(\.rule.severity) }
         #expect(severities.allSatisfy { $0 == $0.sorted(by: >) })
     }
 
-    @Test("A provider that cannot be reached has one finding of its contract and none of its signatures")
+    @Test("An unreachable provider has one finding about its contract and none about signatures")
     func unreachable() {
         let observation = LintExample.of("}") {
             $0.trials = LintTrial.Manner.allCases.map { LintTrial(manner: $0, failure: nil) }

@@ -39,7 +39,7 @@ struct PreviewPageTests {
         for part in ["<", ">", "<script", "\""] { #expect(count(part, in: page) == count(part, in: plain), "\(part)") }
     }
 
-    @Test("A kind without an answer says so, and a failed one shows its problem beside the last timeline")
+    @Test("A kind without an answer shows that, and a failed one shows its problem beside the last timeline")
     func states() throws {
         let kind = LintExample.kind()
         let empty = PreviewState.Widget(kind: kind.definition, subject: LintExample.subject(kind))
@@ -49,7 +49,7 @@ struct PreviewPageTests {
         #expect(failed.contains("data-live=\"/events?version=7\""))
     }
 
-    @Test("Only visible changes count, and wake those who wait")
+    @Test("Only visible changes count and wake waiting requests")
     func changes() async throws {
         let widget = try Self.widget("one")
         let state = PreviewState()

@@ -50,7 +50,7 @@ struct PreviewProcessTests {
         """
     }
 
-    /// An entry a minute ago and another one in an hour; the content is hostile.
+    /// An entry from a minute ago and one in an hour; the content is hostile.
     private static func timeline(_ id: TimelineID, isChanged: Bool) -> JSONValue {
         let now = start
         func entry(_ time: Timestamp, _ step: String) -> JSONValue {

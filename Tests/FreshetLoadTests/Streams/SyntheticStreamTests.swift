@@ -99,7 +99,7 @@ struct SyntheticStreamTests {
         #expect(abs(chiSquared - 3_999) < 450)
     }
 
-    @Test("under Zipf's law the first person has the most events, and the first of a person's widgets")
+    @Test("Under Zipf's law the first person has the most events, and so has each person's first widget")
     func popularity() throws {
         let events = Array(SyntheticStream(try plan("zipf")).prefix(100_000))
         let world = try plan().world

@@ -16,7 +16,7 @@ import Glibc
 import Darwin
 #endif
 
-/// The simulator beside the service: the same events through both give the same decisions at the same times.
+/// Comparison of simulator and service: the same events cause the same decisions at the same times.
 @Suite(.serialized, .tags(.database))
 struct AgreementTests {
     private static func number(_ name: String, _ fallback: Int) -> Int {
@@ -44,7 +44,7 @@ struct AgreementTests {
             let real = try await VirtualTime.lend(worker.store, at: options.begin) { time in
                 try await Self.run(events, until: options.end, worker, time)
             }
-            // The events alone give the simulator the same decisions as the people who made them.
+            // The events alone give the simulator the same decisions as the population that generated them.
             var again = Simulation(apps, options: options, source: Versions())
             try await again.run(events)
             #expect(Self.sorted(again.counts.decisions) == Self.sorted(simulation.counts.decisions))
@@ -135,7 +135,7 @@ struct AgreementTests {
     }
 }
 
-/// Keeps decisions with their virtual times.
+/// Records decisions with their virtual times.
 private final class DecisionRecord: DecisionPublishing {
     private let state = Mutex((now: Timestamp.distantPast, decisions: [SimulatedDecision]()))
 
@@ -174,7 +174,7 @@ private struct Versions: TimelineSource {
         switch id.low % 3 {
         case 0: return Answer(date: date, last: last, policy: .atEnd)
         case 1:
-            // The provider's own minute.
+            // The minute at which the provider changes.
             let after = Timestamp(microseconds: (now.microseconds / 60_000_000 + 45) * 60_000_000)
             return Answer(date: date, last: last, policy: .after(after))
         default: return Answer(date: date, last: last, policy: .never)
@@ -195,7 +195,7 @@ private struct Versions: TimelineSource {
     }
 }
 
-/// The same content as a provider answers it.
+/// The same content in a provider's answer.
 private struct VersionsOverHTTP: ProviderFetching {
     let time: @Sendable () -> Timestamp
 

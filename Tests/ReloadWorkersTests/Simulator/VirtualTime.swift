@@ -3,9 +3,9 @@ import Synchronization
 import TestSupport
 import WidgetModel
 
-/// A database whose `now()` is what the test says: its sessions find a function of that name before PostgreSQL's.
+/// A database whose `now()` is set by the test: its sessions find a function of that name before PostgreSQL's.
 final class VirtualTime: Sendable {
-    /// A pool whose sessions live in virtual time.
+    /// A pool whose sessions use virtual time.
     let pool: PostgresPool
     private let current: Mutex<Timestamp>
 
@@ -14,7 +14,7 @@ final class VirtualTime: Sendable {
         current = Mutex(now)
     }
 
-    /// Lends a store's database in virtual time.
+    /// Passes a store's database with virtual time to the closure.
     static func lend<Value>(
         _ store: TestStore, at now: Timestamp, _ body: (VirtualTime) async throws -> Value
     ) async throws -> Value {
@@ -52,7 +52,7 @@ final class VirtualTime: Sendable {
         }
     }
 
-    /// Time of the next list before a time.
+    /// Returns the time of the next list before the given time.
     func nextList(before end: Timestamp) async throws -> Timestamp? {
         try await pool.query(NextList()).first.flatMap { $0 }.flatMap { $0 < end ? $0 : nil }
     }
@@ -64,7 +64,7 @@ final class VirtualTime: Sendable {
     }
 }
 
-/// A clock that stands still: nothing takes time.
+/// A clock that does not advance: no operation takes time.
 struct StandingClock: Clock {
     struct Instant: InstantProtocol {
         func advanced(by duration: Duration) -> Instant { self }

@@ -6,7 +6,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-@Suite("Planners beside each other", .serialized, .tags(.database), .timeLimit(.patience))
+@Suite("Concurrent planners of stacks", .serialized, .tags(.database), .timeLimit(.patience))
 struct StackLeaseTests {
     private static func claim(_ worker: TestWorker, limit: Int = 1) async throws -> [DueSchedule] {
         try await worker.store.pool.query(
@@ -17,17 +17,17 @@ struct StackLeaseTests {
         try await worker.store.change(.turned(device: "d1", stack: "home", widget: widget, at: WallClock.now()))
     }
 
-    @Test("A change while a plan goes out waits until it is acknowledged, and is planned then")
+    @Test("A change during the publishing of a plan is planned after the acknowledgement")
     func changedMeanwhile() async throws {
         try await StackSupport.withStack { worker, planning, sent in
             let due = try #require(try await Self.claim(worker).first)
             try await Self.turn(worker, to: "w2")
-            #expect(try await Self.claim(worker).isEmpty, "the lease goes on")
+            #expect(try await Self.claim(worker).isEmpty, "the lease is valid")
             let write = ScheduleWrite(
                 schedule: due, changed: "{}", plannedAt: due.claimedAt, nextLook: .distantFuture)
             let row = try #require(try await worker.store.pool.query(.writeSchedules([write])).first)
             #expect(!row.isPublished)
-            #expect(try await Self.claim(worker).isEmpty, "it is not acknowledged yet")
+            #expect(try await Self.claim(worker).isEmpty, "the plan is not acknowledged yet")
             _ = try await worker.store.pool.query(.recordPublished([(due.id, row.revision, due.leaseEnds)]))
             #expect(try await planning.pass().count == 1)
             let schedule = try #require(try sent.schedules().last ?? nil)
@@ -35,7 +35,7 @@ struct StackLeaseTests {
         }
     }
 
-    @Test("A donation while a plan goes out is planned half a minute later, too")
+    @Test("A donation during the publishing of a plan is planned within half a minute, too")
     func donatedMeanwhile() async throws {
         try await StackSupport.withStack { worker, planning, _ in
             worker.publisher.respond { _ in .testTimeout }
@@ -48,7 +48,7 @@ struct StackLeaseTests {
         }
     }
 
-    @Test("A message that a planner sent behind its lease is followed by the newest plan")
+    @Test("A message sent after the planner's lease has expired is followed by the newest plan")
     func late() async throws {
         try await StackSupport.withStack { worker, planning, sent in
             let due = try #require(try await Self.claim(worker).first)
@@ -59,7 +59,7 @@ struct StackLeaseTests {
             try await Self.turn(worker, to: "w2")
             #expect(try await planning.pass().count == 1)
             #expect(try sent.schedules().count == 1)
-            // Now the first one's message is acknowledged.
+            // Now the first planner's message is acknowledged.
             _ = try await worker.store.pool.query(.recordPublished([(due.id, row.revision, due.leaseEnds)]))
             #expect(try await worker.store.pool.query(.writeSchedules([write])).isEmpty)
             #expect(try await planning.pass().count == 1)
@@ -70,7 +70,7 @@ struct StackLeaseTests {
         }
     }
 
-    @Test("A stack that is removed and arranged again while its tombstone goes out is there in the end")
+    @Test("A stack that is removed, and arranged again while its tombstone is published, exists in the end")
     func backAgain() async throws {
         try await StackSupport.withStack { worker, planning, sent in
             try await planning.pass()
@@ -90,7 +90,7 @@ struct StackLeaseTests {
         }
     }
 
-    @Test("An app with many due stacks does not hold up the stack of another app")
+    @Test("An app with many due stacks does not delay another app's stack")
     func fairness() async throws {
         try await StackSupport.withStack { worker, _, _ in
             for number in 0..<20 {
@@ -107,7 +107,7 @@ struct StackLeaseTests {
         }
     }
 
-    @Test("A timeline that many stacks show makes them due in parts of bounded size")
+    @Test("A timeline in many stacks makes them due in bounded chunks")
     func parts() async throws {
         try await StackSupport.withStack { worker, planning, _ in
             let users = (0..<25).map { "v\($0)" }
@@ -138,7 +138,7 @@ struct StackLeaseTests {
         }
     }
 
-    @Test("A set of shortcuts that is sent again causes no plan")
+    @Test("A repeated set of shortcuts causes no plan")
     func sameSet() async throws {
         try await StackSupport.withStack { worker, planning, _ in
             let shortcut = RelevantShortcut(content: WidgetContent(app: TestKinds.app, kind: "Weather"))
@@ -150,7 +150,7 @@ struct StackLeaseTests {
         }
     }
 
-    @Test("E: relevance is recorded from the first stored entry on, before anybody reads the stack")
+    @Test("E: relevance is recorded from the first stored entry, before the stack is read")
     func historyFromTheFirst() async throws {
         try await withWorker { worker in
             try await worker.store.place([.test("w1"), .test("w2", kind: "DueDate")])
@@ -165,7 +165,7 @@ struct StackLeaseTests {
             try await worker.store.markUser("u1", kind: "Purchases")
             try await worker.drain()
             #expect(try await !planning.gather())
-            // Only the timeline with relevance costs anything.
+            // Only the timeline with relevance is written.
             #expect(try await worker.store.integer("SELECT count(*) FROM relevance") == 1)
             #expect(try await worker.store.integer("SELECT count(*) FROM relevance_change") == 0)
             let history = "SELECT count(*) FROM relevance WHERE length(history) = 9 + 2 * 12"

@@ -13,7 +13,7 @@ import WidgetStore
 struct StackPlanningTests {
     private static let hour = Duration.seconds(3_600)
 
-    @Test("A stack is planned once it is read, published, and then unchanged")
+    @Test("A stack is planned and published when it is first read, and then unchanged")
     func once() async throws {
         try await StackSupport.withStack { worker, planning, sent in
             #expect(try await planning.pass().count == 1)
@@ -28,13 +28,13 @@ struct StackPlanningTests {
         }
     }
 
-    @Test("It is planned again after a change of the person, and published only if the schedule differs")
+    @Test("A change of the person causes a new plan, which is published only if the schedule differs")
     func changes() async throws {
         try await StackSupport.withStack { worker, planning, sent in
             try await planning.pass()
             _ = try sent.schedules()
             let now = WallClock.now()
-            // The present top stays, whatever the order.
+            // The current widget stays on top in any order.
             try await worker.store.change(.stack(StackSupport.arrangement(["w2", "w1"]), at: now))
             #expect(try await planning.pass().count == 1)
             #expect(try sent.schedules().isEmpty)
@@ -46,7 +46,7 @@ struct StackPlanningTests {
         }
     }
 
-    @Test("A stored timeline with relevance turns the stack; one without goes on with the earlier score")
+    @Test("A stored timeline with relevance turns the stack; one without keeps the earlier score")
     func relevance() async throws {
         try await StackSupport.withStack { worker, planning, sent in
             let scores = StackSupport.Scores(["Purchases": 1, "DueDate": 0])
@@ -75,7 +75,7 @@ struct StackPlanningTests {
         }
     }
 
-    @Test("The first content of a planned timeline turns the stack; the first plan is made again soon")
+    @Test("The first content of a planned timeline turns the stack; the first plan is soon repeated")
     func firstContent() async throws {
         try await StackSupport.withStack { worker, planning, sent in
             let scores = StackSupport.Scores(["Purchases": 0, "DueDate": 7])
@@ -98,7 +98,7 @@ struct StackPlanningTests {
         }
     }
 
-    @Test("A plan that was under way while its user was erased is not stored")
+    @Test("A plan is not stored if its user was erased meanwhile")
     func erased() async throws {
         try await StackSupport.withStack { worker, _, _ in
             let claim = Statements.claimSchedules(
@@ -112,7 +112,7 @@ struct StackPlanningTests {
         }
     }
 
-    @Test("Stored changes of an app with registered devices are noted, unchanged content and other apps' are not")
+    @Test("Changes of an app with registered devices are recorded; unchanged content and other apps' changes are not")
     func notes() async throws {
         try await withWorker { worker in
             try await worker.store.place([.test("w1"), .test("w2", kind: "Weather")])
@@ -131,7 +131,7 @@ struct StackPlanningTests {
         }
     }
 
-    @Test("A schedule that Kafka does not take is published by a later turn")
+    @Test("A schedule that Kafka refuses is published by a later turn")
     func unpublished() async throws {
         try await StackSupport.withStack { worker, planning, _ in
             worker.publisher.respond { _ in .testTimeout }
@@ -147,7 +147,7 @@ struct StackPlanningTests {
         }
     }
 
-    @Test("The widget of a suggestion is placed before its time and removed after it; the stack is unchanged")
+    @Test("A suggestion's widget is placed before its time and removed afterwards; the stack is unchanged")
     func suggestion() async throws {
         try await StackSupport.withStack { worker, planning, sent in
             #expect(try await planning.pass().count == 1)
@@ -159,14 +159,14 @@ struct StackPlanningTests {
                 try await worker.store.change(.shortcuts(device: nil, shortcuts, at: WallClock.now()))
                 #expect(try await planning.pass().count == 1)
             }
-            // In two hours: too early to be placed.
+            // In two hours: too early for the placement.
             try await declare((now + Self.hour * 2)..<(now + Self.hour * 3))
             #expect(try sent.events().isEmpty)
             let early = try #require(try sent.schedules().first ?? nil)
             let widget = try #require(early["suggestions"]?.arrayValue?.first?["widget"]?.stringValue)
             let dueAt = try await worker.store.integer(
                 "SELECT extract(epoch FROM due_at - now())::int FROM stack_schedule")
-            #expect((6_200...6_300).contains(dueAt), "it is looked at a quarter of an hour before")
+            #expect((6_200...6_300).contains(dueAt), "the schedule is due a quarter of an hour before")
 
             try await declare(now..<(now + Self.hour))
             let placed = try sent.events()
@@ -187,7 +187,7 @@ struct StackPlanningTests {
         }
     }
 
-    @Test("At most six suggestions of an app a day, but in developer mode", arguments: [false, true])
+    @Test("An app has at most six suggestions a day, except in developer mode", arguments: [false, true])
     func cap(developerMode: Bool) async throws {
         try await StackSupport.withStack(developerMode: developerMode) { worker, planning, sent in
             let now = WallClock.now()
@@ -204,7 +204,7 @@ struct StackPlanningTests {
         }
     }
 
-    @Test("F: an app's many shortcuts and its cap do not touch the stack of another app on the same device")
+    @Test("F: an app's many shortcuts and its limit do not affect another app's stack on the same device")
     func otherApp() async throws {
         try await StackSupport.withStack { worker, planning, sent in
             try await worker.store.place([.test("w1", app: TestKinds.otherApp)])
@@ -236,7 +236,7 @@ struct StackPlanningTests {
         }
     }
 
-    @Test("A person whose row is damaged stops no one else's plan; it is counted, and planned once it is repaired")
+    @Test("A damaged person is counted, planned after its repair, and does not stop other people's plans")
     func damaged() async throws {
         try await StackSupport.withStack { worker, planning, sent in
             let other = StackPlan.Key(app: TestKinds.app, user: "u2", device: "d2", stack: "home")
@@ -260,7 +260,7 @@ struct StackPlanningTests {
         }
     }
 
-    @Test("Damaged relevance of a timeline counts as none, and stops no plan")
+    @Test("A timeline's damaged relevance counts as none, and does not stop plans")
     func damagedRelevance() async throws {
         try await StackSupport.withStack { worker, planning, sent in
             try await worker.drain()
@@ -275,7 +275,7 @@ struct StackPlanningTests {
     }
 
     @Test(
-        "A stack that is removed, whose person is erased, or that nobody reads ends with a tombstone",
+        "A stack that is removed or not read, or whose person is erased, ends with a tombstone",
         arguments: ["removed", "erased", "unread"])
     func end(how: String) async throws {
         try await StackSupport.withStack { worker, planning, sent in

@@ -9,7 +9,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// A stack of a test with what is published about it.
+/// A stack of a test, with the messages about it.
 enum StackSupport {
     static let key = StackPlan.Key(app: TestKinds.app, user: "u1", device: "d1", stack: "home")
 
@@ -44,7 +44,7 @@ enum StackSupport {
         }
     }
 
-    /// Scores of the timelines that a provider gives, by kind; none: an entry without relevance.
+    /// Scores in the provider's timelines, by kind; an entry has no relevance without one.
     final class Scores: Sendable {
         private let scores: Mutex<[String: Int]>
 

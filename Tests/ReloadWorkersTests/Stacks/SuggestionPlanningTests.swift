@@ -17,7 +17,7 @@ struct SuggestionPlanningTests {
         try await worker.store.change(.shortcuts(device: nil, [shortcut], at: now))
     }
 
-    /// Places the widget of the suggestion that was planned.
+    /// Places the widget of the planned suggestion.
     private static func place(_ worker: TestWorker, _ sent: StackSupport.Sent) async throws -> String {
         let events = try sent.events()
         guard case .placed(let placement)? = events.first, events.count == 1 else {
@@ -28,7 +28,7 @@ struct SuggestionPlanningTests {
         return placement.widget
     }
 
-    @Test("F: a shortcut that holds already is on top as soon as its timeline is rendered, and not before")
+    @Test("F: a shortcut that applies already is on top as soon as its timeline is rendered, and not before")
     func rendered() async throws {
         try await StackSupport.withStack { worker, planning, sent in
             try await Self.declare(worker)
@@ -38,9 +38,9 @@ struct SuggestionPlanningTests {
             let from = try #require(early["suggestions"]?.arrayValue?.first?["from"]?.stringValue)
             let planned = try #require(early["plannedAt"]?.stringValue)
             let span = [planned, from].compactMap { Timestamp(rfc3339: Array($0.utf8)[...]) }
-            #expect(span[0] + StackPlan.renderTime == span[1], "it waits for its timeline")
+            #expect(span[0] + StackPlan.renderTime == span[1], "the suggestion waits for its timeline")
             let widget = try await Self.place(worker, sent)
-            // Not rendered yet: looked at again before it would begin.
+            // Not rendered yet: the plan is due again before the suggestion would begin.
             try await worker.store.sql("UPDATE stack_schedule SET due_at = now()")
             try await planning.pass()
             let untilDue = "SELECT extract(epoch FROM due_at - now())::int FROM stack_schedule"
@@ -55,7 +55,7 @@ struct SuggestionPlanningTests {
         }
     }
 
-    @Test("F: suggestions count for the device: neither a renamed stack nor another one has a new limit")
+    @Test("F: the limit of suggestions applies to the device: neither a renamed stack nor another one has a new limit")
     func capOfDevice() async throws {
         try await StackSupport.withStack { worker, planning, sent in
             let app = try #require(try await worker.store.directory().apps[TestKinds.app])
@@ -73,7 +73,7 @@ struct SuggestionPlanningTests {
             #expect(try await !planning.gather())
             try await planning.pass()
             #expect(try #require(try sent.schedules().last ?? nil)["suggestions"]?.arrayValue?.count == 1)
-            // The stack gets another name, which is planned before anything of the old one is recorded.
+            // The stack is renamed, and planned before anything of the old name is recorded.
             try await worker.store.change(.stack(StackSupport.arrangement([]), at: WallClock.now()))
             let renamed = StackArrangement(device: "d1", name: "new", widgets: ["w1", "w2"])
             try await worker.store.change(.stack(renamed, at: WallClock.now()))
@@ -83,7 +83,7 @@ struct SuggestionPlanningTests {
             #expect(try await planning.pass().map(\.key.stack) == ["new"])
             let schedule = try #require(try sent.schedules().last ?? nil)
             #expect(schedule["suggestions"] == [] && schedule["suggestedAt"]?.arrayValue?.count == 6)
-            // Also after the old one has ended.
+            // Also after the old suggestion has ended.
             try await worker.store.sql("UPDATE stack_schedule SET due_at = now()")
             #expect(try await planning.pass().count == 2)
             #expect(try await worker.store.integer("SELECT cardinality(suggested) FROM person") == 7)

@@ -16,7 +16,7 @@ struct ConsoleBrowserTests {
         {"content":"later","date":"2030-01-01T00:00:00Z","relevance":{"score":8},"url":"bank://later"}],"policy":"atEnd"}
         """
 
-    /// Samples of an hour, as a busy process has them.
+    /// An hour of samples, as from a busy process.
     private static func history() -> MetricHistory {
         let history = MetricHistory()
         let now = WallClock.now()
@@ -74,7 +74,7 @@ struct ConsoleBrowserTests {
         }
     }
 
-    /// Answers the script's requests for changes, which are files, until it ends.
+    /// Performs the script's requests for changes, which are files, until the script ends.
     private static func answer(_ pipe: String, _ change: (String) async throws -> Void) async throws {
         var number = 1
         while true {

@@ -8,10 +8,10 @@ import WidgetStore
 
 @testable import WidgetAPI
 
-/// The table of security in `deploy/operations.md`, section "Console".
+/// The table in section "Console" of `deploy/operations.md`.
 @Suite("Security of the console", .tags(.api), .timeLimit(.patience))
 struct ConsoleSecurityTests {
-    /// Forms that change something, with a page that has such a form.
+    /// Forms that change something, with a page that contains them.
     private static let actions: [(path: String, page: String)] = [
         ("/console/app/pause", "/console/kinds"), ("/console/app/resume", "/console/kinds"),
         ("/console/kinds/Purchases/pause", "/console/kinds/Purchases"),
@@ -52,7 +52,7 @@ struct ConsoleSecurityTests {
         }
     }
 
-    @Test("Off by default; on, every page needs a session and sends the headers against frames and scripts")
+    @Test("The console is off by default; every page needs a session and has headers against frames and scripts")
     func headers() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
@@ -82,7 +82,7 @@ struct ConsoleSecurityTests {
         }
     }
 
-    @Test("CSRF: a form without its token, or with that of another session, changes nothing")
+    @Test("CSRF: a form without its token, or with another session's, changes nothing")
     func forgery() async throws {
         try await Self.withConsole { store, api in
             let victim = ConsoleClient(api)
@@ -96,19 +96,19 @@ struct ConsoleSecurityTests {
                     #expect(answer.status == 403, "\(path): \(answer.status)")
                 }
             }
-            // The sign-in and the sign-out are forms too.
+            // The sign-in and sign-out are forms, too.
             #expect(try await victim.post("/console/sign-out", from: nil, [:]).status == 403)
             let fresh = ConsoleClient(api)
             #expect(try await fresh.post("/console/sign-in", from: nil, ["token": api.token]).status == 403)
             #expect(try await Self.changes(store) == 0 && api.published.all.isEmpty)
-            // The API's own media type is no form.
+            // The API's own media type is not that of a form.
             let json = try await api.ask(
                 .post, "/console/app/pause", as: .nobody, body: [:], headers: [.cookie: try #require(victim.cookie)])
             #expect(json.status == 415)
         }
     }
 
-    @Test("Session fixation: the sign-in replaces the session that the browser had")
+    @Test("Session fixation: the sign-in replaces the browser's previous session")
     func fixation() async throws {
         try await Self.withConsole { _, api in
             let browser = ConsoleClient(api)
@@ -119,14 +119,14 @@ struct ConsoleSecurityTests {
             let thief = ConsoleClient(api)
             thief.cookie = planted
             #expect(try await thief.get("/console/kinds").status == 303)
-            // Another sign-in of the same token is another session, whose forms are its own.
+            // Another sign-in with the same token is another session with its own form tokens.
             let second = ConsoleClient(api)
             #expect(try await second.signIn(api.token).status == 303)
             #expect(second.cookie != browser.cookie)
         }
     }
 
-    @Test("Roles: a viewer reads every page, is offered no action, and cannot act")
+    @Test("Roles: a viewer can read every page, is offered no action and cannot act")
     func roles() async throws {
         try await Self.withConsole { store, api in
             let viewer = ConsoleClient(api)
@@ -135,7 +135,7 @@ struct ConsoleSecurityTests {
                 let shown = try await viewer.get(page)
                 #expect(shown.status == 200, "\(page): \(shown.text)")
                 let forms = shown.text.components(separatedBy: "method=\"post\"").count - 1
-                // Signing out, and comparing a manifest, which changes nothing.
+                // Signing out and comparing a manifest, which change nothing.
                 #expect(forms == (page == "/console/manifest" ? 2 : 1), "\(page)")
             }
             for (path, _) in Self.actions {
@@ -148,7 +148,7 @@ struct ConsoleSecurityTests {
         }
     }
 
-    @Test("Only operators' tokens of a whole app sign in, and see their app only")
+    @Test("Only operators' tokens for a whole app can sign in, and show only their app")
     func tenants() async throws {
         try await Self.withConsole { store, api in
             let refused = [
@@ -177,7 +177,7 @@ struct ConsoleSecurityTests {
         }
     }
 
-    @Test("The cookie is out of reach of scripts and of other sites, Secure over TLS, and ends with the sign-out")
+    @Test("The cookie is not readable by scripts or other sites, Secure over TLS, and deleted by the sign-out")
     func cookie() async throws {
         try await Self.withConsole { _, api in
             let browser = ConsoleClient(api)
@@ -198,7 +198,7 @@ struct ConsoleSecurityTests {
         }
     }
 
-    @Test("A forged, changed or expired session, and one of a removed token, is none")
+    @Test("A forged, changed or expired session, or one of a removed token, is refused")
     func forged() async throws {
         let key = try ConsoleConfiguration.test().key
         let now = WallClock.now()
@@ -217,14 +217,14 @@ struct ConsoleSecurityTests {
         #expect(ConsoleKey(base64: "c2hvcnQ=") == nil && "\(key)" == "<redacted>")
         try await Self.withConsole { _, api in
             let browser = ConsoleClient(api)
-            // Verified at every request: the clock's leeway is longer than what is left of this token.
+            // Tokens are verified at every request, since the clock's leeway exceeds this token's remaining time.
             let short = try await api.tokens.token(until: .seconds(-29))
             #expect(try await browser.signIn(short).status == 303)
             #expect(try await browser.get("/console/kinds").status == 303)
         }
     }
 
-    @Test("Failed sign-ins of an address are limited, and nothing redirects to another site")
+    @Test("Failed sign-ins are limited by address, and nothing redirects to another site")
     func signIn() async throws {
         try await Self.withConsole { _, api in
             let browser = ConsoleClient(api)
@@ -240,7 +240,7 @@ struct ConsoleSecurityTests {
         }
     }
 
-    @Test("Every action is in the audit log, with its bearer and outcome and without the token")
+    @Test("Every action is in the audit log, with its bearer and outcome but without the token")
     func audit() async throws {
         let log = RecordedLog(level: .warning)
         try await Self.withConsole(logger: log) { _, api in
@@ -299,7 +299,7 @@ struct ConsoleSecurityTests {
         }
     }
 
-    @Test("Templates write values without escaping only where they are HTML of the console")
+    @Test("Templates write unescaped values only if they are HTML of the console")
     func templates() throws {
         let allowed: Set = ["aside", "body", "html", "axis", "forecast", "latency"]
         for (name, bytes) in ConsoleTemplates.texts {

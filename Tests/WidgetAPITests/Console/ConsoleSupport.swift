@@ -16,7 +16,7 @@ extension ConsoleConfiguration {
     }
 }
 
-/// A browser without scripts: it keeps the cookie and finds the tokens of forms.
+/// A browser without scripts: it keeps the cookie and reads the tokens of forms.
 final class ConsoleClient {
     let api: TestAPI
     var cookie: String?
@@ -27,9 +27,9 @@ final class ConsoleClient {
         try await send(.get, path, nil, headers)
     }
 
-    /// Sends a form with the token of a page's form, and `fields`.
+    /// Sends `fields` in a form with the token of the page's form.
     ///
-    /// - Parameter page: page with the form; nil sends no token.
+    /// - Parameter page: Page with the form; nil sends no token.
     func post(
         _ path: String, from page: String?, _ fields: [String: String] = [:], headers: HTTPFields = [:]
     ) async throws -> TestAPI.Answer {
@@ -74,7 +74,7 @@ extension TestAPI {
 }
 
 extension TestStore {
-    /// Keeps an event as a dead letter.
+    /// Stores an event as a dead letter.
     func keepLetter(
         _ offset: Int64, app: String = TestKinds.app, error: String = "no such kind", pointer: String? = nil,
         key: String? = nil, kind: String = "Purchases"

@@ -46,7 +46,7 @@ struct TimeAxisTests {
         #expect(later.dropFirst().map { $0.contains("aria-current") } == [false, false, true])
     }
 
-    @Test("Relevance is drawn where the score is above zero, as high as it compares")
+    @Test("Relevance is drawn where the score is above zero, with its relative height")
     func relevance() throws {
         let drawing = try Self.axis(Self.timeline).drawing.text
         let bars = drawing.split(separator: "\n").filter { $0.contains("class=\"relevance\"") }
@@ -81,7 +81,7 @@ struct TimeAxisTests {
         #expect(axis.tickTimes.count <= 6)
     }
 
-    @Test("An unknown time zone is replaced by UTC, and the caption says so")
+    @Test("An unknown time zone is replaced by UTC, and the caption shows that")
     func unknownZone() throws {
         #expect(try Self.axis(Self.timeline, timeZone: "Mars/Base").html.text.contains("16:00; times in UTC") == false)
         #expect(try Self.axis(Self.timeline, timeZone: "Mars/Base").html.text.contains("14:00; times in UTC"))
@@ -106,7 +106,7 @@ struct TimeAxisTests {
                 of: Set(Self.names(plain.html.text)).union(["ul", "dl", "dt", "dd", "code", "span"])))
     }
 
-    /// Tags of a page, as a browser finds them outside of comments.
+    /// Returns the tags of a page as a browser finds them, outside of comments.
     private static func tags(_ html: String) -> [String] {
         html.components(separatedBy: "<").dropFirst().map { "<" + $0.prefix { $0 != ">" } }
     }

@@ -26,7 +26,7 @@ struct HabitsPropertyTests {
         return habits
     }
 
-    @Test("the model is bounded under 10,000 random donations, and the strongest habit is kept")
+    @Test("The model is bounded under 10,000 random donations, and the strongest habit is kept")
     func bounded() {
         var habits = Habits()
         let strong = HabitKey(rawValue: 7)
@@ -40,14 +40,14 @@ struct HabitsPropertyTests {
         #expect(habits.probability(ofAny: [strong], at: HalfHour(day: 20_100, index: 24)).probability > 0.8)
     }
 
-    @Test("the stored form reads back as it was written", arguments: UInt64(0)..<40)
+    @Test("The stored form is read back unchanged", arguments: UInt64(0)..<40)
     func roundTrip(seed: UInt64) throws {
         let habits = Self.habits(Self.views(Int(seed) * 20, seed: seed, keys: 1 + Int(seed) % 9, days: 70))
         #expect(Habits(encoded: habits.encoded) == habits)
         #expect(habits.encoded.count <= Habits.maximumBytes)
     }
 
-    @Test("the order of donations does not matter", arguments: UInt64(0)..<20)
+    @Test("The order of donations does not matter", arguments: UInt64(0)..<20)
     func order(seed: UInt64) {
         let views = Self.views(60, seed: seed, keys: 4, days: 80)
         var random = SeededGenerator(seed: seed)
@@ -55,7 +55,7 @@ struct HabitsPropertyTests {
         #expect(Self.habits(views) == Self.habits(views + views))
     }
 
-    @Test("damaged bytes are refused, or are another valid model; nothing traps")
+    @Test("Damaged bytes are refused or are another valid model, and never trap")
     func damage() throws {
         let bytes = Self.habits(Self.views(80, seed: 3, keys: 6, days: 50)).encoded
         for count in 0..<bytes.count { #expect(Habits(encoded: Array(bytes.prefix(count))) == nil) }
@@ -75,7 +75,7 @@ struct HabitsPropertyTests {
         }
     }
 
-    @Test("clearing a kind drops its combinations and nothing else")
+    @Test("Clearing a kind removes only its combinations")
     func clearing() throws {
         let time = try HabitsTests.time("2026-06-22T12:00:00Z")
         func learned(_ kinds: [String]) -> Habits {

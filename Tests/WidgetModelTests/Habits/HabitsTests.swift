@@ -56,7 +56,7 @@ struct HabitsTests {
             let other = habits.probability(ofAny: unlikely, at: time, timeZone: Self.berlin)
             #expect(other.probability < 0.05)
         }
-        // Between the two nobody looks.
+        // Nobody looks between the two times.
         let afternoon = try Self.time("2026-06-29T15:30:00+02:00")
         #expect(habits.probability(ofAny: acme, at: afternoon, timeZone: Self.berlin).probability < 0.05)
     }
@@ -89,7 +89,7 @@ struct HabitsTests {
         #expect(try probability("SoupPay", "groceries") == 0)
     }
 
-    @Test("F: a donation counts as one data point for each supported combination; a widget matches the best one")
+    @Test("F: a donation counts once for each supported combination, and a widget uses the best match")
     func bothCombinations() throws {
         let intent = Self.intent([["card"], ["card", "category"]])
         let habits = try Self.shopper(intent)
@@ -101,7 +101,7 @@ struct HabitsTests {
         #expect(habits.probability(of: keys[1], at: noon, timeZone: Self.berlin).probability == 0)
     }
 
-    @Test("F: keys: the whole configuration without combinations, the kind without an intent, nothing without values")
+    @Test("F: without combinations the key is the whole configuration, without an intent the kind, without values none")
     func keys() throws {
         let whole = Self.intent([])
         #expect(try Self.keys("A", "x", whole) == Self.keys("A", "x", whole))
@@ -113,7 +113,7 @@ struct HabitsTests {
         let onlyCard = try WidgetConfiguration(["card": "A", "category": nil])
         #expect(HabitKey.keys(kind: Self.kind, configuration: onlyCard, intent: card).count == 1)
         #expect(HabitKey.keys(kind: Self.kind, configuration: .empty, intent: card).isEmpty)
-        // Stored; it never changes.
+        // The value is stored in databases and must not change.
         #expect(alone.map(\.rawValue) == [9_338_574_986_803_615_779])
     }
 
@@ -132,7 +132,7 @@ struct HabitsTests {
         }
     }
 
-    @Test("the explanation counts the days of the half hour")
+    @Test("The explanation counts the days of the half hour")
     func explanation() throws {
         let key = HabitKey(rawValue: 1)
         var habits = Habits()
@@ -151,7 +151,7 @@ struct HabitsTests {
                 == "no earlier weekdays known")
     }
 
-    @Test("A new habit takes the place of the old one of 40 days within three weeks")
+    @Test("A new habit replaces one of 40 days within three weeks")
     func change() {
         let (old, new) = (HabitKey(rawValue: 1), HabitKey(rawValue: 2))
         var habits = Habits()

@@ -12,7 +12,7 @@ struct HabitsTimeTests {
         habits.learn([key], kind: "Weather", at: HalfHour(at: time, timeZone: zone))
     }
 
-    @Test("half hours lie around full and half hours; the one around midnight belongs to the new day")
+    @Test("Half hours are centred on full and half hours; the one around midnight belongs to the new day")
     func halfHours() throws {
         func halfHour(_ text: String, _ zone: String) throws -> HalfHour {
             HalfHour(at: try HabitsTests.time(text), timeZone: zone)
@@ -30,7 +30,7 @@ struct HabitsTimeTests {
         }
     }
 
-    @Test("habits keep their local time when daylight saving begins")
+    @Test("Habits keep their local time when daylight saving begins")
     func daylightSaving() throws {
         var habits = Habits()
         // At 08:00 in Berlin; summer time begins on 29 March.
@@ -41,7 +41,7 @@ struct HabitsTimeTests {
         #expect(habits.probability(of: Self.key, at: hourLater, timeZone: "Europe/Berlin").probability < 0.05)
     }
 
-    @Test("habits travel with the person to another time zone")
+    @Test("Habits travel with the person to another time zone")
     func travel() throws {
         var habits = Habits()
         for day in 10...28 { try Self.learn(&habits, "2026-06-\(day)T06:00:00Z", "Europe/Berlin") }
@@ -50,7 +50,7 @@ struct HabitsTimeTests {
         #expect(habits.probability(of: Self.key, at: morning, timeZone: "Europe/Berlin").probability < 0.1)
     }
 
-    @Test("a late donation counts for its day; one of a forgotten day is not learned")
+    @Test("A late donation counts for its day; one for a forgotten day is not learned")
     func late() throws {
         var habits = Habits()
         try Self.learn(&habits, "2026-06-20T12:00:00Z", "UTC")
@@ -64,7 +64,7 @@ struct HabitsTimeTests {
         #expect(!habits.learn([Self.key], kind: "Weather", at: forgotten) && habits == before)
     }
 
-    @Test("views are forgotten after eight weeks")
+    @Test("Views are forgotten after eight weeks")
     func forgetting() throws {
         var habits = Habits()
         try Self.learn(&habits, "2026-01-01T12:00:00Z", "UTC")

@@ -16,7 +16,7 @@ struct PersonPlannerTests {
     private static let other = KindDefinition(
         name: "Meeting", providerURL: "https://p.example.com", placeholder: .object(JSONObject()))
 
-    /// A person with four weeks of donations, and a stack of these widgets of the kind: card and category.
+    /// Returns a planner for a person with four weeks of donations, and a stack of these widgets (card and category).
     private static func planner(
         _ widgets: [(id: String, card: String, category: String)], combinations: [[String]],
         shortcuts: [RelevantShortcut] = []
@@ -124,7 +124,7 @@ struct PersonPlannerTests {
         return Dictionary(uniqueKeysWithValues: kinds.map { ($0.name, $0) })
     }
 
-    /// The widgets that show suggestions of kinds, with content.
+    /// Widgets that show suggestions of kinds, with content.
     private static func rendered(_ kinds: [KindDefinition], in key: StackPlan.Key) -> [PersonPlanner.Widget] {
         let plan = StackPlan(key: key, schedule: StackSchedule(), plannedAt: .distantPast)
         return kinds.map { kind in
@@ -134,7 +134,7 @@ struct PersonPlannerTests {
         }
     }
 
-    @Test("Suggestions that begin at once count, each once: of eight sets in a row six are suggested")
+    @Test("Suggestions that begin at once count once each: of eight sets in a row six are suggested")
     func cap() throws {
         var planner = try Self.planner([("weather", "None", "none")], combinations: [["card"]])
         planner.kinds = Self.kinds(8)
@@ -156,7 +156,7 @@ struct PersonPlannerTests {
         #expect(plan?.suggestedAt == (0..<6).map { start + .seconds(60 * $0) })
     }
 
-    @Test("Suggestions of other stacks of the device count")
+    @Test("Suggestions in other stacks of the device count")
     func capOfDevice() throws {
         let start = try HabitsTests.time("2026-07-03T06:00:00Z")
         let shortcut = Self.shortcut("Meeting", start + .seconds(3_600))
@@ -171,10 +171,10 @@ struct PersonPlannerTests {
         #expect(planner.plan(key, after: nil, at: start)?.schedule.insertions.count == 1)
     }
 
-    @Test("A suggestion whose widget has no content waits; its widget is placed, and it begins with its content")
+    @Test("A suggestion without content waits; its widget is placed, and it begins with its content")
     func awaitsContent() throws {
         let start = try HabitsTests.time("2026-07-03T06:00:00Z")
-        // Over before its timeline could be waited for.
+        // It ends before its timeline could be rendered.
         let shortcut = Self.shortcut("Meeting", start, seconds: 200)
         var planner = try Self.planner([("weather", "None", "none")], combinations: [["card"]], shortcuts: [shortcut])
         let key = StackPlan.Key(app: planner.app, user: "u", device: "d", stack: "home")
@@ -206,14 +206,14 @@ struct PersonPlannerTests {
         #expect(try stacks() == ["other"], "no widget of home is placed")
     }
 
-    @Test("F: after any sequence of sets, withdrawals, turns and clock steps a stack is as the person made it")
+    @Test("F: after any sequence of sets, withdrawals, turns and clock changes a stack is as the person arranged it")
     func restored() throws {
         let key = StackPlan.Key(app: "com.example.wallet", user: "u", device: "d", stack: "home")
         let own = [("a", "None", "none"), ("b", "None", "food"), ("c", "None", "fuel")]
         var fresh = try Self.planner(own, combinations: [["card"]])
         fresh.person.habits = Habits()
         fresh.kinds = Self.kinds(6)
-        // The others are suggested five minutes later.
+        // The other shortcuts are suggested five minutes later.
         fresh.widgets += Self.rendered(["K0", "K1", "K2", "K3"].compactMap { fresh.kinds[$0] }, in: key)
         let arranged = fresh.person.stacks.map(\.arrangement)
         var began = 0
@@ -259,7 +259,7 @@ struct PersonPlannerTests {
         #expect(began > 200)
     }
 
-    @Test("A stack of which no widget is placed has a plan without rotations; one that there is not has none")
+    @Test("A stack without placed widgets has a plan without rotations; an unknown stack has none")
     func unplaced() throws {
         var planner = try Self.planner([("weather", "None", "none")], combinations: [["card"]])
         planner.widgets = []
@@ -268,7 +268,7 @@ struct PersonPlannerTests {
         #expect(missing == nil)
     }
 
-    @Test("The explanation tells why a widget is on top, and why another is not")
+    @Test("The explanation says why one widget is on top and another is not")
     func explained() throws {
         let planner = try Self.planner(
             [("weather", "None", "none"), ("acme", "AcmeCard", "groceries")], combinations: [["card"]])

@@ -33,7 +33,7 @@ struct PersonRecordTests {
     }
 
     @Test(
-        "An equal stack or set of shortcuts confirms what is known: only its time is new, which an older one does not pass"
+        "An equal stack or set of shortcuts confirms the stored one and makes it newer"
     )
     func confirmed() {
         var record = PersonRecord()
@@ -47,7 +47,7 @@ struct PersonRecordTests {
         #expect(record.apply(Self.shortcuts(["B"], at: 8)) == .changed)
     }
 
-    @Test("A removed widget leaves its stack for good, unless the stack was arranged later")
+    @Test("A removed widget leaves its stack unless the stack was arranged later")
     func removedWidget() {
         let box = Box()
         _ = Self.apply(Self.stack("s", ["a", "b"], at: 5), to: box)
@@ -61,7 +61,7 @@ struct PersonRecordTests {
         #expect(Self.widgets(box) == ["s": ["b"], "t": []])
     }
 
-    @Test("The later of two arrangements holds, whatever their order; of equal times the one that came last")
+    @Test("The later of two arrangements applies in any order; at equal times, the last one received")
     func order() {
         let record = Box()
         #expect(Self.apply(Self.stack("s", ["a"], at: 5), to: record))
@@ -72,7 +72,7 @@ struct PersonRecordTests {
         #expect(Self.widgets(record) == ["s": ["d"]] && record.value.stacks[0].changedAt == Self.at(5))
     }
 
-    @Test("A widget is in one stack at most: that of the later event, whatever their order")
+    @Test("A widget is in at most one stack: that of the later event, in any order")
     func oneStack() {
         for changes in [[("s", 1), ("t", 2)], [("t", 2), ("s", 1)]] {
             let record = Box()
@@ -81,7 +81,7 @@ struct PersonRecordTests {
         }
     }
 
-    @Test("A removed stack stays removed for older events; too many stacks forget the removed ones first")
+    @Test("A removed stack stays removed for older events; too many stacks drop removed ones first")
     func removal() {
         let record = Box()
         _ = Self.apply(Self.stack("gone", [], at: 9), to: record)
@@ -91,7 +91,7 @@ struct PersonRecordTests {
         #expect(!record.value.stacks.contains { $0.arrangement.name == "gone" || $0.arrangement.name == "s0" })
     }
 
-    @Test("A turn is of a stack that there is, and not older than the last one")
+    @Test("A turn applies to an existing stack and must not be older than the last one")
     func turns() {
         let record = Box()
         func turn(_ widget: String, _ time: Int) -> PersonChange {
@@ -102,12 +102,12 @@ struct PersonRecordTests {
         #expect(Self.apply(turn("b", 3), to: record))
         #expect(!Self.apply(turn("a", 3), to: record))
         #expect(Self.apply(turn("a", 2), isOrderedByArrival: true, to: record))
-        // The turn stays in effect when the stack is arranged anew.
+        // The turn stays in effect when the stack is arranged again.
         _ = Self.apply(Self.stack("s", ["b", "a"], at: 4), to: record)
         #expect(record.value.stacks[0].turn == Stack.Turn(widget: "a", at: Self.at(3)))
     }
 
-    @Test("A turn to an unknown widget leaves the last one; a turn to a suggestion counts")
+    @Test("A turn to an unknown widget has no effect; a turn to a suggestion counts")
     func unknownTurns() {
         let record = Box()
         func turn(_ widget: String, _ time: Int) -> PersonChange {
@@ -127,7 +127,7 @@ struct PersonRecordTests {
         #expect(record.value.stacks[0].turn == Stack.Turn(widget: suggestion, at: Self.at(4)))
     }
 
-    @Test("F: setting the shortcuts replaces the whole set; what is left out is withdrawn")
+    @Test("F: setting the shortcuts replaces the whole set, and withdraws omitted ones")
     func sets() {
         let record = Box()
         _ = Self.apply(Self.shortcuts(["A", "B"], at: 1), to: record)
@@ -141,7 +141,7 @@ struct PersonRecordTests {
         #expect(record.value.sets.count == PersonRecord.maximumSets)
     }
 
-    @Test("The stored form holds everything, and nothing else is taken for one")
+    @Test("The stored form is complete, and other data is refused")
     func storedForm() throws {
         for seed in 0..<40 {
             var random = SeededGenerator(seed: UInt64(seed))
@@ -171,7 +171,7 @@ struct PersonRecordTests {
         #expect(PersonRecord(app: "a", habits: nil, arrangement: "[]") == nil)
     }
 
-    @Test("Three stacks of four widgets, and habits as large as they may be, take 2,100 bytes at most")
+    @Test("Three stacks of four widgets with maximal habits take at most 2,100 bytes")
     func size() {
         let record = Box()
         for stack in 0..<3 {

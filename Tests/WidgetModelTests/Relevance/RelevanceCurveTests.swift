@@ -13,7 +13,7 @@ struct RelevanceCurveTests {
 
     private func time(_ clock: String) -> Timestamp { Timestamp(rfc3339: "2026-06-22T\(clock):00Z") ?? .distantPast }
 
-    /// The day's curve in a scheme; an entry without a purchase has the score 0.
+    /// Returns the day's curve in a scheme; an entry without a purchase has the score 0.
     private func curve(_ duration: Int, _ score: (Double) -> Double) -> RelevanceCurve {
         RelevanceCurve(
             Self.day.map {
@@ -111,7 +111,7 @@ struct RelevanceCurveTests {
         #expect(game.nextChange(after: time("21:00")) == nil)
     }
 
-    @Test("E: the next entry with relevance ends the one before; of equal dates the last one counts")
+    @Test("E: the next entry with relevance ends the previous one; of equal dates the last one counts")
     func ends() {
         let points = [("09:00", 5.0, 36_000), ("10:00", 3, 0), ("10:00", 4, 600), ("11:00", -1, 0)].map {
             RelevanceCurve.Point(date: time($0), score: $1, duration: .seconds($2))
@@ -123,7 +123,7 @@ struct RelevanceCurveTests {
         #expect(curve.steps.map(\.score) == [5, 4, 0, -1])
     }
 
-    @Test("The steps of a range begin with the score that holds at its start")
+    @Test("The steps of a range begin with the score at its start")
     func range() {
         let curve = curve(0) { $0 }
         let steps = curve.steps(in: time("09:00")..<time("18:52"))
@@ -133,7 +133,7 @@ struct RelevanceCurveTests {
         #expect(RelevanceCurve([]).steps(in: time("06:00")..<time("23:00")).isEmpty)
     }
 
-    @Test("A timeline without relevance has no steps; a duration longer than any timeline is no error")
+    @Test("A timeline without relevance has no steps; a duration may exceed the timeline")
     func extremes() throws {
         let none = try RelevanceCurve(
             timeline: Array(#"{"entries":[{"content":1,"date":"2026-06-22T19:00:00Z"}]}"#.utf8))

@@ -37,7 +37,7 @@ struct RelevanceHistoryTests {
         }
     }
 
-    @Test("E: higher is likelier; 0 and below are not relevant; the day's maximum is near 1")
+    @Test("E: a higher score is likelier, 0 and below are not relevant, and the day's maximum is near 1")
     func ranks() {
         let ranks = RelevanceRanks(history(Array(repeating: Self.amounts, count: 4)), with: RelevanceCurve([]))
         let ascending = [4, 8, 12.5, 16.29, 31, 52.6].map(ranks.rank(of:))

@@ -3,7 +3,7 @@ import Testing
 
 @testable import WidgetModel
 
-@Suite("Plans as they are stored and published", .timeLimit(.patience))
+@Suite("Stored and published plans", .timeLimit(.patience))
 struct StackPlanTests {
     private typealias Planner = StackPlannerTests
     private static let key = StackPlan.Key(app: "com.example.a", user: "u", device: "d", stack: "home")
@@ -26,7 +26,7 @@ struct StackPlanTests {
             plannedAt: now, suggestedAt: previous?.suggestions(before: now) ?? [])
     }
 
-    @Test("What is read again is what was stored")
+    @Test("A stored plan is read back unchanged")
     func stored() {
         let plan = Self.plan()
         #expect(plan.schedule.rotations.count >= 3 && plan.schedule.insertions.count == 1)
@@ -37,7 +37,7 @@ struct StackPlanTests {
         )
     }
 
-    @Test("A plan that says the same as an earlier one goes on, until that is six hours old")
+    @Test("A plan that equals an earlier one continues it, until that is six hours old")
     func continues() {
         let first = Self.plan()
         for time in ["06:30", "07:30", "11:59"] {
@@ -57,7 +57,7 @@ struct StackPlanTests {
         #expect(other.schedule != Self.plan(at: "06:30", after: first).schedule)
         #expect(other.continues(first), "only the evidence differs")
         other.schedule.rotations[1].reason = .shortcut(role: "")
-        #expect(!other.continues(first), "another type of reason")
+        #expect(!other.continues(first), "the type of the reason differs")
         other = Self.plan(at: "06:30", after: first)
         other.schedule.rotations[other.schedule.rotations.count - 1].item = .widget("a")
         #expect(!other.continues(first))
@@ -66,7 +66,7 @@ struct StackPlanTests {
         #expect(!other.continues(first))
     }
 
-    @Test("It is looked at again after six hours, or when the widget of a suggestion is to be placed or removed")
+    @Test("A plan is due after six hours, or when a suggestion's widget has to be placed or removed")
     func looks() {
         #expect(Self.plan(at: "06:00").nextLook == Planner.time("12:00"))
         let placing = Self.plan(at: "11:00")
@@ -77,7 +77,7 @@ struct StackPlanTests {
         #expect(Self.plan(at: "15:10", after: placing).nextLook == Planner.time("16:00"))
     }
 
-    @Test("Suggestions that have begun are counted for 24 hours, each once")
+    @Test("Suggestions that have begun are counted once for 24 hours")
     func counted() {
         let first = Self.plan(at: "14:00")
         #expect(first.suggestions(before: Planner.time("14:59")).isEmpty)
@@ -87,7 +87,7 @@ struct StackPlanTests {
         #expect(second.suggestions(before: Planner.time("15:00") + .seconds(86_400)).isEmpty)
     }
 
-    @Test("The widget of a suggestion is known by its id, in its own stack")
+    @Test("A suggestion's widget is identified by its ID within its stack")
     func suggestionWidgets() {
         let plan = Self.plan()
         let widget = plan.widget(of: Planner.content("c"))
@@ -101,11 +101,11 @@ struct StackPlanTests {
 struct RelevanceRecordTests {
     private typealias Planner = StackPlannerTests
 
-    @Test("E: a missing relevance changes nothing: the earlier one goes on over a new timeline, its future is cut")
+    @Test("E: an entry without relevance keeps the earlier score, and a new timeline replaces only the future")
     func goesOn() {
         var record = RelevanceRecord()
         record.replace(with: Planner.curve([("08:00", 1), ("20:00", 5)]), at: Planner.time("08:00"))
-        // The game goes on, and its updates carry none.
+        // The game continues, and its updates have no relevance.
         record.replace(with: RelevanceCurve([]), at: Planner.time("09:00"))
         #expect(record.curve.score(at: Planner.time("21:00")) == 1)
         record.replace(with: Planner.curve([("10:00", 3)]), at: Planner.time("09:30"))
@@ -113,7 +113,7 @@ struct RelevanceRecordTests {
         #expect(record.curve.score(at: Planner.time("10:00")) == 3)
     }
 
-    @Test("E: a duration that began before goes on to its end, then counts as 0")
+    @Test("E: an earlier duration continues to its end, then counts as 0")
     func duration() {
         var record = RelevanceRecord()
         record.replace(with: Planner.curve([("08:00", 7)], minutes: 30), at: Planner.time("08:00"))
@@ -122,7 +122,7 @@ struct RelevanceRecordTests {
         #expect(record.curve.score(at: Planner.time("08:30")) == 0)
     }
 
-    @Test("A thousand entries with relevance are stored until they are over, whenever the timeline is stored")
+    @Test("A thousand entries with relevance are stored until they end, whenever the timeline is stored")
     func many() throws {
         let start = Planner.time("00:00")
         func minute(_ number: Int) -> Timestamp { start + .seconds(60 * number) }
@@ -132,14 +132,14 @@ struct RelevanceRecordTests {
             record.replace(with: timeline, at: minute(stored))
             let read = try #require(RelevanceCurve(encoded: record.curve.encoded))
             #expect(read.points.count == count)
-            // As later plans see it.
+            // As later plans read them.
             for later in [0, 255, 256, 400, 655, 656, 998, 999] where later >= stored {
                 #expect(read.score(at: minute(later)) == Double(later + 1), "stored at \(stored), seen at \(later)")
             }
         }
     }
 
-    @Test("Ranks are among all scores that were ever provided")
+    @Test("Ranks include all scores that were ever provided")
     func ranks() {
         var record = RelevanceRecord()
         for (hour, score) in [("08", 10.0), ("09", 20), ("10", 30), ("11", 5)] {
@@ -149,7 +149,7 @@ struct RelevanceRecordTests {
         #expect(record.history.rank(of: 5, with: record.curve) < 0.2)
     }
 
-    @Test("The stored form of a curve holds it, and nothing else is taken for one")
+    @Test("The stored form of a curve is complete, and other data is refused")
     func stored() {
         let curve = RelevanceCurve([
             .init(date: Planner.time("08:00"), score: 52.6, duration: .seconds(1_800)),

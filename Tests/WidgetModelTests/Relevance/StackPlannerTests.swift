@@ -4,7 +4,7 @@ import Testing
 
 @testable import WidgetModel
 
-/// `widget-rules.md` E and F: which widget is on top, and which one is suggested.
+/// `widget-rules.md` E and F: the widget on top, and the suggestion.
 @Suite("Plans of stacks", .timeLimit(.patience))
 struct StackPlannerTests {
     static let day = "2026-06-22"
@@ -16,7 +16,7 @@ struct StackPlannerTests {
 
     static func content(_ kind: String) -> WidgetContent { WidgetContent(app: "com.example.a", kind: kind) }
 
-    /// A stack whose widgets are named as their kinds.
+    /// Returns a stack whose widgets are named after their kinds.
     static func stack(_ widgets: String...) -> Stack {
         Stack(name: "home", items: widgets.map { Stack.Item(widget: $0, content: content($0)) })
     }
@@ -30,7 +30,7 @@ struct StackPlannerTests {
             RelevantShortcut(content: content(kind), role: kind, ranges: [time(from)..<time(until)]))
     }
 
-    /// The rotations as text: time and item.
+    /// Returns the rotations as text: time and item.
     static func rotations(_ schedule: StackSchedule) -> [String] {
         schedule.rotations.map { rotation in
             let clock = rotation.from.rfc3339.dropFirst(11).prefix(5)
@@ -44,7 +44,7 @@ struct StackPlannerTests {
     @Test("E: a day: weather on waking, 9:30 the calendar, 15:00 a reminder, with the evening's rain weather again")
     func talkDay() {
         var planner = StackPlanner(Self.stack("calendar", "weather", "reminders"))
-        // Each on a scale of its own.
+        // Each widget has its own scale.
         planner.evidence = [
             "weather": .init(curve: Self.curve([("07:00", 0.4), ("08:30", 0), ("18:00", 0.9), ("21:00", 0)])),
             "calendar": .init(curve: Self.curve([("09:30", 50), ("10:30", 0)])),
@@ -56,7 +56,7 @@ struct StackPlannerTests {
                 "06:00 calendar", "07:00 weather", "09:30 calendar", "15:00 reminders", "18:00 weather",
             ])
         guard case .relevance(let score, _) = schedule.rotations[2].reason else {
-            Issue.record("not by relevance")
+            Issue.record("expected a rotation by relevance")
             return
         }
         #expect(score == 50)
@@ -68,12 +68,12 @@ struct StackPlannerTests {
         var planner = StackPlanner(Self.stack("a", "b"))
         let likely = WidgetPrediction(from: Self.time("06:00"), probability: 0.9)
         planner.evidence = ["b": .init(curve: Self.curve([("07:00", score)]), predictions: [likely])]
-        // Before the first entry that carries relevance the timeline says nothing, and the prediction counts.
+        // Before the first entry with relevance the timeline has no score, and the prediction counts.
         #expect(Self.rotations(planner.schedule(at: Self.time("08:00"))) == ["08:00 a"])
         #expect(Self.rotations(planner.schedule(at: Self.time("06:30"))) == ["06:30 a", "06:30 b"])
     }
 
-    @Test("equal values keep the present widget")
+    @Test("Equal values keep the current widget")
     func ties() {
         var planner = StackPlanner(Self.stack("a", "b"))
         planner.evidence = [
@@ -82,7 +82,7 @@ struct StackPlannerTests {
         #expect(Self.rotations(planner.schedule(at: Self.time("08:00"))) == ["08:00 a", "09:00 b"])
     }
 
-    @Test("a stack does not flicker: a widget stays for the minimum, then the best one follows")
+    @Test("A stack does not flicker: a widget stays for the minimum, then the best one follows")
     func minimumStay() {
         var planner = StackPlanner(Self.stack("a", "b", "c"))
         planner.evidence = [
@@ -96,7 +96,7 @@ struct StackPlannerTests {
             Self.rotations(planner.schedule(at: Self.time("08:00"))) == ["08:00 a", "09:00 b", "09:05 a", "09:08 c"])
     }
 
-    @Test("a turn by hand is respected for two hours; then the best widget follows")
+    @Test("A manual turn is respected for two hours; then the best widget follows")
     func turnedByHand() {
         var planner = StackPlanner(Self.stack("a", "b"))
         planner.evidence = ["b": .init(curve: Self.curve([("09:00", 1)]))]
@@ -105,11 +105,11 @@ struct StackPlannerTests {
         let schedule = planner.schedule(at: Self.time("09:10"), after: before)
         #expect(Self.rotations(schedule) == ["09:10 a", "11:10 b"])
         #expect(schedule.rotations[0].reason == .personsChoice)
-        // Later plans stay with it.
+        // Later plans keep the widget.
         #expect(planner.schedule(at: Self.time("10:00"), after: schedule) == schedule)
     }
 
-    @Test("without Smart Rotate only the person turns the stack")
+    @Test("Without Smart Rotate only the person turns the stack")
     func withoutSmartRotate() {
         var planner = StackPlanner(Self.stack("a", "b"))
         planner.evidence = ["b": .init(curve: Self.curve([("09:00", 1)]))]
@@ -119,7 +119,7 @@ struct StackPlannerTests {
         #expect(Self.rotations(planner.schedule(at: Self.time("12:00"))) == ["08:30 b"])
     }
 
-    @Test("F: the calendar is suggested at 9:30 into a stack that has none, and the stack is restored")
+    @Test("F: the calendar is suggested at 9:30 in a stack without one, and the stack is restored afterwards")
     func suggestion() {
         var planner = StackPlanner(Self.stack("weather", "news"))
         planner.candidates = [Self.candidate("calendar", "09:30", "10:00")]
@@ -137,7 +137,7 @@ struct StackPlannerTests {
         #expect(schedule.contents(at: Self.time("10:00"), of: stack) == widgets)
     }
 
-    @Test("F: a widget that is in the stack is turned to, not inserted; one elsewhere on the device is not suggested")
+    @Test("F: a widget in the stack is turned to instead of inserted; one elsewhere on the device is not suggested")
     func present() {
         var planner = StackPlanner(Self.stack("weather", "calendar"))
         planner.candidates = [Self.candidate("calendar", "09:30", "10:00")]
@@ -192,7 +192,7 @@ struct StackPlannerTests {
         #expect(Self.rotations(planner.schedule(at: Self.time("07:00"))) == ["07:00 weather"])
     }
 
-    @Test("F: a shortcut that is left out of the next set is withdrawn at once")
+    @Test("F: a shortcut that the next set omits is withdrawn at once")
     func withdrawn() {
         var planner = StackPlanner(Self.stack("weather"))
         planner.candidates = [Self.candidate("calendar", "09:30", "11:00")]
@@ -203,7 +203,7 @@ struct StackPlannerTests {
         #expect(schedule.insertions.map(\.until) == [Self.time("10:00")])
     }
 
-    @Test("a person who turns away from a suggestion does not get it back; it leaves with its time")
+    @Test("A suggestion that the person turns away from does not return, and ends at its time")
     func turnedAway() {
         var planner = StackPlanner(Self.stack("weather", "news"))
         planner.candidates = [Self.candidate("calendar", "09:30", "11:00")]
@@ -214,7 +214,7 @@ struct StackPlannerTests {
         #expect(schedule.insertions.map(\.until) == [Self.time("11:00")])
     }
 
-    @Test("a person who turns back to a suggestion has it on top until it ends; the widget below is the one before")
+    @Test("A suggestion that the person turns back to stays on top until it ends; then the previous widget follows")
     func turnedBack() {
         var planner = StackPlanner(Self.stack("weather", "news"))
         planner.candidates = [Self.candidate("calendar", "09:30", "11:00")]
@@ -246,7 +246,7 @@ struct StackPlannerTests {
     }
 
     @Test(
-        "F: a donation never guarantees display: an app's suggestions of a day are limited; developer mode lifts that")
+        "F: a donation never guarantees display: an app's daily suggestions are limited, except in developer mode")
     func limit() {
         var planner = StackPlanner(Self.stack("weather"))
         planner.candidates = (8..<18).map { hour in
@@ -330,7 +330,7 @@ struct StackPlannerTests {
         return planner
     }
 
-    @Test("rotations keep the minimum stay; suggestions do not overlap and keep to their shortcuts and limits")
+    @Test("Rotations keep the minimum stay; suggestions do not overlap, and respect their shortcuts and limits")
     func lawful() {
         for seed in 0..<300 {
             var random = SeededGenerator(seed: UInt64(seed))
@@ -364,7 +364,7 @@ struct StackPlannerTests {
         }
     }
 
-    @Test("a plan that is made again without any change goes on as the one before")
+    @Test("A plan that is made again without changes continues the previous one")
     func stable() {
         for seed in 0..<300 {
             var random = SeededGenerator(seed: UInt64(seed))
