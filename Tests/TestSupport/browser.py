@@ -27,7 +27,7 @@ class Browser:
         to_browser, from_us = os.pipe()
 
         def pipes():
-            # The ends may have each other's numbers.
+            # The pipes may already use 3 and 4.
             read, write = os.dup(to_browser), os.dup(to_us)
             os.dup2(read, 3)
             os.dup2(write, 4)

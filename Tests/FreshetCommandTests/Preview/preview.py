@@ -27,7 +27,7 @@ def headers(url):
     assert "frame-ancestors 'none'" in policy and answer.headers["X-Content-Type-Options"] == "nosniff"
     text = answer.read().decode()
     assert "<style" not in text and " style=" not in text and "<script>" not in text
-    # Another site whose name leads here gets nothing.
+    # Requests under another host name are refused.
     try:
         urllib.request.urlopen(urllib.request.Request(url, headers={"Host": "evil.example"}))
         raise AssertionError("a foreign host name is answered")
@@ -44,7 +44,7 @@ def use(browser, url, provider, folder):
     assert browser.run("document.title") == "Preview · Freshet"
     assert browser.run("document.querySelectorAll('#widget-2 .notice').length") == 1
 
-    # The slider shows the entry of a time: at the left end the first one, by keyboard the next ones.
+    # The slider shows the entry at a time: the first one at its left end, the next ones by keyboard.
     assert browser.run(SHOWN).startswith("stepone"), browser.run(SHOWN)
     before = browser.run(TIME)
     browser.run(f"document.querySelector('{FIRST} input').focus()")
@@ -72,7 +72,7 @@ def use(browser, url, provider, folder):
         assert browser.run("document.documentElement.scrollWidth <= innerWidth"), "wider than the phone"
     assert browser.errors == [], browser.errors
 
-    # Without JavaScript all entries can be read.
+    # All entries are readable without JavaScript.
     browser.set_scripts(False)
     browser.open(url, "document.readyState === 'complete' && document.querySelector('[data-entry]') !== null")
     assert browser.run(f"[...document.querySelectorAll('{FIRST} [data-entry]')].every(e => e.getClientRects().length > 0)")

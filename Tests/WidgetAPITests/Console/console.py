@@ -13,7 +13,7 @@ from browser import run
 
 READY = "document.readyState === 'complete' && document.querySelector('main h1') !== null && location.pathname === %s"
 
-# An audit of what assistive technology needs: a list of complaints.
+# Returns a list of accessibility problems.
 AUDIT = r"""
 (() => {
     const complaints = [];
@@ -177,14 +177,14 @@ def widget(console):
     console.submit("tbody a", "location.pathname === '/console/widgets/w1'")
     steps = browser.run("[...document.querySelectorAll('.steps h3')].map(h => h.firstChild.textContent.trim()).join()")
     assert steps == "Request,Decision,Fetch,Stored,Published,Delivered", steps
-    # What is shown at a time: only the entry of the slider's time.
+    # Only the entry at the slider's time is shown.
     entries = "[...document.querySelectorAll('[data-entry]')].filter(e => e.getClientRects().length).length"
     browser.wait(entries, 1)
     browser.run("(() => { const s = document.querySelector('.time-axis input[type=range]'); s.value = s.max;"
                 " s.dispatchEvent(new Event('input', { bubbles: true })); })()")
     browser.wait(text("[data-entry]:not([hidden])") + ".includes('later')")
     console.submit("form[action$='/w1/reload'] button", text("[role=status]") + ".includes('requested')")
-    # A live part changes without a reload of the page.
+    # A live part changes without reloading the page.
     browser.run("window.isOld = true")
     console.ask("store")
     browser.wait("window.isOld && " + text("#why") + ".includes('Revision 9')")
@@ -239,7 +239,7 @@ def use(browser, url, token, viewer, pipe, folder):
     overview(console)
     console.open("/console/providers")
     console.submit("form[action$='/test'] button", text("[role=status]") + ".includes('accepts')")
-    # Without scripts every page can be read, and forms work.
+    # Without scripts every page is readable, and forms work.
     browser.set_scripts(False)
     for name, path in pages.items():
         browser.open(url + path, "document.readyState === 'complete' && document.querySelector('main h1') !== null")

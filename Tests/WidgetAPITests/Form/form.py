@@ -26,7 +26,7 @@ def use(browser, url, token, folder):
 
     browser.require_names()
 
-    # By keyboard alone: the switch hides the row that depends on it, and shows it again.
+    # By keyboard alone: the switch hides and shows the dependent row.
     assert browser.run(shown("limit"))
     browser.run(f"document.querySelector('{row('hidden')} input').focus()")
     browser.key(" ")
@@ -34,7 +34,7 @@ def use(browser, url, token, folder):
     browser.key(" ")
     browser.wait(shown("limit"))
 
-    # Search as you type, in sections of the provider; the rest of the text is chosen with the keyboard.
+    # Search while typing, in the provider's sections; the option is chosen with the keyboard.
     options = f"[...document.querySelectorAll('{row('card')} [role=option]')].map(o => o.dataset.display).join()"
     browser.run(f"document.querySelector('{row('card')} input').focus()")
     browser.key("ArrowDown")
@@ -47,13 +47,13 @@ def use(browser, url, token, folder):
     browser.key("ArrowDown")
     browser.key("Enter")
     browser.wait(value("card"), '{"identifier":"debit","display":"Everyday Debit"}')
-    # A text that nothing was chosen for is undone.
+    # Text without a chosen option is reverted.
     browser.type("xyz")
     browser.wait(f"document.querySelector('{row('card')} .list').textContent", "Nothing found")
     browser.key("Escape")
     browser.wait(f"document.querySelector('{row('card')} input').value", "Everyday Debit")
 
-    # By mouse: a list of the definition.
+    # By mouse: a list from the definition.
     browser.click(f"{row('category')} input")
     browser.wait(f"document.querySelectorAll('{row('category')} [role=option]').length", 2)
     browser.click(f"{row('category')} [role=option]:last-child")
@@ -78,13 +78,13 @@ def use(browser, url, token, folder):
     browser.click(f"{row('shops')} li:nth-child(2) .remove")
     browser.wait(f"document.querySelectorAll('{row('shops')} li').length", 1)
 
-    # A row is shown for its parent's date, however that is written. Its value is taken away.
+    # A row is shown for its parent's date in any notation. Its value is removed.
     assert browser.run(shown("nickname"))
     browser.run(f"document.querySelector('{row('nickname')} input').select()")
     browser.key("Backspace")
     browser.wait(f"document.querySelector('{row('nickname')} input').value", "")
 
-    # A stepper, and a number that is out of its bounds.
+    # A stepper, and a number out of bounds.
     limit = f"document.querySelector('{row('limit')} input')"
     browser.click(f"{row('limit')} .more")
     browser.wait(f"{limit}.value", "1")
@@ -108,7 +108,7 @@ def use(browser, url, token, folder):
     assert browser.run("document.documentElement.scrollWidth <= innerWidth"), "wider than the phone"
     assert browser.errors == [], browser.errors
 
-    # Without JavaScript the values can be read.
+    # The values are readable without JavaScript.
     browser.set_scripts(False)
     browser.open(url, "document.readyState === 'complete' && document.querySelector('noscript p') !== null", token)
     browser.screenshot(f"{folder}/without-script.png")
