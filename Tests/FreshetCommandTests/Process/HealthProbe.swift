@@ -62,7 +62,7 @@ struct HealthProbe: Sendable {
     /// Returns a free port; another process may take it.
     static func freePort() async throws -> Int { try await withSilentPort { $0 } }
 
-    /// Passes a port to the closure that is bound and refuses connections.
+    /// Passes a bound port, which refuses connections, to the closure.
     static func withSilentPort<Value>(_ body: (Int) async throws -> Value) async throws -> Value {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }

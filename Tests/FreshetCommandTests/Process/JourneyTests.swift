@@ -54,7 +54,7 @@ struct JourneyTests {
         _ widget: String, past revision: Int64, in installation: Installation
     ) async throws -> JSONValue {
         var document = JSONValue.null
-        try await eventually("a timeline past revision \(revision)") {
+        try await eventually("the timeline is past revision \(revision)") {
             let shown = try await installation.freshet(
                 "timelines", "show", "--app", app, "--widget", widget, "--json")
             guard shown.status == 0 else { return false }

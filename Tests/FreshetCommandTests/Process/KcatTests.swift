@@ -57,7 +57,7 @@ struct KcatTests {
     /// Waits for a revision past the given one in `timelines show`.
     private static func revision(past revision: Int64, in installation: Installation) async throws -> Int64 {
         var found: Int64 = 0
-        try await eventually("a timeline past revision \(revision)") {
+        try await eventually("the timeline is past revision \(revision)") {
             let shown = try await installation.freshet(
                 "timelines", "show", "--app", Installation.app, "--widget", "w0", "--json")
             guard shown.status == 0 else { return false }

@@ -58,7 +58,7 @@ struct StartTests {
                 }
             }
             if absent.kafka {
-                try await eventually("readiness names Kafka", every: .milliseconds(300)) {
+                try await eventually("readiness reports Kafka", every: .milliseconds(300)) {
                     let answer = try await health.ask("ready")
                     return answer.status == 503 && answer.reason("kafka") != nil
                 }

@@ -157,7 +157,7 @@ struct DatabaseTroubleTests {
         }
     }
 
-    @Test("A lock that is held for longer than ingest waits is survived")
+    @Test("Ingest retries while a lock is held for longer than it waits")
     func lockTimeout() async throws {
         try await withTrouble(Limits(options: "-c lock_timeout=30ms")) {
             ingest, _, service in
@@ -213,7 +213,7 @@ struct DatabaseTroubleTests {
         }
     }
 
-    @Test("Cancelled statements and terminated sessions are survived")
+    @Test("Ingest recovers from cancelled statements and terminated sessions")
     func administrator() async throws {
         try await withTrouble { ingest, _, _ in
             for (round, function) in ["pg_cancel_backend", "pg_terminate_backend"].enumerated() {
@@ -233,7 +233,7 @@ struct DatabaseTroubleTests {
         }
     }
 
-    @Test("Ingest survives a pool without free connections")
+    @Test("Ingest retries while the pool has no free connection")
     func poolExhausted() async throws {
         try await withTrouble(Limits(maximumConnections: 1, acquireTimeout: .milliseconds(500))) {
             ingest, proxied, service in
