@@ -40,7 +40,7 @@ extension ConsoleVisit {
 
     /// Replays or discards what the form selects. Without a confirmation it shows what would happen.
     func settle(_ fields: ConsoleFields) async throws -> Response {
-        let action = path("action")
+        let action = path("letter")
         let routes = ["replay": "consoleReplay", "discard": "consoleDiscard"]
         guard let route = routes[action] else { throw Problem.noRoute(request.uri.path) }
         var filter: [String: String?] = [:]

@@ -49,7 +49,8 @@ struct ConsolePages: Sendable {
             return try await visit.reload(.widget(widget), back: "/widgets/\(Text.percentEncoded(widget))")
         },
         Action(path: "/manifest") { visit, fields in try await visit.compare(fields).response() },
-        Action(path: "/dead-letters/{action}") { visit, fields in try await visit.settle(fields) },
+        // The router wants one name for the parameter of a place.
+        Action(path: "/dead-letters/{letter}") { visit, fields in try await visit.settle(fields) },
     ]
 }
 
@@ -230,7 +231,8 @@ extension ConsoleVisit {
                 "providers": ConsoleView.value(.array(items)), "isEmpty": items.isEmpty,
                 "latency": charts.providerLatency.html, "tested": ConsoleView.value(tested ?? .null),
             ])
-        page.live = "\(Console.base)/live"
+        // The answer to a form is not read again.
+        if tested == nil { page.live = "\(Console.base)/live" }
         return page
     }
 }
