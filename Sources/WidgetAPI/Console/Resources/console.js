@@ -41,6 +41,8 @@ if (live) {
                 isOutdated = false;
                 await refresh();
             }
+        } catch {
+            // The server does not answer, or the page is left. The next event tries again.
         } finally {
             isRefreshing = false;
         }
