@@ -34,8 +34,8 @@ struct Desk: Sendable {
     }
 
     /// Settings under which providers on this machine may be called: the person names them on the command line.
-    static func settings(_ options: DeskOptions) throws -> Settings {
-        var settings = try options.settings.load().settings
+    static func settings(_ options: SettingsOptions) throws -> Settings {
+        var settings = try options.load().settings
         settings.providers.allowPrivateNetworks += ["127.0.0.0/8", "::1"]
         return settings
     }

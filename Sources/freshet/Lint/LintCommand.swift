@@ -42,7 +42,7 @@ struct LintCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let settings = try Desk.settings(options)
+        let settings = try Desk.settings(options.settings)
         let report = try await report(settings)
         Terminal.print(report.text(format))
         if report.findings.contains(where: { $0.rule.severity >= failOn }) {

@@ -38,7 +38,7 @@ struct PreviewCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let settings = try Desk.settings(options)
+        let settings = try Desk.settings(options.settings)
         let environment = try environment.model()
         let logger = settings.log.logger(label: "freshet.preview")
         try await Desk.withKinds(of: options, logger: logger) { kinds in

@@ -42,7 +42,8 @@ struct AnsweredSource: TimelineSource {
 extension AnsweredSource {
     /// The sample provider in this process, in virtual time.
     static func sample(seed: UInt64) -> AnsweredSource {
-        let provider = SampleProvider(seed: seed)
+        // Content changes with time and not with requests, as in an app.
+        let provider = SampleProvider(seed: seed, changeInterval: .seconds(300))
         return AnsweredSource(
             ask: { body, _, now in
                 guard let answer = provider.timelines(body, at: now) else {

@@ -127,7 +127,7 @@ struct SimulateCommand: AsyncParsableCommand {
         } catch {
             throw CommandFailure(.usage, "--provider \(Text.quoted(provider)): \(error.message)")
         }
-        let settings = try output.settings.load().settings
+        let settings = try Desk.settings(output.settings)
         let secrets = Dictionary(
             manifest.apps.compactMap { app in app.signingSecret.map { (app.definition.name, $0.bytes) } }
         ) { $1 }
