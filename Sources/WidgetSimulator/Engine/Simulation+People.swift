@@ -35,6 +35,7 @@ extension Simulation {
             try await apply(others, &next, before: entry.time)
             try await reloadEveryone(&services, before: entry.time)
             try await work(before: entry.time)
+            advance(to: entry.time)
             let member = Int(entry.owner)
             act(population.take(of: member), population.members[member], places[member])
             try await workNow()
