@@ -146,16 +146,11 @@ class Browser:
 
     def require_names(self):
         """Fails for a control without an accessible name. The name of a `details` is that of its summary."""
-        nodes = {node["nodeId"]: node for node in self.call("Accessibility.getFullAXTree")["nodes"]}
-
-        def role(node):
-            return node.get("role", {}).get("value", "")
-
-        for node in nodes.values():
-            children = [nodes[id] for id in node.get("childIds", []) if id in nodes]
-            is_details = any(role(child).startswith("DisclosureTriangle") for child in children)
-            if role(node) in CONTROLS and not node.get("ignored") and not is_details:
-                assert node.get("name", {}).get("value"), f"without a name: {node}"
+        for node in self.call("Accessibility.getFullAXTree")["nodes"]:
+            is_control = node.get("role", {}).get("value") in CONTROLS and not node.get("ignored")
+            if is_control and not node.get("name", {}).get("value"):
+                element = self.call("DOM.describeNode", backendNodeId=node["backendDOMNodeId"])["node"]
+                assert element["nodeName"] == "DETAILS", f"without a name: {node}"
 
 
 def run(use):
