@@ -1,5 +1,4 @@
 import Foundation
-package import WidgetEvents
 package import WidgetModel
 
 /// Result of a simulation, as a page or a program shows it.
@@ -185,9 +184,6 @@ extension SimulationReport.Provider {
         peakMinuteRequests = Int(tally.requests.max() ?? 0)
     }
 }
-
-/// An event with its time.
-package typealias TimedEvent = (time: Timestamp, event: FreshetEvent)
 
 /// Simulates synthetic people and events.
 ///

@@ -92,7 +92,7 @@ struct SimulateCommand: AsyncParsableCommand {
 
     func run() async throws {
         let manifest = try Manifest.read(path: manifest, environment: ProcessInfo.processInfo.environment)
-        if replay { return try await Replay(command: self, manifest: manifest).run() }
+        if replay { return try await ManifestReplay(command: self, manifest: manifest).run() }
         var options = SimulationOptions(from: from ?? SimulationTime.midnight(WallClock.now()), days: days)
         options.warmUpDays = warmUp
         options.seed = seed

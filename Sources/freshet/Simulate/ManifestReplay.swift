@@ -3,7 +3,7 @@ import WidgetModel
 import WidgetSimulator
 
 /// A comparison of manifests over the events of a time span.
-struct Replay {
+struct ManifestReplay {
     let command: SimulateCommand
     let manifest: Manifest
 
