@@ -64,6 +64,8 @@ def use(browser, url, provider, folder):
     assert browser.run("document.title") == "Preview · Freshet"
     assert browser.run("document.querySelectorAll('main script, main img, main iframe').length") == 0
 
+    # The card that has changed is highlighted for a moment.
+    browser.wait("document.getAnimations().length", 0)
     browser.window(1280, is_dark=True)
     browser.screenshot(f"{folder}/preview-dark.png")
     for is_dark in (False, True):
