@@ -155,6 +155,8 @@ struct ConsoleOverview: Sendable {
 struct ConsoleForecast: Sendable {
     private let hours: [(from: String, reloads: Double)]
     private let total: String
+    /// Number of reloads that are due already.
+    private let due: String
 
     /// - Parameter json: a forecast of the API.
     init(_ json: JSONValue) {
@@ -166,6 +168,8 @@ struct ConsoleForecast: Sendable {
             }
         }
         self.hours = hours
+        let now = (json["providers"]?.arrayValue ?? []).reduce(0) { $0 + ($1["now"]?.numberValue?.double ?? 0) }
+        due = ConsoleChart.words(now)
         total = json["total"]?.numberValue.map { ConsoleView.grouped($0.text) } ?? "0"
     }
 
@@ -182,7 +186,7 @@ struct ConsoleForecast: Sendable {
         let summary =
             "\(total) reloads are scheduled in the next \(hours.count) hours, \(ConsoleChart.words(most)) at most in one"
         return """
-            <p class="scale small soft">up to \(ConsoleChart.words(most)) an hour; \(total) in all</p>
+            <p class="scale small soft">up to \(ConsoleChart.words(most)) an hour; \(total) in all, \(due) due now</p>
             <svg class="chart" viewBox="0 0 600 120" preserveAspectRatio="none" role="img" aria-label="\(summary)">\
             <path class="axis" d="M0 119.5H600"/>\(HTML(bars))</svg>
             <p class="times small soft"><span>now</span><span>in \(hours.count) h</span></p>

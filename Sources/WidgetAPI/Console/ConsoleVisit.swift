@@ -98,11 +98,14 @@ struct ConsoleVisit: Sendable {
     func page(_ template: String, _ title: String, _ view: [String: Any]) -> ConsolePage {
         let shared: [String: Any] = [
             "base": Console.base, "csrf": console.configuration.key.formToken(of: session.id), "app": app,
-            "who": principal.name, "role": principal.has(.operate) ? "operator" : "viewer",
+            "who": principal.subject ?? principal.name, "role": principal.has(.operate) ? "operator" : "viewer",
             "mayOperate": principal.has(.operate), "mayReload": principal.has(.reload) && principal.has(.operate),
             "mayTest": mayCall("testProvider"), "path": request.uri.path,
         ]
-        let view = shared.merging(view) { $1 }
+        // Empty text hides a section, as in JSON.
+        let view = shared.merging(view) { $1 }.mapValues { value in
+            (value as? String).map { ConsoleView.value(.string($0)) } ?? value
+        }
         var page = ConsolePage(title: title, base: Console.base, body: ConsoleTemplates.render(template, view))
         let current = request.uri.path.dropFirst(Console.base.count)
         page.links = Self.links.map { name, path in
