@@ -140,14 +140,15 @@ struct LintReportTests {
 
     private static func unescaped(_ text: String) throws -> String {
         let names = ["amp": "&", "lt": "<", "gt": ">", "quot": "\"", "apos": "'"]
-        let parts = text.components(separatedBy: "&")
-        return try parts[0]
+        // By scalars, as above.
+        let parts = text.unicodeScalars.split(separator: "&", omittingEmptySubsequences: false)
+        return try String(parts[0])
             + parts.dropFirst().map { part in
-                guard let end = part.firstIndex(of: ";") else { throw Malformed(place: part) }
+                guard let end = part.firstIndex(of: ";") else { throw Malformed(place: String(part)) }
                 let name = String(part[..<end])
                 let number = name.hasPrefix("#") ? UInt32(name.dropFirst()).flatMap(Unicode.Scalar.init) : nil
-                guard let value = names[name] ?? number.map(String.init) else { throw Malformed(place: part) }
-                return value + part[part.index(after: end)...]
+                guard let value = names[name] ?? number.map(String.init) else { throw Malformed(place: name) }
+                return value + String(part[part.index(after: end)...])
             }.joined()
     }
 }
