@@ -19,21 +19,27 @@ struct Demo: Sendable {
     private let providerPort = ListeningPort()
     private let latency: DemoLatency
     private let devices: DemoDevices
+    private let console: DemoConsole?
     private let output = DemoOutput()
     private let outcome: RunOutcome
     private let logger: Logger
 
-    init(plan: DemoPlan, settings: Settings, devices: DemoDevices, logger: Logger, outcome: RunOutcome) throws {
+    init(
+        plan: DemoPlan, settings: Settings, devices: DemoDevices, console: DemoConsole?, logger: Logger,
+        outcome: RunOutcome
+    ) throws {
         self.plan = plan
         self.devices = devices
+        self.console = console
         self.settings = settings
         self.logger = logger
         self.outcome = outcome
         let latency = DemoLatency()
         self.latency = latency
-        node = try FreshetNode(settings: settings, roles: .all, logger: logger) { timeline, cause in
-            latency.stored(timeline, cause)
-        }
+        node = try FreshetNode(
+            settings: settings, roles: .all, logger: logger,
+            observer: console.flatMap { _ in Observation.begin(for: settings) },
+            onStored: { timeline, cause in latency.stored(timeline, cause) })
         provider = SampleProvider(
             seed: plan.seed, maximumTracked: 1_000_000, logger: logger, onListening: providerPort.listens(on:))
     }
@@ -175,6 +181,10 @@ struct Demo: Sendable {
             "  " + Self.kcatExample,
             "  freshet timelines show --app \(SampleWorld.bank) --widget w0",
         ] { screen.say(line) }
+        if let console, let port = endpoint.apiPort {
+            screen.say(
+                "\nThe console is at http://127.0.0.1:\(port)/console; sign in with this token:\n\n  \(console.token)")
+        }
         // Until the group is shut down, which cancels this.
         try await Task.sleep(for: .seconds(365 * 86_400))
     }

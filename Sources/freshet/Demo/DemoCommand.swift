@@ -39,7 +39,10 @@ struct DemoCommand: AsyncParsableCommand {
         let devices = try await DemoDevices.start()
         defer { devices.removeFiles() }
         try devices.configure(&values)
-        let demo = try Demo(plan: plan, settings: values, devices: devices, logger: logger, outcome: outcome)
+        let console = plan.keep ? try await DemoConsole.start(&values) : nil
+        defer { console?.removeFiles() }
+        let demo = try Demo(
+            plan: plan, settings: values, devices: devices, console: console, logger: logger, outcome: outcome)
         try await demo.prepare()
         try await Program.run(demo.services, logger: logger)
         switch outcome.lost {

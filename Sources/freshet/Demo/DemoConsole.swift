@@ -1,0 +1,34 @@
+import Foundation
+import FreshetService
+import SampleProvider
+import WidgetAPI
+import WidgetModel
+
+/// The console of a demo that keeps running, and an operator's token for the sample bank.
+struct DemoConsole: Sendable {
+    let token: String
+    private let keys: URL
+
+    /// Creates the keys, and sets what the console needs.
+    static func start(_ settings: inout Settings) async throws -> DemoConsole {
+        let set: JSONValue = ["keys": .array([TokenIssuer.makeKey(.hs256, id: "demo")])]
+        let keys = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-demo-\(RandomID.make()).json")
+        guard
+            FileManager.default.createFile(
+                atPath: keys.path, contents: Data(set.encoded), attributes: [.posixPermissions: 0o600])
+        else { throw CommandFailure(.failure, "cannot write \(keys.path)") }
+        settings.api.keys = keys.path
+        settings.console.enabled = true
+        settings.console.key = Data((0..<ConsoleKey.minimumBytes).map { _ in UInt8.random(in: 0...255) })
+            .base64EncodedString()
+        let grant = TokenIssuer.Grant(
+            app: SampleWorld.bank, scopes: TokenScope.allCases, subject: "demo", issuer: settings.api.issuer,
+            audience: settings.api.audience, expiresAt: WallClock.now() + .seconds(86_400))
+        let token = try await TokenIssuer(keys: TokenKeys(jwks: set.encoded)).issue(grant)
+        return DemoConsole(token: token, keys: keys)
+    }
+
+    func removeFiles() {
+        try? FileManager.default.removeItem(at: keys)
+    }
+}
