@@ -20,6 +20,7 @@ package struct DeliveryService: Service {
     private let store: WidgetStore
     private let notifier: DeviceNotifier
     private let statistics: DeliveryStatistics
+    private let pulse: DeliveryPulse
     private let shares = AppShares(limit: lists)
     private let room = WorkSignal()
     private let clock: any Clock<Duration>
@@ -31,11 +32,12 @@ package struct DeliveryService: Service {
     package init(
         configuration: DeliveryConfiguration, store: WidgetStore, directory: DirectoryCache, apns: HTTPClient,
         webhooks: HTTPClient, egress: EgressGuard, statistics: DeliveryStatistics = DeliveryStatistics(),
-        clock: any Clock<Duration> = ContinuousClock(), logger: Logger
+        pulse: DeliveryPulse = DeliveryPulse(), clock: any Clock<Duration> = ContinuousClock(), logger: Logger
     ) {
         self.configuration = configuration
         self.store = store
         self.statistics = statistics
+        self.pulse = pulse
         self.clock = clock
         self.logger = logger
         notifier = DeviceNotifier(
@@ -51,8 +53,12 @@ package struct DeliveryService: Service {
     package func run() async throws {
         do {
             try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask { try await repeatedly("mark devices") { try await mark() } }
-                group.addTask { try await repeatedly("mark devices of shared timelines") { try await markShared() } }
+                group.addTask { try await repeatedly("mark devices", pulse.mark) { try await mark() } }
+                group.addTask {
+                    try await repeatedly("mark devices of shared timelines", pulse.markShared) {
+                        try await markShared()
+                    }
+                }
                 group.addTask {
                     try await repeatedly("delete old rows", every: Self.cleaningInterval) {
                         _ = try await store.query(.deleteOldDelivery())
@@ -98,7 +104,7 @@ package struct DeliveryService: Service {
     /// Claims lists while there is room for them, and notifies their devices side by side.
     private func notifyAll() async throws {
         try await withThrowingDiscardingTaskGroup { group in
-            try await repeatedly("claim devices", wokenBy: room) {
+            try await repeatedly("claim devices", pulse.claim, wokenBy: room) {
                 guard shares.hasRoom, let list = try await claim(except: shares.full) else { return false }
                 shares.begin(list.appID)
                 group.addTask {
@@ -169,7 +175,8 @@ package struct DeliveryService: Service {
 
     /// Does the work as long as it returns true, and again after an interval or a signal, until the graceful shutdown.
     private func repeatedly(
-        _ what: String, every interval: Duration? = nil, wokenBy signal: WorkSignal? = nil,
+        _ what: String, _ heartbeat: Heartbeat? = nil, every interval: Duration? = nil,
+        wokenBy signal: WorkSignal? = nil,
         _ work: () async throws -> Bool
     ) async throws {
         var failures = 0
@@ -177,6 +184,8 @@ package struct DeliveryService: Service {
             try Task.checkCancellation()
             let pause: Duration
             let mark = signal?.mark(.deliveries)
+            heartbeat?.beat()
+            defer { heartbeat?.rest() }
             do {
                 let isBusy = try await work()
                 failures = 0
@@ -204,6 +213,18 @@ package struct DeliveryService: Service {
             }
         }
     }
+}
+
+/// Progress of the loops of a delivery, each step of which the database's time limits bound.
+package struct DeliveryPulse: Sendable {
+    let mark = Heartbeat()
+    let markShared = Heartbeat()
+    let claim = Heartbeat()
+
+    package init() {}
+
+    /// Time since the loop that has been busy for the longest made progress; nil: all are idle.
+    package var silence: Duration? { [mark, markShared, claim].compactMap(\.silence).max() }
 }
 
 /// The database's time, counted on from the time of a statement.

@@ -5,22 +5,34 @@ internal import WidgetModel
 package enum DeviceTokenRedaction {
     private static let redacted: JSONValue = "[redacted]"
 
-    /// The value of a message, without the channel's texts if the message registers a device. Nil if it is to be stored
-    /// without a value, since the token cannot be found in it.
+    /// The value of a message, without the texts of a device's channel, whatever type the message says it has. Nil if it is
+    /// to be stored without a value, since it may hold a token that cannot be found in it.
     package static func value(of bytes: [UInt8], _ value: Range<Int>, attributes: EventAttributes) -> [UInt8]? {
         let payload = Array(bytes[value])
         let type = Array(EventType.deviceRegistered.rawValue.utf8)
-        guard attributes.type.map({ bytes[$0].elementsEqual(type) }) ?? false || payload.contains(type) else {
-            return payload
+        let registers = attributes.type.map { bytes[$0].elementsEqual(type) } ?? false || payload.contains(type)
+        guard case .object(var document)? = try? JSONValue.parse(payload) else {
+            return registers || signs.contains { payload.contains($0) } ? nil : payload
         }
-        guard case .object(var document)? = try? JSONValue.parse(payload) else { return nil }
+        let original = document
         document.redactChannel()
         if case .object(var data)? = document["data"] {
             data.redactChannel()
             document["data"] = .object(data)
         }
-        if document["data_base64"] != nil { document["data_base64"] = redacted }
-        return JSONValue.object(document).encoded
+        // Of an unknown type, it may be anything.
+        if document["data_base64"] != nil, registers || !isOther(attributes, bytes) {
+            document["data_base64"] = redacted
+        }
+        return document == original ? payload : JSONValue.object(document).encoded
+    }
+
+    /// Words of a message that is no JSON and may hold a token.
+    private static let signs = ["apns", "token", "channel"].map { Array($0.utf8) }
+
+    /// Whether a message is of a known type that registers no device.
+    private static func isOther(_ attributes: EventAttributes, _ bytes: [UInt8]) -> Bool {
+        attributes.type.flatMap { EventType(rawValue: String(decoding: bytes[$0], as: UTF8.self)) } != nil
     }
 
     /// A part of a channel without its texts and numbers, since a rejected registration may have the token in the wrong

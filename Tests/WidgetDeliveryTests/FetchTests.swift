@@ -184,7 +184,7 @@ struct FetchTests {
                 try await delivery.mark()
             }
             #expect(try await totals(delivery).map(\.changes) == [1])
-            try await delivery.record("w1", revision: 1)
+            try await delivery.record("w1", revision: 0)
             #expect(try await totals(delivery).map(\.fetched) == [0])
             #expect(try await delivery.store.integer("SELECT cardinality(stale_timelines) FROM registration") == 1)
         }

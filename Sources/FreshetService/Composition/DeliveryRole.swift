@@ -14,6 +14,7 @@ struct DeliveryRole: Service {
     let directory: DirectoryCache
     let egress: EgressGuard
     let statistics: DeliveryStatistics
+    let pulse: DeliveryPulse
     let logger: Logger
 
     func run() async throws {
@@ -21,7 +22,7 @@ struct DeliveryRole: Service {
             try await HTTPClient.withHTTPClient(configuration: webhooks) { webhooks in
                 try await DeliveryService(
                     configuration: configuration, store: store, directory: directory, apns: apns, webhooks: webhooks,
-                    egress: egress, statistics: statistics, logger: logger
+                    egress: egress, statistics: statistics, pulse: pulse, logger: logger
                 ).run()
             }
         }

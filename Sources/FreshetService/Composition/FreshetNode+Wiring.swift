@@ -46,6 +46,7 @@ extension FreshetNode {
         let deliveryStatistics: DeliveryStatistics?
         let output = OutputCondition()
         let heartbeat = Heartbeat()
+        let deliveryPulse = DeliveryPulse()
 
         /// - Throws: ``CommandFailure`` when the settings of providers cannot be used; `KafkaError`.
         init(
@@ -142,7 +143,7 @@ extension FreshetNode {
                     webhooks: ProviderClient.configuration(
                         egress: egress, connectionsPerHost: configuration.concurrency, limits: limits),
                     store: WidgetStore(pool: pool), directory: directory, egress: egress, statistics: statistics,
-                    logger: logger)
+                    pulse: deliveryPulse, logger: logger)
             ]
         }
 
@@ -164,7 +165,8 @@ extension FreshetNode {
         func liveness(ingest: IngestService?) -> Liveness {
             Liveness(
                 probes: NodeLiveness.probes(
-                    settings: settings, ingest: ingest, workers: roles.runsWorkers ? heartbeat : nil))
+                    settings: settings, ingest: ingest, workers: roles.runsWorkers ? heartbeat : nil,
+                    delivery: roles.runsDelivery ? deliveryPulse : nil))
         }
 
         /// Settings of the console; nil: it is off.

@@ -4,6 +4,7 @@ import PostgresClient
 import ReloadIngest
 import ReloadWorkers
 import WidgetAPI
+import WidgetDelivery
 import WidgetStore
 
 /// Checks of `/health/ready`. Reasons why ingest stands still come from ``IngestStatus``.
@@ -82,8 +83,12 @@ struct NodeReadiness {
 
 /// Checks of `/health/live`: the process's own loops make progress.
 enum NodeLiveness {
-    /// - Parameter workers: beats at each turn of the claim loop.
-    static func probes(settings: Settings, ingest: IngestService?, workers: Heartbeat?) -> [LivenessProbe] {
+    /// - Parameters:
+    ///   - workers: beats at each turn of the claim loop.
+    ///   - delivery: beats at each turn of its loops.
+    static func probes(
+        settings: Settings, ingest: IngestService?, workers: Heartbeat?, delivery: DeliveryPulse?
+    ) -> [LivenessProbe] {
         // Every step of these loops is bounded by the time limits of the database; what takes several times as long is
         // not the database's doing.
         let step =
@@ -96,6 +101,7 @@ enum NodeLiveness {
             probes.append(LivenessProbe(name: "consumer", limit: .seconds(120)) { ingest.consumerSilence })
         }
         if let workers { probes.append(LivenessProbe(name: "workers", limit: limit) { workers.silence }) }
+        if let delivery { probes.append(LivenessProbe(name: "delivery", limit: limit) { delivery.silence }) }
         return probes
     }
 }

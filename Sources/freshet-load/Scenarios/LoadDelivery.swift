@@ -21,12 +21,18 @@ struct LoadDeliveryCommand: AsyncParsableCommand {
             content changes at once, and a service of the role delivery notifies them: the result has the ratio of the two. \
             Then content changes at --rate, and the latency is that from the change to the push.
 
+            With --shared all devices show one timeline, which changes once: the result has the memory that the service needed.
+
             Examples:
               deploy/local/postgres run -- freshet-load delivery --devices 50000 --rate 5000
+              deploy/local/postgres run -- freshet-load delivery --devices 1000000 --shared
             """)
 
     @Option(help: "Devices, with a widget each.")
     var devices = 50_000
+
+    @Flag(help: "Has all devices show one shared timeline.")
+    var shared = false
 
     @Option(help: "Changes a second; each device changes at most once in the time.")
     var rate = 5_000
@@ -58,11 +64,17 @@ struct LoadDeliveryCommand: AsyncParsableCommand {
 private struct LoadDelivery: Sendable {
     let options: LoadDeliveryCommand
     private static let patience = Duration.seconds(120)
+    /// Most pushes of the client alone.
+    private static let pushesAlone = 100_000
     private static let team = "TEAM"
     private static let keyID = "KEY"
     private static let topic = LoadWorld.defaultApp + APNsAddress.topicSuffix
 
-    private var world: LoadWorld { LoadWorld(users: options.devices, kinds: 4) }
+    private var world: LoadWorld {
+        var world = LoadWorld(users: options.devices, kinds: options.shared ? 1 : 4)
+        world.isShared = options.shared
+        return world
+    }
 
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-load-\(RandomID.make())")
@@ -99,10 +111,11 @@ private struct LoadDelivery: Sendable {
         let cpu = service.cpuSeconds ?? 0
         let pushes = try await changeAll(rows, arrivals, environment)
         result.serviceCPUSeconds = service.cpuSeconds.map { $0 - cpu }
-        result.latency = try await changeSome(rows, arrivals, environment)
+        result.latency =
+            options.shared ? arrivals.summary : try await changeSome(rows, arrivals, environment)
         result.peakResidentBytes = service.peakResidentBytes
         result.events = options.devices
-        result.distinctTimelines = options.devices
+        result.distinctTimelines = Set(rows).count
         result.wallSeconds = Double(options.devices) / pushes
         result.lost = arrivals.missing
         result.extras += [
@@ -155,7 +168,8 @@ private struct LoadDelivery: Sendable {
 
     /// Sends a push to each device by the HTTP client alone; answers how many a second.
     private func sendAlone(to standIn: APNsStandIn, key: String, trusting roots: String) async throws -> Double {
-        Terminal.progress("sending \(options.devices) pushes with the client alone")
+        let count = min(options.devices, Self.pushesAlone)
+        Terminal.progress("sending \(count) pushes with the client alone")
         var limits = ConnectionLimits()
         try limits.trust(roots: roots)
         let http = HTTPClient(
@@ -167,7 +181,7 @@ private struct LoadDelivery: Sendable {
                 keys: [app: APNsKey(teamID: Self.team, keyID: Self.keyID, privateKeyPEM: key)]), timeout: .seconds(10))
         let began = ContinuousClock.now
         try await withThrowingTaskGroup(of: Void.self) { group in
-            for device in 0..<options.devices {
+            for device in 0..<count {
                 if device >= options.concurrency { try await group.next() }
                 let address = APNsAddress(token: token(device), environment: .production, topic: Self.topic)
                 group.addTask {
@@ -179,7 +193,7 @@ private struct LoadDelivery: Sendable {
         }
         let seconds = began.duration(to: .now) / .seconds(1)
         try await http.shutdown()
-        return Double(options.devices) / seconds
+        return Double(count) / seconds
     }
 
     /// Has all devices change at once; answers the pushes a second.
@@ -187,10 +201,11 @@ private struct LoadDelivery: Sendable {
         _ rows: [Int64], _ arrivals: Arrivals, _ environment: LoadTestEnvironment
     ) async throws -> Double {
         arrivals.begin()
-        for first in stride(from: 0, to: rows.count, by: 5_000) {
-            let devices = first..<min(first + 5_000, rows.count)
+        let chunk = options.shared ? rows.count : 5_000
+        for first in stride(from: 0, to: rows.count, by: chunk) {
+            let devices = first..<min(first + chunk, rows.count)
             arrivals.changed(devices)
-            _ = try await environment.pool.query(.noteChanges(of: Array(rows[devices])))
+            _ = try await environment.pool.query(.noteChanges(of: Array(Set(rows[devices]))))
         }
         try await wait(for: arrivals, environment)
         return Double(options.devices) / arrivals.span
@@ -211,9 +226,7 @@ private struct LoadDelivery: Sendable {
             _ = try await environment.pool.query(.noteChanges(of: Array(rows[devices])))
         }
         try await wait(for: arrivals, environment)
-        var histogram = LatencyHistogram()
-        for latency in arrivals.latencies { histogram.record(latency) }
-        return histogram.summary
+        return arrivals.summary
     }
 
     private func wait(for arrivals: Arrivals, _ environment: LoadTestEnvironment) async throws {
@@ -248,7 +261,13 @@ private final class Arrivals: Sendable {
 
     var missing: Int { state.withLock { $0.missing } }
     var duplicates: Int { state.withLock { $0.duplicates } }
-    var latencies: [Duration] { state.withLock { $0.latencies } }
+
+    /// Times from the change to the push.
+    var summary: LatencySummary {
+        var histogram = LatencyHistogram()
+        for latency in state.withLock({ $0.latencies }) { histogram.record(latency) }
+        return histogram.summary
+    }
 
     /// Seconds from the first change to the last push.
     var span: Double {

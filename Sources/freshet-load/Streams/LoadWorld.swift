@@ -16,6 +16,8 @@ struct LoadWorld: Sendable, Equatable {
     let kinds: [String]
     /// Largest number of timelines in one request to the provider.
     var maxBatch = 500
+    /// Whether everyone's widgets of a kind show one timeline.
+    var isShared = false
 
     private static let environment = WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London")
 
@@ -43,7 +45,8 @@ struct LoadWorld: Sendable, Equatable {
             kinds: kinds.map { kind in
                 KindDefinition(
                     name: kind, displayName: kind, description: "for load tests",
-                    families: [.systemSmall, .systemMedium], providerURL: provider + "/load", maxBatch: maxBatch,
+                    families: [.systemSmall, .systemMedium], sharing: isShared ? .shared : .perUser,
+                    providerURL: provider + "/load", maxBatch: maxBatch,
                     timeout: .seconds(10), placeholder: ["title": "Load"], hasSnapshots: false)
             })
     }
