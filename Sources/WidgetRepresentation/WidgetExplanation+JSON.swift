@@ -9,8 +9,10 @@ extension WidgetExplanation {
     ///   - events: causes with their events in Kafka.
     ///   - refused: requests for the widget that became dead letters, latest first.
     ///   - ignored: lifecycle events of the widget without effect, latest first.
+    ///   - registration: of the widget's device.
     package func json(
-        events: [ExplainedEvent], refused: [RefusedRequest] = [], ignored: [EventOutcome] = []
+        events: [ExplainedEvent], refused: [RefusedRequest] = [], ignored: [EventOutcome] = [],
+        registration: Registration? = nil
     ) -> JSONValue {
         var object: JSONObject = [
             "app": .string(app), "widget": .string(widget), "kind": .string(kind.name),
@@ -38,6 +40,7 @@ extension WidgetExplanation {
         }
         object["refused"] = .array(refused.map(\.json))
         object["ignored"] = .array(ignored.map(\.json))
+        object["delivery"] = registration?.json ?? .null
         object["readAt"] = .time(readAt)
         return .object(object)
     }

@@ -70,6 +70,38 @@ struct DeviceTokenTests {
         }
     }
 
+    @Test(
+        "A payload that is no JSON, or has no type or another one, leaves no token",
+        arguments: [
+            (nil, #"{"channel":{"apns":{"token":"\#(token)""#, false), (type, "00 \(token) 00", false),
+            (nil, #"{"app":"a","channel":{"apns":{"token":"\#(token)"}}}"#, true),
+            ("freshet.widget.placed.v1", #"{"app":"a","channel":{"apns":{"token":"\#(token)"}}}"#, true),
+            ("freshet.device.registered.v2", "user=u1&token=\(token)", false),
+            (nil, #"{"data_base64":"\#(token)"}"#, true), (type, #"["\#(token)"]"#, false),
+        ] as [(String?, String, Bool)])
+    func unreadable(type: String?, payload: String, isKept: Bool) {
+        let kept = Self.kept(payload, type: type)
+        #expect((kept != nil) == isKept)
+        #expect(kept?.contains(Self.token) != true)
+    }
+
+    @Test("Payloads of other events stay as they are", arguments: [#"{ "app": "a",  "kinds": ["x"] }"#, "garbage"])
+    func others(payload: String) {
+        #expect(Self.kept(payload, type: nil) == payload)
+    }
+
+    /// The payload that a dead letter keeps.
+    private static func kept(_ payload: String, type: String?) -> String? {
+        let (value, name) = (Array(payload.utf8), Array("ce_type".utf8))
+        let bytes = value + name + Array((type ?? "").utf8)
+        var attributes = EventAttributes()
+        let end = value.count + name.count
+        if type != nil { attributes.note(name: value.count..<end, value: end..<bytes.count, in: bytes) }
+        return DeviceTokenRedaction.value(of: bytes, 0..<value.count, attributes: attributes).map {
+            String(decoding: $0, as: UTF8.self)
+        }
+    }
+
     /// Content of the dead-letter topic's batches, as text.
     private func forwarded(_ count: Int, _ ingest: IngestHarness) async throws -> [String] {
         let consumer = try KafkaConsumer(

@@ -53,6 +53,31 @@ struct OperatorRoutesTests {
         }
     }
 
+    @Test("The explanation has the widget's device: its notification, its fetches by kind, and no token")
+    func explainedDevice() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1"), .test("w2", user: "u2", device: "d2")])
+            try await store.sql(
+                """
+                INSERT INTO registration (app_id, user_id, device_id, registered_at, channel, environment, topic, token_key,
+                    token, answer, sent_at, push_latencies, push_kinds)
+                SELECT 1, 'u1', 'd1', now(), 1, 1, 'a.push-type.widgets', 'k1', 'secret', 200, now(), '{900,100}',
+                    ARRAY[id, id] FROM kind WHERE name = 'Purchases' AND app_id = 1
+                """)
+            try await withAPI(store) { api in
+                let told = try await api.json("\(Self.base)/widgets/w1/explanation").document
+                let delivery = try #require(told["delivery"])
+                #expect(delivery["answer"] == 200 && delivery["channel"] == "apns" && delivery["token"] == nil)
+                #expect(
+                    delivery["kinds"] == [
+                        ["kind": "Purchases", "fetches": 2, "p50Milliseconds": 900, "p99Milliseconds": 900]
+                    ])
+                let other = try await api.json("\(Self.base)/widgets/w2/explanation").document
+                #expect(other["delivery"] == .null)
+            }
+        }
+    }
+
     @Test(
         "An app's dead letters are counted by cause and replayed, one or many, after a dry run; others are not visible"
     )

@@ -103,6 +103,19 @@ struct WebhookTests {
         }
     }
 
+    @Test("Devices of a batch are in the order of their ids, however a list was read")
+    func order() async throws {
+        try await withWebhook { delivery, _ in
+            try await delivery.change()
+            try await delivery.mark()
+            let rows = try await delivery.store.pool.query(.claimDelivery(lease: .seconds(60), except: []))
+            let devices = try #require(LeasedDelivery(rows)).devices
+            #expect(devices.count == 2)
+            let groups = [devices, devices.reversed()].map { DeliveryGroups($0).webhooks.map { $0.map(\.id) } }
+            #expect(groups[0] == groups[1] && groups[0] == [devices.map(\.id).sorted()])
+        }
+    }
+
     @Test("A webhook that fails for too long is disabled until it is resumed")
     func disabled() async throws {
         try await withWebhook(patience: .zero) { delivery, backend in

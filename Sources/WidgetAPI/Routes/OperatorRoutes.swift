@@ -31,7 +31,11 @@ struct OperatorRoutes: Sendable {
         let keys = [explanation.widget, explanation.user, explanation.device]
         let refused = try await store.query(.refusedRequests(app: call.app, keys: keys))
         let events = await parts.resources.lookup.events(explanation.timeline?.causes ?? [], of: call.app)
-        return Response(explanation.json(events: events, refused: refused, ignored: ignored))
+        let registered = try await store.query(
+            .listRegistrations(app: call.app, user: explanation.user, device: explanation.device)
+        ).first
+        return Response(
+            explanation.json(events: events, refused: refused, ignored: ignored, registration: registered))
     }
 
     private func forecast(_ call: APICall) async throws -> Response {

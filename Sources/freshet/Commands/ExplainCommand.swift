@@ -72,8 +72,7 @@ struct ExplainCommand: AppCommand {
         let text = ExplanationText(
             widget: explanation, events: events, refused: refused, ignored: ignored, registration: registered)
         output.print(
-            explanation.json(events: events, refused: refused, ignored: ignored)
-                .adding("delivery", registered?.json ?? .null),
+            explanation.json(events: events, refused: refused, ignored: ignored, registration: registered),
             or: text.lines.joined(separator: "\n"))
     }
 
