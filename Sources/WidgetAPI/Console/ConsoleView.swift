@@ -36,7 +36,7 @@ enum ConsoleView {
     }
 
     /// Text with the transforms of templates: `{{path(x)}}` is percent-encoded for a link, `{{time(x)}}` is a time in
-    /// UTC without its fraction of seconds.
+    /// UTC without its fraction of seconds, `{{duration(x)}}` has a unit.
     private struct Words: MustacheCustomRenderable, MustacheTransformable {
         let text: String
 
@@ -47,6 +47,8 @@ enum ConsoleView {
             switch name {
             case "path": Text.percentEncoded(text)
             case "time": Timestamp(rfc3339: text).map(ConsoleView.time) ?? text
+            // Durations in JSON are seconds, or text with a unit.
+            case "duration": text.last?.isNumber == true ? "\(text) s" : text
             default: nil
             }
         }
