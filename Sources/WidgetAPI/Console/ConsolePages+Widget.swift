@@ -72,7 +72,7 @@ extension ConsoleVisit {
     private func axis(_ widget: JSONValue, _ timeline: JSONValue?) -> HTML {
         guard let content = timeline?["content"], content != .null,
             let axis = try? TimeAxis(
-                title: "Stored entries and their relevance", id: "entries", timeline: content.encoded,
+                title: "Stored entries and their relevance", id: "axis", timeline: content.encoded,
                 link: timeline?["url"]?.stringValue, now: WallClock.now(),
                 timeZone: widget["environment"]?["timeZone"]?.stringValue ?? "UTC")
         else { return "" }
