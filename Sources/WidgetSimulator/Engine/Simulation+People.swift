@@ -37,7 +37,7 @@ extension Simulation {
             try await work(before: entry.time)
             advance(to: entry.time)
             let member = Int(entry.owner)
-            act(population.take(of: member), population.members[member], places[member])
+            try await act(population.take(of: member), population.members[member], places[member])
             try await workNow()
             heap.push(population.nextTime(of: member), entry.owner)
         }
@@ -80,13 +80,15 @@ extension Simulation {
 
     // MARK: Actions
 
-    private mutating func act(_ action: Population.Action, _ member: Population.Member, _ places: Places) {
+    private mutating func act(
+        _ action: Population.Action, _ member: Population.Member, _ places: Places
+    ) async throws {
         let place = Int(action.place)
         switch action.deed {
         case .look: lookAtHomeScreen(member, places)
         case .push: request(.push, member, place, places)
         case .background: request(.background, member, place, places)
-        case .want: want(place, member, places)
+        case .want: try await want(place, member, places)
         }
     }
 
@@ -105,8 +107,9 @@ extension Simulation {
     }
 
     /// Looks at the home screen for a widget, turns the stack to it if another one is on top, and uses the app at times.
-    private mutating func want(_ place: Int, _ member: Population.Member, _ places: Places) {
+    private mutating func want(_ place: Int, _ member: Population.Member, _ places: Places) async throws {
         lookAtHomeScreen(member, places)
+        try await workNow()
         let placement = member.placements[place]
         if let stack = places.stack, member.stacked.contains(place) {
             let isFound = top(of: stack).map { Text.equal($0, placement.widget) } ?? (place == member.stacked[0])
@@ -119,7 +122,9 @@ extension Simulation {
                     .stackTurned(
                         app: places.app, user: member.user, device: member.device, stack: Population.stack,
                         widget: placement.widget))
+                try await workNow()
                 see(place, member, places)
+                try await workNow()
             }
         }
         // Half of the views of content go on in the app, and some of those change it.
@@ -130,6 +135,7 @@ extension Simulation {
                 kind: placement.kind, configuration: placement.configuration, device: member.device,
                 timeZone: member.environment.timeZone)
             apply(.interactionDonated(app: placement.app, user: member.user, interaction))
+            try await workNow()
         }
         if draw < 2 { request(.foreground, member, place, places) }
     }

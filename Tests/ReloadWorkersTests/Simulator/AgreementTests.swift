@@ -25,7 +25,7 @@ struct AgreementTests {
 
     @Test("The simulator decides like ingest and workers on PostgreSQL", .timeLimit(.minutes(180)))
     func agreement() async throws {
-        let people = Self.number("FRESHET_AGREEMENT_PEOPLE", 8)
+        let people = Self.number("FRESHET_AGREEMENT_PEOPLE", 6)
         var options = SimulationOptions(
             from: Timestamp(microseconds: 1_782_086_400_000_000), days: Self.number("FRESHET_AGREEMENT_DAYS", 1))
         options.warmUpDays = 0
