@@ -31,7 +31,7 @@ struct DeviceFoldTests {
         return DeviceFold(steps, registered: registered, sealing: keys, rules: rules)
     }
 
-    @Test("The latest event of a device is its write; those that are older count as ignored")
+    @Test("The latest event of a device is written; older ones count as ignored")
     func latest() throws {
         let fold = Self.fold([
             Self.step(0, Self.apns(1), at: 5), Self.step(1, Self.apns(2), at: 3), Self.step(2, .webhook, at: 7),
@@ -52,7 +52,7 @@ struct DeviceFoldTests {
         #expect(fold.writes.map(\.channel) == [nil] && fold.ignored.isEmpty)
     }
 
-    @Test("Without a key tokens are refused, and webhooks and ends of registrations are not")
+    @Test("Without a key tokens are refused, but webhooks and unregistrations are accepted")
     func noTokenKey() {
         let fold = Self.fold(
             [Self.step(0, Self.apns()), Self.step(1, device: "d2", .webhook), Self.step(2, device: "d3", nil)],
@@ -61,7 +61,7 @@ struct DeviceFoldTests {
         #expect(Set(fold.writes.map(\.device)) == ["d2", "d3"])
     }
 
-    @Test("A topic is the app's or that of one of its bundle ids")
+    @Test("A topic is the app's or one of its bundle IDs'")
     func topics() {
         let other = Self.apns(topic: "com.example.bank.beta" + APNsAddress.topicSuffix)
         let refused = Self.fold([Self.step(0, other)])
@@ -77,7 +77,7 @@ struct DeviceFoldTests {
         #expect(foreign.writes.isEmpty)
     }
 
-    @Test("A user has a limit of devices, counted with the stored ones and those of the batch")
+    @Test("A user's limit of devices includes stored ones and those of the batch")
     func limit() {
         let steps = [
             Self.step(0, device: "d1", .webhook), Self.step(1, device: "d2", .webhook),

@@ -53,7 +53,7 @@ struct OperatorRoutesTests {
         }
     }
 
-    @Test("The explanation has the widget's device: its notification, its fetches by kind, and no token")
+    @Test("The explanation includes the widget's device with its notification and fetches, but without its token")
     func explainedDevice() async throws {
         try await withStore { store in
             try await store.place([.test("w1"), .test("w2", user: "u2", device: "d2")])

@@ -55,7 +55,9 @@ struct StackRoutesTests {
             try await store.sql("DELETE FROM stack_schedule")
             try await withAPI(store) { api in
                 async let answer = api.ask(.get, Self.path)
-                try await eventually("wanted") { try await store.integer("SELECT count(*) FROM stack_schedule") == 1 }
+                try await eventually("the stack is due") {
+                    try await store.integer("SELECT count(*) FROM stack_schedule") == 1
+                }
                 #expect(try await store.integer("SELECT count(*) FROM stack_schedule WHERE due_at <= now()") == 1)
                 try await store.saveSchedule(of: "u1", revision: 9)
                 let planned = try await answer
@@ -72,7 +74,7 @@ struct StackRoutesTests {
             changes.set(isLive: true)
             try await withAPI(store, changes: changes) { api in
                 async let answer = api.ask(.get, Self.path + "?wait=60", headers: [.ifNoneMatch: "W/\"7\""])
-                try await eventually("waiting") { changes.counts.polls == 1 }
+                try await eventually("a request waits") { changes.counts.polls == 1 }
                 try await store.saveSchedule(of: "u1", revision: 8)
                 changes.changed([.timeline(Self.key.id)])
                 let changed = try await answer
@@ -81,7 +83,7 @@ struct StackRoutesTests {
         }
     }
 
-    @Test("F: a person clears what was learned; stacks stay, and their schedules are planned again")
+    @Test("F: a person's learned data is cleared; stacks stay, and their schedules are planned again")
     func clearing() async throws {
         try await withStore { store in
             for user in ["u1", "u2"] { try await store.saveSchedule(of: user, revision: 7) }
@@ -104,7 +106,7 @@ struct StackRoutesTests {
         }
     }
 
-    @Test("Events about a person have the body's members with the path's user and stack")
+    @Test("Events about a person combine the body's members with the path's user and stack")
     func publishing() async throws {
         try await withStore { store in
             try await withAPI(store) { api in

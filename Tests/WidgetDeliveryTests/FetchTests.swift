@@ -14,7 +14,7 @@ struct FetchTests {
         try await delivery.store.pool.query(.deliveryTotals(hours: 1, objectives: objectives))
     }
 
-    /// Moves everything that has happened into the past.
+    /// Moves all recorded times into the past.
     private func age(_ delivery: DeliveryHarness, by interval: String) async throws {
         try await delivery.store.sql(
             """
@@ -215,7 +215,7 @@ struct FetchTests {
         }
     }
 
-    @Test("A kind's own objective takes the place of the general one")
+    @Test("A kind's own objective replaces the general one")
     func objectives() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1"), .test("w2", kind: "DueDate")])
@@ -243,7 +243,7 @@ struct FetchTests {
         }
     }
 
-    @Test("A device without a fetch after its push is silent after the time")
+    @Test("A device without a fetch after its push counts as silent after the time limit")
     func silent() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1"), .test("w2", device: "d2")])

@@ -103,7 +103,7 @@ struct WebhookTests {
         }
     }
 
-    @Test("Devices of a batch are in the order of their ids, however a list was read")
+    @Test("Devices of a batch are ordered by ID, regardless of the list's order")
     func order() async throws {
         try await withWebhook { delivery, _ in
             try await delivery.change()

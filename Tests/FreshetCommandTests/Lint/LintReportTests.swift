@@ -140,7 +140,7 @@ struct LintReportTests {
 
     private static func unescaped(_ text: String) throws -> String {
         let names = ["amp": "&", "lt": "<", "gt": ">", "quot": "\"", "apos": "'"]
-        // By scalars, as above.
+        // Compares scalars, as above.
         let parts = text.unicodeScalars.split(separator: "&", omittingEmptySubsequences: false)
         return try String(parts[0])
             + parts.dropFirst().map { part in

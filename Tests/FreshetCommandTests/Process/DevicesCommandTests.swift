@@ -12,7 +12,7 @@ struct DevicesCommandTests {
 
     private typealias Run = ([String]) async throws -> (status: Int32, out: String, err: String)
 
-    /// Lends a store with a device of u1 with a token, and one of u2 with a webhook.
+    /// Creates a store with a token device of u1 and a webhook device of u2, and passes it to the closure.
     private func withDevices(_ body: (TestStore, Run) async throws -> Void) async throws {
         try await withStore { store in
             func key(_ byte: UInt8) -> String { Data(repeating: byte, count: 32).base64EncodedString() }
@@ -37,7 +37,7 @@ struct DevicesCommandTests {
         }
     }
 
-    @Test("show lists a user's devices without tokens")
+    @Test("`show` lists a user's devices without their tokens")
     func show() async throws {
         try await withDevices { _, run in
             let json = try await run(["show", "--app", Self.app, "--user", "u1", "--json"])
@@ -50,7 +50,7 @@ struct DevicesCommandTests {
         }
     }
 
-    @Test("keys and reseal rotate the keys of tokens")
+    @Test("`keys` and `reseal` rotate the keys of tokens")
     func rotation() async throws {
         try await withDevices { _, run in
             #expect(try JSONValue.parse(try await run(["keys", "--json"]).out) == [["key": "k1", "devices": 1]])
@@ -60,7 +60,7 @@ struct DevicesCommandTests {
         }
     }
 
-    @Test("webhooks shows a disabled webhook; resume and replay have its devices notified")
+    @Test("`webhooks` shows a disabled webhook; `resume` and `replay` notify its devices")
     func webhooks() async throws {
         try await withDevices { store, run in
             try await store.sql(
