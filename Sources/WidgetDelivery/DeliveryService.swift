@@ -105,6 +105,7 @@ package struct DeliveryService: Service {
     private func notifyAll() async throws {
         try await withThrowingDiscardingTaskGroup { group in
             try await repeatedly("claim devices", pulse.claim, wokenBy: room) {
+                let begun = ContinuousClock.now
                 guard shares.hasRoom, let list = try await claim(except: shares.full) else { return false }
                 shares.begin(list.appID)
                 group.addTask {
@@ -113,7 +114,7 @@ package struct DeliveryService: Service {
                         room.signal(.deliveries)
                     }
                     do {
-                        try await notify(list)
+                        try await notify(list, claimedAfter: begun)
                     } catch let error as PostgresError where error.canPass {
                         // The list is claimed again when its lease ends.
                         logger.error("cannot notify devices", metadata: ["error": "\(error)"])
@@ -130,15 +131,17 @@ package struct DeliveryService: Service {
 
     /// Notifies the devices of a list that is due. Returns whether there was one.
     package func notify() async throws -> Bool {
+        let begun = ContinuousClock.now
         guard let list = try await claim(except: []) else { return false }
-        try await notify(list)
+        try await notify(list, claimedAfter: begun)
         return true
     }
 
-    private func notify(_ list: LeasedDelivery) async throws {
+    private func notify(_ list: LeasedDelivery, claimedAfter begun: ContinuousClock.Instant) async throws {
         let time = DatabaseTime(list.devices.first?.claimedAt)
         let devices = ListNotifier(
-            notifier: notifier, concurrency: max(1, configuration.concurrency / Self.lists), clock: clock,
+            notifier: notifier, concurrency: max(1, configuration.concurrency / Self.lists),
+            isHeld: { [lease = configuration.lease] in begun.duration(to: .now) < lease }, clock: clock,
             settle: { try await settle($0) })
         let rest = try await devices.notify(list.devices) { time.now() }
         try await persistently { () throws(PostgresError) in

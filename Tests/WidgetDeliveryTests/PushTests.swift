@@ -321,6 +321,25 @@ struct PushTests {
         }
     }
 
+    @Test("A process whose lease is over sends nothing, and leaves the list to another one")
+    func leaseOver() async throws {
+        try await withDelivery(.test { $0.lease = .zero }) { delivery in
+            try await delivery.store.place([.test("w1")])
+            try await delivery.register()
+            try await delivery.change()
+            try await delivery.mark()
+            #expect(try await delivery.service.notify())
+            #expect(delivery.apns.statistics.received == 0)
+            #expect(try await delivery.waiting() == 1)
+            try await delivery.store.sql("UPDATE delivery SET ready_at = now()")
+            var configuration = delivery.configuration
+            configuration.lease = .seconds(60)
+            #expect(try await delivery.makeServiceWith(configuration).notify())
+            #expect(delivery.apns.statistics.accepted == 1)
+            #expect(try await delivery.waiting() == 0)
+        }
+    }
+
     @Test("The list of a dead process is taken over when its lease expires")
     func died() async throws {
         try await withDelivery { delivery in

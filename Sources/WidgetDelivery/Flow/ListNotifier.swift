@@ -26,6 +26,8 @@ struct ListNotifier: Sendable {
     let notifier: DeviceNotifier
     /// Most devices or requests of webhooks at once.
     let concurrency: Int
+    /// Whether the lease of the list is not over: a process that was held up must not send what another one may send now.
+    let isHeld: @Sendable () -> Bool
     let clock: any Clock<Duration>
     let settle: @Sendable ([DeliverySettlement]) async throws -> Void
 
@@ -79,11 +81,19 @@ struct ListNotifier: Sendable {
     private func works(
         _ groups: DeliveryGroups, _ now: @escaping @Sendable () -> Timestamp
     ) -> [@concurrent @Sendable () async throws -> Notified] {
-        let notifier = notifier
+        let (notifier, isHeld) = (notifier, isHeld)
         var works: [@concurrent @Sendable () async throws -> Notified] = []
-        for device in groups.pushes { works.append { try await notifier.push(to: device, now: now) } }
+        for device in groups.pushes {
+            works.append {
+                guard isHeld() else { return .resting(until: now()) }
+                return try await notifier.push(to: device, now: now)
+            }
+        }
         for batch in groups.webhooks.flatMap({ $0.chunks(of: notifier.configuration.webhookBatch) }) {
-            works.append { try await notifier.call(for: batch, now: now) }
+            works.append {
+                guard isHeld() else { return .resting(until: now()) }
+                return try await notifier.call(for: batch, now: now)
+            }
         }
         return works
     }
