@@ -6,8 +6,6 @@ struct HeldList {
     let row: WorkList
     /// Whether the list was leased before, so that its rows may be stored but unpublished.
     let wasLeased: Bool
-    /// Whether the list's rows have been compared, after all of them were done.
-    var isCompared = false
 }
 
 /// Stage of a timeline in the pipeline.
