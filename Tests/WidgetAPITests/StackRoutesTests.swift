@@ -34,6 +34,55 @@ struct StackRoutesTests {
         }
     }
 
+    @Test("An explanation has the plan, the widget on top with its reason, and why the others are not")
+    func explanation() async throws {
+        try await withStore { store in
+            try await store.place([.test("w-d1"), .test("w2", kind: "DueDate")])
+            try await store.saveSchedule(of: "u1", revision: 7)
+            let shortcut = RelevantShortcut(content: WidgetContent(app: TestKinds.app, kind: "Weather"))
+            var person = PersonRecord()
+            let stack = StackArrangement(device: "d1", name: "home", widgets: ["w-d1", "w2"])
+            for change in [
+                PersonChange.stack(stack, at: Timestamp(microseconds: 2)),
+                .turned(device: "d1", stack: "home", widget: "w2", at: WallClock.now()),
+                .shortcuts(device: nil, [shortcut], at: Timestamp(microseconds: 2)),
+            ] { _ = person.apply(change) }
+            try await store.sql("UPDATE person SET arrangement = '\(person.storedArrangement)'")
+            try await withAPI(store) { api in
+                let path = "\(TestAPI.base)/users/u1/stacks/home/explanation"
+                let own = TestAPI.Bearer.token(try await api.tokens.token(user: "u1"))
+                let answer = try await api.ask(.get, path, as: own)
+                #expect(answer.status == 200, "\(answer.text)")
+                #expect(answer.document["plan"]?["stack"] == "home")
+                #expect(answer.document["plan"]?["rotations"]?.arrayValue?.last?["widget"] == "w2")
+                let hold = try #require(answer.document["now"]?["hold"]?.stringValue)
+                #expect(hold.contains("the person turned the stack"))
+                let items = try #require(answer.document["now"]?["items"]?.arrayValue)
+                #expect(items.map { $0["top"] } == [false, true, false])
+                #expect(items.map { $0["widget"] } == ["w-d1", "w2", .null])
+                let sentences = items.compactMap { $0["why"]?.stringValue }
+                #expect(sentences[0].contains("neither relevance nor a habit"))
+                #expect(sentences[1].contains("the person turned the stack to it"))
+                #expect(sentences[2].contains("no habit makes it likely"))
+                let other = TestAPI.Bearer.token(try await api.tokens.token(user: "u2"))
+                #expect(try await api.ask(.get, path, as: other).status == 404)
+                #expect(try await api.ask(.get, "\(TestAPI.base)/users/u1/stacks/none/explanation").status == 404)
+            }
+        }
+    }
+
+    @Test("A stack that was removed is not found, also while its tombstone goes out")
+    func removed() async throws {
+        try await withStore { store in
+            try await store.saveSchedule(of: "u1", revision: 7)
+            try await store.sql("UPDATE stack_schedule SET schedule = NULL; UPDATE person SET arrangement = NULL")
+            try await withAPI(store) { api in
+                let answer = try await api.ask(.get, Self.path + "?device=d1")
+                #expect(answer.status == 404)
+            }
+        }
+    }
+
     @Test("The device parameter is required if several devices have a stack of the name")
     func devices() async throws {
         try await withStore { store in

@@ -59,6 +59,29 @@ struct StreamTests {
         }
     }
 
+    @Test("A stream goes on wanting the stacks of its device, new ones included")
+    func wanting() async throws {
+        let changes = TimelineChanges(patience: .milliseconds(50))
+        changes.set(isLive: true)
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            try await withServedAPI(store, configuration: APIConfiguration.test(), changes: changes) { port, tokens in
+                let connection = try await RawConnection.open(port)
+                try await connection.send(
+                    "GET \(TestAPI.base)/devices/d1/events HTTP/1.1\r\nHost: a\r\n"
+                        + "Authorization: Bearer \(try await tokens.token())\r\n\r\n")
+                try await eventually("it is open") { changes.counts.streams == 1 }
+                try await store.saveSchedule(of: "u1", revision: 7)
+                try await store.sql("DELETE FROM stack_schedule")
+                let wanted = "SELECT count(*) FROM stack_schedule WHERE read_at > now() - interval '1 minute'"
+                try await eventually("the new stack is wanted") { try await store.integer(wanted) == 1 }
+                try await store.sql("UPDATE stack_schedule SET read_at = now() - interval '8 days'")
+                try await eventually("it is still wanted") { try await store.integer(wanted) == 1 }
+                try await connection.close()
+            }
+        }
+    }
+
     @Test("A stream reports changes of staleness and resumes after the ID of its last event")
     func stream() async throws {
         let changes = TimelineChanges()

@@ -75,6 +75,7 @@ struct TenancyMatrixTests {
         "readTimelines": Rule(foreign: .missing, body: ["widgets": ["w1"]]),
         "explainWidget": Rule(foreign: .forbidden),
         "readSchedule": Rule(foreign: .notFound),
+        "explainStack": Rule(foreign: .notFound),
         "arrangeStack": Rule(foreign: .forbidden, body: ["device": "d1", "widgets": ["w1"]], status: 202),
         "turnStack": Rule(foreign: .forbidden, body: ["device": "d1", "widget": "w1"], status: 202),
         "replaceShortcuts": Rule(foreign: .forbidden, body: ["shortcuts": []], status: 202),

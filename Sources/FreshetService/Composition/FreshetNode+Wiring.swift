@@ -214,6 +214,7 @@ extension FreshetNode {
         private func resources(_ changes: TimelineChanges) -> APIResources {
             let probe = ProviderProbe(settings)
             var resources = APIResources()
+            resources.rotation = settings.stacks
             resources.keys = settings.api.keys.map { path in
                 TokenKeyStore(logger: logger) { try await BoundedFile.keys(path: path) }
             }

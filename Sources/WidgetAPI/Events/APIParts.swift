@@ -23,6 +23,8 @@ package struct APIResources: Sendable {
     package var configurations: (any ConfigurationProvider)?
     /// Configuration for replays of dead letters.
     package var ingest = IngestConfiguration()
+    /// Limits of automatic rotations and suggestions, for explanations.
+    package var rotation = RotationPolicy()
     /// Recorder of fetches by registered devices.
     package var fetches: FetchRecorder?
 

@@ -51,6 +51,7 @@ struct DeviceRoutes: Sendable {
         let watch = try parts.watch(.stream, [], for: call)
         let stream = DeviceStream(
             store: parts.store, app: call.app, device: device, user: call.user, watch: watch,
+            againAfter: parts.changes.patience,
             known: call.request.headers[.lastEventID])
         // The stream ends with the token, and soon after its key is removed.
         let expiry = call.principal.expiresAt - WallClock.now()
@@ -93,12 +94,14 @@ private struct DeviceStream: Sendable {
     let device: String
     let user: String?
     let watch: TimelineChanges.Watch
+    /// Time after which stacks are wanted again.
+    let againAfter: Duration
     /// Id of the last event that the client has of an earlier stream; nil once it was compared.
     var known: String?
     var told: [String: DeviceTimeline] = [:]
     var toldSchedules: Set<DeviceSchedule> = []
-    /// Users whose stacks are planned.
-    var planned: Set<String> = []
+    /// Users whose stacks are wanted, and the time after which they are wanted again.
+    var wanted: [String: ContinuousClock.Instant] = [:]
 
     /// Text of the events since the last call; empty for none.
     mutating func news() async throws(PostgresError) -> String {
@@ -133,14 +136,16 @@ private struct DeviceStream: Sendable {
         return events.joined()
     }
 
-    /// Has the stacks of users planned.
+    /// Has the stacks of users planned: those that are there at first, and all again from time to time, so that new ones are
+    /// planned and the others stay so.
     private mutating func plan(for users: Set<String>) async throws(PostgresError) {
-        for user in users.subtracting(planned) {
+        let now = ContinuousClock.now
+        for user in users where wanted[user].map({ $0 <= now }) ?? true {
             for stack in try await store.stacks(of: user, app: app) where Text.equal(stack.device, device) {
                 let key = StackPlan.Key(app: app, user: user, device: device, stack: stack.name)
                 _ = try await store.query(.wantSchedule(key))
             }
-            planned.insert(user)
+            wanted[user] = now + againAfter
         }
     }
 

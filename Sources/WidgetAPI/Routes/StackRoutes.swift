@@ -3,6 +3,7 @@ import Hummingbird
 import NIOCore
 import WidgetEvents
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 /// Routes of stacks: their arrangement, and the schedule of their top widgets.
@@ -20,6 +21,9 @@ struct StackRoutes: Sendable {
             APIRoute(
                 "readSchedule", .get, "users/{user}/stacks/{stack}/schedule", .own(.widgetsRead),
                 query: ["device", "wait"], handle: read),
+            APIRoute(
+                "explainStack", .get, "users/{user}/stacks/{stack}/explanation", .own(.widgetsRead), query: ["device"],
+                handle: explain),
             APIRoute(
                 "arrangeStack", .put, "users/{user}/stacks/{stack}", .own(.widgetsWrite), query: ["wait"],
                 handle: arrange),
@@ -108,6 +112,17 @@ struct StackRoutes: Sendable {
         }
     }
 
+    /// Why each widget of a stack is or is not on top: what `freshet explain --stack` prints.
+    private func explain(_ call: APICall) async throws -> Response {
+        let key = try await key(call)
+        let stacks = try await parts.store.explainStacks(
+            named: key.stack, of: key.user, app: key.app, policy: parts.resources.rotation, at: WallClock.now())
+        guard let stack = stacks.first(where: { Text.equal($0.stack.device, key.device) }) else {
+            throw Problem.notFound
+        }
+        return Response(stack.json)
+    }
+
     /// The stack that a request is about. Without a device, it must be the only one of its name.
     private func key(_ call: APICall) async throws -> StackPlan.Key {
         let (user, stack) = (try call.path("user"), try call.path("stack"))
@@ -129,12 +144,12 @@ struct StackRoutes: Sendable {
         let found = try await parts.store.query(
             .readSchedules(app: key.app, user: key.user, stack: key.stack, device: key.device)
         ).first
-        if let found, !found.isReadLongAgo { return found }
-        if found == nil {
+        if found?.schedule == nil {
             let stacks = try await parts.store.stacks(of: key.user, app: key.app)
             let exists = stacks.contains { Text.equal($0.name, key.stack) && Text.equal($0.device, key.device) }
             guard exists else { throw Problem.notFound }
         }
+        if let found, !found.isReadLongAgo { return found }
         _ = try await parts.store.query(.wantSchedule(key))
         return found
     }

@@ -256,8 +256,8 @@ extension StackPlanner {
             let best = mayBegin ? fitting.filter { $0.isRendered || isReady }.min(by: Fitting.precedes) : nil
             let wasOnTop = isSuggestionOnTop
             if let present = insertion {
-                if let own = fitting.first(where: { $0.content == present.content }) {
-                    guard let best, best.displaces(own) else { return nil }
+                if let own = fitting.filter({ $0.content == present.content }).min(by: Fitting.precedes) {
+                    guard let best, best.content != present.content, best.displaces(own) else { return nil }
                     let end = present.from + planner.policy.minimumStay
                     guard time >= end else { return end }
                 }

@@ -147,6 +147,13 @@ private let writePeopleSQL = """
     UPDATE stack_schedule s SET due_at = least(s.due_at, l.due_at) FROM locked l WHERE s.id = l.id
     """
 
+private let widgetInput = InputColumns<WidgetScope.Name>([.init("app_id") { $0.appID }, .init("id") { $0.id }])
+
+private let ownersSQL = """
+    SELECT DISTINCT w.app_id, w.user_id
+    FROM \(widgetInput.rows("i")) JOIN widget w ON w.app_id = i.app_id AND w.id = i.id
+    """
+
 private let suggestionInput = InputColumns<(person: StackMaterial.Person, begun: BegunSuggestion)>([
     .init("app_id") { $0.person.appID }, .init("user_id") { $0.person.user }, .init("suggested") { $0.begun.stored },
 ])
@@ -172,6 +179,13 @@ extension PostgresStatement where Self == Statements {
     /// Creates rows for people who have none, in key order.
     package static func createPeople(_ keys: [PersonKey]) -> PostgresQuery<Void> {
         PostgresQuery(createPeopleSQL, binding: PersonKey.input.parameters(keys))
+    }
+
+    /// Reads the owners of widgets without a lock.
+    package static func ownersOfWidgets(_ widgets: [WidgetScope.Name]) -> PostgresQuery<PersonKey> {
+        PostgresQuery(ownersSQL, binding: widgetInput.parameters(widgets)) { row in
+            PersonKey(appID: try row.value("app_id"), user: try row.value("user_id"))
+        }
     }
 
     /// Locks and reads people, in key order.

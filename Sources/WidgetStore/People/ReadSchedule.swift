@@ -27,6 +27,7 @@ private let wantSQL = """
     SELECT $1::uuid, a.id, $3::text, $4::text, $5::text FROM app a WHERE a.name = $2::text
     ON CONFLICT (id) DO UPDATE
         SET read_at = now(), due_at = CASE WHEN s.schedule IS NULL THEN least(s.due_at, now()) ELSE s.due_at END
+        WHERE s.read_at < now() - interval '1 hour' OR s.schedule IS NULL
     """
 
 /// Schedule of a stack on a device, for readers that are notified of changes.

@@ -117,17 +117,3 @@ extension PostgresStatement where Self == Statements {
         }
     }
 }
-
-private let ownersSQL = """
-    SELECT DISTINCT w.app_id, w.user_id
-    FROM \(WidgetScope.widgets.rows("i")) JOIN widget w ON w.app_id = i.app_id AND w.id = i.id
-    """
-
-extension PostgresStatement where Self == Statements {
-    /// Reads the owners of widgets without a lock.
-    package static func ownersOfWidgets(_ widgets: [WidgetScope.Name]) -> PostgresQuery<PersonKey> {
-        PostgresQuery(ownersSQL, binding: WidgetScope.widgets.parameters(widgets)) { row in
-            PersonKey(appID: try row.value("app_id"), user: try row.value("user_id"))
-        }
-    }
-}

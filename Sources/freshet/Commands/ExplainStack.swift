@@ -15,7 +15,7 @@ extension ExplainCommand {
                 "user \(Text.quoted(user)) of app \(Text.quoted(app)) has no stack \(Text.quoted(name)) with widgets")
         }
         output.print(
-            .array(stacks.map { ["plan": $0.plan.json, "now": $0.explanation.json] }),
+            .array(stacks.map(\.json)),
             or: stacks.map(Self.text).joined(separator: "\n\n"))
     }
 

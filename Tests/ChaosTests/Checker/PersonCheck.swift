@@ -150,7 +150,7 @@ struct StoredSchedules: PostgresStatement {
 struct OpenSchedules: PostgresStatement {
     let sql = """
         SELECT count(*) AS open FROM stack_schedule
-        WHERE due_at < now() + interval '40 seconds' OR NOT published OR schedule IS NULL
+        WHERE due_at < now() + interval '40 seconds' OR leased_until IS NOT NULL OR NOT published OR schedule IS NULL
         """
 
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("open") }

@@ -6,9 +6,10 @@ import WidgetEvents
 struct PersonEvent: Sendable {
     enum Change: Sendable {
         case stack([String])
-        case turned(String)
-        /// Names of the kinds.
-        case shortcuts([String])
+        /// To a widget of a kind.
+        case turned(String, kind: String, timeZone: String)
+        /// Names of the kinds, with the times at which they are relevant.
+        case shortcuts([String], [Range<Timestamp>])
         case donated(kind: String)
     }
 
@@ -28,10 +29,10 @@ struct PersonEvent: Sendable {
             return .stackChanged(
                 app: app, user: user,
                 StackArrangement(device: device, name: Self.stack, widgets: widgets, suggestions: false))
-        case .turned(let widget):
+        case .turned(let widget, _, _):
             return .stackTurned(app: app, user: user, device: device, stack: Self.stack, widget: widget)
-        case .shortcuts(let kinds):
-            let shortcuts = kinds.map { RelevantShortcut(content: WidgetContent(app: app, kind: $0)) }
+        case .shortcuts(let kinds, let ranges):
+            let shortcuts = kinds.map { RelevantShortcut(content: WidgetContent(app: app, kind: $0), ranges: ranges) }
             return .shortcutsReplaced(app: app, user: user, device: nil, shortcuts)
         case .donated(let kind):
             return .interactionDonated(
@@ -44,8 +45,8 @@ struct PersonEvent: Sendable {
 struct ChaosPerson: Sendable {
     private(set) var stack: (widgets: [String], at: Timestamp)?
     private(set) var turn: (widget: String, at: Timestamp)?
-    private(set) var shortcuts: (kinds: [String], at: Timestamp)?
-    private(set) var donations: [(kind: String, at: Timestamp)] = []
+    private(set) var shortcuts: (kinds: [String], ranges: [Range<Timestamp>], at: Timestamp)?
+    private(set) var donations: [(kind: String, timeZone: String, at: Timestamp)] = []
 
     var hasEffect: Bool { stack != nil || shortcuts != nil || !donations.isEmpty }
 
@@ -54,13 +55,14 @@ struct ChaosPerson: Sendable {
         case .stack(let widgets):
             if let stack, event.time < stack.at { return }
             stack = (widgets, event.time)
-        case .turned(let widget):
+        case .turned(let widget, let kind, let timeZone):
             guard let stack, stack.widgets.contains(widget), turn.map({ event.time > $0.at }) ?? true else { return }
             turn = (widget, event.time)
-        case .shortcuts(let kinds):
+            donations.append((kind, timeZone, event.time))
+        case .shortcuts(let kinds, let ranges):
             if let shortcuts, event.time < shortcuts.at { return }
-            shortcuts = (kinds, event.time)
-        case .donated(let kind): donations.append((kind, event.time))
+            shortcuts = (kinds, ranges, event.time)
+        case .donated(let kind): donations.append((kind, "UTC", event.time))
         }
     }
 
@@ -76,15 +78,17 @@ struct ChaosPerson: Sendable {
             ]
         }
         if let shortcuts {
-            let contents = shortcuts.kinds.map { RelevantShortcut(content: WidgetContent(app: app, kind: $0)) }
+            let contents = shortcuts.kinds.map {
+                RelevantShortcut(content: WidgetContent(app: app, kind: $0), ranges: shortcuts.ranges)
+            }
             record.sets = [PersonRecord.ShortcutSet(device: nil, shortcuts: contents, changedAt: shortcuts.at)]
         }
-        for (name, time) in donations {
+        for (name, timeZone, time) in donations {
             guard let kind = kinds.first(where: { $0.name == name }) else { continue }
             let values = kind.effective(.empty, family: kind.anyFamily)
             _ = record.habits.learn(
                 HabitKey.keys(kind: name, configuration: values, intent: kind.intent), kind: name,
-                at: HalfHour(at: time, timeZone: "UTC"))
+                at: HalfHour(at: time, timeZone: timeZone))
         }
         return record
     }

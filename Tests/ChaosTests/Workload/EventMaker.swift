@@ -205,16 +205,21 @@ struct EventMaker {
         let user = random.element(world.users)
         let widgets = world.widgets.map(\.placement).filter {
             $0.app == app.name && $0.user == user && $0.device == "\(user)-d0"
-        }.map(\.widget)
+        }
         let kind = random.element(app.kinds).definition.name
         // Some events arrive late: they must not override newer ones.
         let time = Self.start + .seconds(number - (random.chance(0.1) ? 300 : 0))
         let change: PersonEvent.Change
         let at: Timestamp
         switch random.integer(0..<10) {
-        case 0...1: (change, at) = (.stack(widgets.filter { _ in random.chance(0.7) }), time)
-        case 2 where !widgets.isEmpty: (change, at) = (.turned(random.element(widgets)), time)
-        case 3: (change, at) = (.shortcuts(random.chance(0.5) ? [kind] : []), time)
+        case 0...1: (change, at) = (.stack(widgets.map(\.widget).filter { _ in random.chance(0.7) }), time)
+        case 2 where !widgets.isEmpty:
+            let widget = random.element(widgets)
+            let timeZone = widget.environment.timeZone
+            (change, at) = (.turned(widget.widget, kind: widget.kind, timeZone: timeZone), time)
+        case 3:
+            let ranges = random.chance(0.5) ? [time..<(time + .seconds(1_800))] : []
+            (change, at) = (.shortcuts(random.chance(0.5) ? [kind] : [], ranges), time)
         default: (change, at) = (.donated(kind: kind), Self.start + .seconds(1_800 * random.integer(0..<500)))
         }
         let person = PersonEvent(app: app.name, user: user, change: change, time: at)

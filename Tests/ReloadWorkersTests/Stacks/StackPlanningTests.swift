@@ -296,7 +296,7 @@ struct StackPlanningTests {
             #expect(try await planning.pass().count == 1)
             #expect(try sent.schedules() == [nil])
             #expect(try await worker.store.integer("SELECT count(*) FROM stack_schedule") == 0)
-            #expect(try await worker.store.integer("SELECT count(*) FROM relevance") == 0)
+            #expect(try await worker.store.integer("SELECT count(*) FROM stack_timeline") == 0)
         }
     }
 }

@@ -34,7 +34,7 @@ struct SuggestionPlanningTests {
             try await Self.declare(worker)
             try await planning.pass()
             let early = try #require(try sent.schedules().last ?? nil)
-            #expect(early["rotations"]?.arrayValue?.count == 2)
+            #expect(early["rotations"]?.arrayValue?.count == 3)
             let from = try #require(early["suggestions"]?.arrayValue?.first?["from"]?.stringValue)
             let planned = try #require(early["plannedAt"]?.stringValue)
             let span = [planned, from].compactMap { Timestamp(rfc3339: Array($0.utf8)[...]) }
@@ -50,7 +50,7 @@ struct SuggestionPlanningTests {
             #expect(try await !planning.gather())
             #expect(try await planning.pass().count == 1)
             let shown = try #require(try sent.schedules().last ?? nil)
-            let top = try #require(shown["rotations"]?.arrayValue?.last)
+            let top = try #require(shown["rotations"]?.arrayValue?.dropFirst().first)
             #expect(top["widget"]?.stringValue == widget && top["from"] == shown["plannedAt"])
         }
     }

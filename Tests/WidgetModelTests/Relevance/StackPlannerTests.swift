@@ -266,6 +266,7 @@ struct StackPlannerTests {
         planner.candidates = [
             Self.candidate("allday", "08:00", "18:00"), Self.candidate("meeting", "10:00", "11:00"),
             Self.candidate("pause", "11:05", "11:25"), Self.candidate("same", "12:00", "22:00"),
+            Self.candidate("same", "13:00", "14:00"),
         ]
         #expect(
             Self.rotations(planner.schedule(at: Self.time("07:00"))) == [

@@ -1,0 +1,54 @@
+import Foundation
+import TestSupport
+import Testing
+import WidgetModel
+
+/// Stacks as an operator imports and explains them.
+@Suite(.tags(.process), .timeLimit(.patience))
+struct StackCommandTests {
+    private static let app = TestKinds.app
+
+    private static func line(_ widgets: String, time: String) -> String {
+        #"{"app":"\#(app)","user":"u1","device":"d1","stack":"home","widgets":\#(widgets),"time":"\#(time)"}"#
+    }
+
+    @Test("Stacks are imported, an older one is left out, and each widget of a stack is explained")
+    func importAndExplain() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1"), .test("w2", kind: "DueDate")])
+            let file = FileManager.default.temporaryDirectory.appendingPathComponent("stacks-\(UUID().uuidString).jsonl")
+            defer { try? FileManager.default.removeItem(at: file) }
+            let lines = [
+                Self.line(#"["w2","w1"]"#, time: "2026-01-02T00:00:00Z"),
+                Self.line(#"["w1"]"#, time: "2026-01-01T00:00:00Z"),
+            ]
+            try lines.joined(separator: "\n").write(to: file, atomically: true, encoding: .utf8)
+            let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
+            func run(_ arguments: [String]) async throws -> FreshetProcess.Result {
+                try await FreshetProcess.run(arguments, environment: environment)
+            }
+            let imported = try await run(["widgets", "import", file.path, "--json"])
+            #expect(imported.status == 0, "\(imported.err)")
+            let counts = try JSONValue.parse(imported.out)
+            #expect(counts["stacks"] == 1 && counts["older"] == 1, "\(imported.out)")
+
+            let explain = ["explain", "--app", Self.app, "--user", "u1", "--stack", "home"]
+            let json = try await run(explain + ["--json"])
+            #expect(json.status == 0, "\(json.err)")
+            let stacks = try #require(try JSONValue.parse(json.out).arrayValue)
+            #expect(stacks.map { $0["plan"]?["device"] } == ["d1"])
+            let items = try #require(stacks.first?["now"]?["items"]?.arrayValue)
+            #expect(items.map { $0["widget"] } == ["w2", "w1"] && items.map { $0["top"] } == [true, false])
+
+            let text = try await run(explain)
+            #expect(text.status == 0, "\(text.err)")
+            for part in ["stack home on device d1", "* w2", "w1: neither relevance nor a habit", "until "] {
+                #expect(text.out.contains(part), "\(part): \(text.out)")
+            }
+            let missing = try await run(["explain", "--app", Self.app, "--user", "u1", "--stack", "none"])
+            #expect(missing.status == 1 && missing.err.contains("has no stack"))
+            let elsewhere = try await run(explain + ["--device", "d2"])
+            #expect(elsewhere.status == 1)
+        }
+    }
+}
