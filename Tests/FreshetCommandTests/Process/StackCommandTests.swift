@@ -16,7 +16,8 @@ struct StackCommandTests {
     func importAndExplain() async throws {
         try await withStore { store in
             try await store.place([.test("w1"), .test("w2", kind: "DueDate")])
-            let file = FileManager.default.temporaryDirectory.appendingPathComponent("stacks-\(UUID().uuidString).jsonl")
+            let file = FileManager.default.temporaryDirectory.appendingPathComponent(
+                "stacks-\(UUID().uuidString).jsonl")
             defer { try? FileManager.default.removeItem(at: file) }
             let lines = [
                 Self.line(#"["w2","w1"]"#, time: "2026-01-02T00:00:00Z"),
@@ -24,30 +25,29 @@ struct StackCommandTests {
             ]
             try lines.joined(separator: "\n").write(to: file, atomically: true, encoding: .utf8)
             let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
-            func run(_ arguments: [String]) async throws -> FreshetProcess.Result {
-                try await FreshetProcess.run(arguments, environment: environment)
-            }
-            let imported = try await run(["widgets", "import", file.path, "--json"])
+            let imported = try await FreshetProcess.run(
+                ["widgets", "import", file.path, "--json"], environment: environment)
             #expect(imported.status == 0, "\(imported.err)")
             let counts = try JSONValue.parse(imported.out)
             #expect(counts["stacks"] == 1 && counts["older"] == 1, "\(imported.out)")
 
             let explain = ["explain", "--app", Self.app, "--user", "u1", "--stack", "home"]
-            let json = try await run(explain + ["--json"])
+            let json = try await FreshetProcess.run(explain + ["--json"], environment: environment)
             #expect(json.status == 0, "\(json.err)")
             let stacks = try #require(try JSONValue.parse(json.out).arrayValue)
             #expect(stacks.map { $0["plan"]?["device"] } == ["d1"])
             let items = try #require(stacks.first?["now"]?["items"]?.arrayValue)
             #expect(items.map { $0["widget"] } == ["w2", "w1"] && items.map { $0["top"] } == [true, false])
 
-            let text = try await run(explain)
+            let text = try await FreshetProcess.run(explain, environment: environment)
             #expect(text.status == 0, "\(text.err)")
             for part in ["stack home on device d1", "* w2", "w1: neither relevance nor a habit", "until "] {
                 #expect(text.out.contains(part), "\(part): \(text.out)")
             }
-            let missing = try await run(["explain", "--app", Self.app, "--user", "u1", "--stack", "none"])
+            let missing = try await FreshetProcess.run(explain.dropLast() + ["none"], environment: environment)
             #expect(missing.status == 1 && missing.err.contains("has no stack"))
-            let elsewhere = try await run(explain + ["--device", "d2"])
+            let elsewhere = try await FreshetProcess.run(
+                explain + ["--device", "d2"], environment: environment)
             #expect(elsewhere.status == 1)
         }
     }
