@@ -147,7 +147,7 @@ struct ConsoleSteps: Sendable {
         let failed = last?["decision"] == "failed"
         let rule = last?["rule"]?.stringValue.map { " (rule \($0))" } ?? ""
         return step(
-            "Decision", failed ? "failed" : "done", at: last?["at"],
+            "Decision", last?["at"]?.stringValue == nil ? "waiting" : failed ? "failed" : "done", at: last?["at"],
             "\(last?["text"]?.stringValue ?? "none yet")\(rule)")
     }
 

@@ -86,7 +86,9 @@ extension ConsoleVisit {
         case .everyone(let kind):
             body["audience"] = ["everyone": true]
             body["kinds"] = [.string(kind)]
-        case .widget(let widget): body["audience"] = ["widget": .string(widget)]
+        case .widget(let widget):
+            body["audience"] = ["widget": .string(widget)]
+            body["kinds"] = "all"
         }
         _ = try await call("requestReload", body: .object(body))
         return console.redirect(to: "\(Console.base)\(back)?done=reload")

@@ -132,7 +132,7 @@ class Console:
 
 
 def text(selector):
-    return f"document.querySelector({json.dumps(selector)})?.textContent ?? ''"
+    return f"(document.querySelector({json.dumps(selector)})?.textContent ?? '')"
 
 
 def sign_in(console, token):
