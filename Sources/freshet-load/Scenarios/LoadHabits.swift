@@ -9,8 +9,8 @@ struct LoadHabitsCommand: AsyncParsableCommand {
         abstract: "Compares the prediction of habits with simple ones, on synthetic people.",
         discussion: """
             Needs neither Kafka nor PostgreSQL. Precision is the part of the views whose widget was on top. The error is \
-            the mean distance of a stated probability of at least 5% and the part of the half hours with a view, on days \
-            of one weekday.
+            the mean distance of a stated probability of at least 5% and the part of the half hours with a view: first on \
+            days of one weekday, then over all days, where errors of different weekdays cancel out.
 
             Examples:
               freshet-load habits --people 500 --seed 1
@@ -51,15 +51,18 @@ extension HabitEvaluation {
             })
     }
 
-    /// A line for each population; each predictor with its precision and, in brackets, its calibration error.
+    /// A line for each population; each predictor with its precision and, in brackets, its calibration errors: by weekday,
+    /// and over all days.
     var table: String {
-        func padded(_ text: String) -> String { text + String(repeating: " ", count: max(1, 18 - text.count)) }
+        func padded(_ text: String) -> String { text + String(repeating: " ", count: max(1, 22 - text.count)) }
         let head = ["population"] + (scores.first?.scores.map(\.predictor) ?? [])
         let rows = scores.map { population, scores in
             [population.rawValue]
                 + scores.map { score in
                     Figure.digits(score.precision)
-                        + (score.calibration.map { " (\(Figure.digits($0.error)))" } ?? "")
+                        + (score.calibration.map {
+                            " (\(Figure.digits($0.error)), \(Figure.digits($0.pooledError)))"
+                        } ?? "")
                 }
         }
         return ([head] + rows).map { $0.map(padded).joined() }.joined(separator: "\n")
