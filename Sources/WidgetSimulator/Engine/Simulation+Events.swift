@@ -134,16 +134,17 @@ extension Simulation {
 
     /// Decides on requests that are not due now.
     private mutating func noteRequest(_ timeline: Int32, events: Int64) {
-        let row = timelines[Int(timeline)]
-        if isMeasuring { counts.kinds[row.kind].requests += Int(events) }
-        let decision = row.record.state.decision(
-            onRequests: events, listedAt: row.record.listedAt, renderedAt: row.record.renderedAt,
-            kinds[row.kind].rules.schedule, at: now)
+        let index = Int(timeline)
+        let kind = timelines[index].kind
+        if isMeasuring { counts.kinds[kind].requests += Int(events) }
+        let decision = timelines[index].record.state.decision(
+            onRequests: events, listedAt: timelines[index].record.listedAt,
+            renderedAt: timelines[index].record.renderedAt, kinds[kind].rules.schedule, at: now)
         guard let (decision, rule) = decision else { return }
-        record(timeline, decision, rule, row.record.reason)
+        record(timeline, decision, rule, timelines[index].record.reason)
         guard isMeasuring else { return }
-        if decision == .merged { counts.kinds[row.kind].merged += Int(events) }
-        if decision == .deferred { counts.kinds[row.kind].deferrals[Int(rule.rawValue)] += 1 }
+        if decision == .merged { counts.kinds[kind].merged += Int(events) }
+        if decision == .deferred { counts.kinds[kind].deferrals[Int(rule.rawValue)] += 1 }
     }
 
     // MARK: Views
@@ -159,25 +160,32 @@ extension Simulation {
         apply(mark, to: timeline)
     }
 
+    // Rows are read in place: a copy of one costs more than the count.
     private mutating func countView(_ index: Int) {
-        let row = timelines[index]
-        let kind = row.kind
+        let kind = timelines[index].kind
         counts.kinds[kind].views += 1
-        guard let renderedAt = row.record.renderedAt else {
+        guard let renderedAt = timelines[index].record.renderedAt else {
             counts.kinds[kind].emptyViews += 1
             return
         }
         counts.kinds[kind].ages.add(seconds(since: renderedAt))
-        let since = row.staleSince(now)
-        if since != nil { counts.kinds[kind].staleViews += 1 }
-        counts.kinds[kind].staleness.add(since.map { seconds(since: $0) } ?? 0)
-        if let publishedAt = row.publishedAt { counts.kinds[kind].publicationAges.add(seconds(since: publishedAt)) }
-        guard !options.publications.isEmpty, let times = options.publications[row.target.id] else { return }
+        if let since = timelines[index].staleSince(now) {
+            counts.kinds[kind].staleViews += 1
+            counts.kinds[kind].staleness.add(seconds(since: since))
+        } else {
+            counts.kinds[kind].staleness.add(0)
+        }
+        if let publishedAt = timelines[index].publishedAt {
+            counts.kinds[kind].publicationAges.add(seconds(since: publishedAt))
+        }
+        guard !options.publications.isEmpty, let times = options.publications[timelines[index].target.id] else {
+            return
+        }
         let later = times.firstIndex { $0 > now } ?? times.endIndex
         if later > 0 { counts.kinds[kind].realPublicationAges.add(seconds(since: times[later - 1])) }
     }
 
-    private func seconds(since time: Timestamp) -> Int { Int((now - time).wholeMicroseconds / 1_000_000) }
+    private func seconds(since time: Timestamp) -> Int { Int((now.microseconds - time.microseconds) / 1_000_000) }
 
     // MARK: Widgets
 

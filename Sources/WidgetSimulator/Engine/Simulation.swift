@@ -43,6 +43,7 @@ package struct Simulation<Source: TimelineSource> {
         let provider: Int32
         let rule: ReloadRule
         let ledger: BudgetLedger
+        let views: ViewStatistics
         let reason: ReloadReason
         let isMine: Bool
         /// Budget in effect; 0 for a fetch that takes no token.
@@ -171,17 +172,19 @@ package struct Simulation<Source: TimelineSource> {
             fetches.append(
                 Fetch(
                     timeline: timeline, provider: Int32(kinds[kind].provider),
-                    rule: rule, ledger: ledger, reason: reason(of: timeline), isMine: via == .appointment,
+                    rule: rule, ledger: ledger, views: facts.views, reason: reason(of: timeline),
+                    isMine: via == .appointment,
                     budget: isBudgeted ? Int32(kinds[kind].rules.reloadsADay(facts, at: now)) : 0))
         }
     }
 
     /// Reason of the pending reload.
     private func reason(of timeline: Int32) -> ReloadReason {
-        let timeline = timelines[Int(timeline)]
-        if timeline.record.state.requested > timeline.record.state.rendered { return timeline.record.reason }
-        let kind = kinds[timeline.kind]
-        return kind.generations.isAhead(of: timeline.record.state.generation) ? kind.reason : .policy
+        let index = Int(timeline)
+        let state = timelines[index].record.state
+        if state.requested > state.rendered { return timelines[index].record.reason }
+        let kind = timelines[index].kind
+        return kinds[kind].generations.isAhead(of: state.generation) ? kinds[kind].reason : .policy
     }
 
     private mutating func settle(_ timeline: Int32, _ settlement: ReloadRecord.Settlement, isMine: Bool) {
@@ -262,12 +265,11 @@ package struct Simulation<Source: TimelineSource> {
         let kind = timelines[index].kind
         let rules = kinds[kind].rules
         let isChanged = timelines[index].hash != answer.hash
-        let record = timelines[index].record
         let next = rules.next(
             policy: answer.policy, lastEntry: answer.lastEntry, renderedAt: now, timeline: timelines[index].target.id,
-            ledger: fetch.ledger, views: record.facts(at: now).views)
+            ledger: fetch.ledger, views: fetch.views)
         let isAppointed = timelines[index].record.store(
-            requested: record.state.requested, generation: kinds[kind].generations.current, next: next,
+            requested: timelines[index].record.state.requested, generation: kinds[kind].generations.current, next: next,
             ledger: fetch.ledger, kinds[kind].generations, at: now)
         if isAppointed { appoint(fetch.timeline) }
         self.record(

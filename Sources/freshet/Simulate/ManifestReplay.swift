@@ -68,9 +68,13 @@ struct ReplayComparison {
 
     var text: String {
         guard let first = reports.first?.report else { return "" }
-        var lines = ["\(first.events) events from \(first.from), \(first.widgets) widgets", ""]
+        var lines = [
+            "\(NumberText.counted(first.events, "event")) from \(first.from), \(NumberText.counted(first.widgets, "widget"))",
+            "",
+        ]
         for (index, kind) in first.kinds.enumerated() {
             let kinds = reports.map { $0.report.kinds[index] }
+            guard kinds.contains(where: { $0.timelines > 0 || !$0.fetches.isEmpty }) else { continue }
             lines.append("\(kind.app) \(kind.name)")
             lines += table(kinds, published: real.map { $0.counts[kind.name] ?? 0 })
             lines.append("")

@@ -17,7 +17,7 @@ struct SimulationText {
     var text: String {
         let days = Double(report.widgets * (report.days + report.warmUpDays))
         var lines = [
-            "\(report.days) days from \(report.from): \(report.people) people, "
+            "\(NumberText.counted(report.days, "day")) from \(report.from): \(report.people) people, "
                 + "\(NumberText.counted(report.widgets, "widget")), \(NumberText.counted(report.timelines, "timeline")), "
                 + "\(NumberText.counted(report.events, "event")); \(Figure.digits(days / max(seconds, 0.001))) "
                 + "widget-days a second"
