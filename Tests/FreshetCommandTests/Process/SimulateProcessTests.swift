@@ -1,0 +1,123 @@
+import Foundation
+import TestSupport
+import Testing
+import WidgetModel
+
+@Suite("freshet simulate", .tags(.process), .timeLimit(.patience))
+struct SimulateProcessTests {
+    private static let manifest = """
+        app: com.example.simulated
+        provider: {url: "https://widgets.example.com/bank"}
+        kinds:
+          - name: DueDate
+            placeholder: {card: Card}
+          - name: Weather
+            sharing: shared
+            variesBy: []
+            placeholder: {city: City}
+        """
+
+    private static func folder() throws -> URL {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "freshet-simulate-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        try Data(manifest.utf8).write(to: folder.appending(path: "kinds.yaml"))
+        return folder
+    }
+
+    /// A placement, and pushes every ten minutes of a day.
+    private static var events: String {
+        func line(_ type: String, _ minute: Int, _ data: String) -> String {
+            let time = Timestamp(microseconds: 1_782_086_400_000_000) + .seconds(60 * minute)
+            return
+                #"{"type":"freshet.\#(type).v1","time":"\#(time.rfc3339)","data":{"app":"com.example.simulated",\#(data)}}"#
+        }
+        let environment = #"{"locale":"en-GB","timeZone":"Europe/London"}"#
+        let placed = line(
+            "widget.placed", 1,
+            #""widget":"w","user":"u","device":"d","kind":"DueDate","family":"systemSmall","environment":\#(environment)"#
+        )
+        let others = (0..<140).flatMap { number in
+            [
+                line("push.received", 10 * number + 5, #""kinds":"all","audience":{"user":"u"}"#),
+                line("widget.viewed", 10 * number + 9, #""widget":"w""#),
+            ]
+        }
+        return ([placed] + others).joined(separator: "\n") + "\n"
+    }
+
+    @Test("The same seed prints the same, and the page has charts and no scripts")
+    func people() async throws {
+        let folder = try Self.folder()
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let page = folder.appending(path: "page.html")
+        let arguments = [
+            "simulate", "--manifest", folder.appending(path: "kinds.yaml").path, "--from", "2026-06-22", "--days", "2",
+            "--people", "10", "--seed", "5", "--json",
+        ]
+        let first = try await FreshetProcess.run(arguments + ["--report", page.path])
+        #expect(first.status == 0, "\(first.err)")
+        #expect(try await FreshetProcess.run(arguments).out == first.out)
+        let report = try JSONValue.parse(first.out)
+        #expect(report["people"]?.numberValue?.int64 == 10)
+        let kinds = try #require(report["kinds"]?.arrayValue)
+        #expect(kinds.compactMap { $0["name"]?.stringValue } == ["DueDate", "Weather"])
+        #expect(kinds.allSatisfy { $0["views"]?.numberValue?.int64 ?? 0 > 0 && $0["ages"]?["p99"] != nil })
+        let html = try String(contentsOf: page, encoding: .utf8)
+        #expect(html.contains("<svg") && html.contains("DueDate") && !html.contains("<script"))
+    }
+
+    @Test("A replay shows that a smaller budget costs less and is less fresh")
+    func replay() async throws {
+        let folder = try Self.folder()
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let file = folder.appending(path: "events.jsonl")
+        try Data(Self.events.utf8).write(to: file)
+        let result = try await FreshetProcess.run([
+            "simulate", "--manifest", folder.appending(path: "kinds.yaml").path, "--replay", "--events", file.path,
+            "--from", "2026-06-22", "--warm-up", "0", "--budget", "DueDate=4", "--spacing", "DueDate=3h", "--json",
+        ])
+        #expect(result.status == 0, "\(result.err)")
+        let runs = try #require(try JSONValue.parse(result.out)["runs"]?.arrayValue)
+        #expect(
+            runs.compactMap { $0["name"]?.stringValue }
+                == ["baseline", "budget DueDate=4", "spacing DueDate=3h", "all changes"])
+        let loads = runs.compactMap { $0["report"]?["providers"]?.arrayValue?.first?["timelines"]?.numberValue?.int64 }
+        let stale = runs.compactMap {
+            $0["report"]?["kinds"]?.arrayValue?.first?["staleness"]?["p95"]?.numberValue?.int64
+        }
+        #expect(loads.count == 4 && loads[0] > 20 && loads[1] == 5 && loads[2] <= 9 && loads[3] <= loads[1], "\(loads)")
+        #expect(stale.count == 4 && stale[0] < stale[1], "\(stale)")
+
+        let unknown = try await FreshetProcess.run([
+            "simulate", "--manifest", folder.appending(path: "kinds.yaml").path, "--replay", "--events", file.path,
+            "--from", "2026-06-22", "--budget", "DueDat=4",
+        ])
+        #expect(unknown.status == 64 && unknown.err.contains("DueDate"))
+    }
+
+    @Test("A replay reads the events of Kafka")
+    func kafka() async throws {
+        let folder = try Self.folder()
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let names = ["pushes", "appChanges", "widgets", "donations", "timelines"]
+        try await withKafka(topics: names.map { "freshet.\($0)" }, partitions: 2) { kafka in
+            var settings = ["--set", "kafka.bootstrapServers=\(kafka.configuration.bootstrapServers)"]
+            for name in names { settings += ["--set", "topics.\(name)=\(kafka.name("freshet.\(name)"))"] }
+            let published = try await FreshetProcess.run(
+                ["publish", "--stdin", "--no-check"] + settings, input: Self.events)
+            #expect(published.status == 0, "\(published.err)")
+            let now = WallClock.now()
+            let result = try await FreshetProcess.run(
+                [
+                    "simulate", "--manifest", folder.appending(path: "kinds.yaml").path, "--replay", "--json",
+                    "--from", (now - .seconds(3_600)).rfc3339, "--to", (now + .seconds(3_600)).rfc3339,
+                ] + settings)
+            #expect(result.status == 0, "\(result.err)")
+            let run = try #require(try JSONValue.parse(result.out)["runs"]?.arrayValue?.first)
+            let kind = try #require(run["report"]?["kinds"]?.arrayValue?.first)
+            #expect(kind["timelines"]?.numberValue?.int64 == 1)
+            #expect(kind["requests"]?.numberValue?.int64 == 140)
+            #expect(kind["views"]?.numberValue?.int64 == 140)
+        }
+    }
+}
