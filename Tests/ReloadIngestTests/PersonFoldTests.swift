@@ -113,6 +113,41 @@ struct PersonFoldTests {
         }
     }
 
+    @Test("F: a turn by hand counts as a view of what the widget shows; a removed widget leaves its stack")
+    func turnsAndRemovals() async throws {
+        try await IngestHarness.lend { ingest in
+            let tokyo = WidgetEnvironment(storedLocale: "en", timeZone: "Asia/Tokyo")
+            let stack = StackArrangement(device: "d1", name: "home", widgets: ["w1", "w2"])
+            let turn = {
+                FreshetEvent.stackTurned(app: TestKinds.app, user: "u1", device: "d1", stack: "home", widget: $0)
+            }
+            let time = WallClock.now() - .seconds(60)
+            let events: [FreshetEvent] = [
+                .placed(.test("w1", environment: tokyo)), .stackChanged(app: TestKinds.app, user: "u1", stack),
+                // The second widget is not placed: there is nothing to learn from it.
+                turn("w1"), turn("w2"), .removed(app: TestKinds.app, widget: "w1"),
+            ]
+            for (number, event) in events.enumerated() {
+                try await ingest.running([ingest.service()]) {
+                    try await ingest.publish([event], at: time + .seconds(number))
+                    try await ingest.waitUntilApplied(number + 1)
+                }
+            }
+            let appID = try #require(try await ingest.store.directory().apps[TestKinds.app]).id
+            let stored = try #require(
+                try await ingest.store.pool.query(.readPeople([PersonKey(appID: appID, user: "u1")])).first)
+            let person = try #require(
+                PersonRecord(app: TestKinds.app, habits: stored.habits, arrangement: stored.arrangement))
+            #expect(person.stacks.map(\.arrangement.widgets) == [["w2"]])
+            #expect(person.stacks.map(\.turn?.widget) == ["w2"])
+            var expected = Habits()
+            _ = expected.learn(
+                HabitKey.keys(kind: "Purchases", configuration: .empty, intent: nil), kind: "Purchases",
+                at: HalfHour(at: time + .seconds(2), timeZone: "Asia/Tokyo"))
+            #expect(person.habits == expected)
+        }
+    }
+
     @Test("A donation without a time zone uses that of the person's widgets")
     func timeZone() async throws {
         try await IngestHarness.lend { ingest in
