@@ -1,4 +1,5 @@
 import Foundation
+import KafkaClient
 import TestSupport
 import Testing
 import WidgetModel
