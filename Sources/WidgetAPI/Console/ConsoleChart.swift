@@ -1,6 +1,6 @@
 import WidgetModel
 
-/// A chart of the last hour: lines with a legend, drawn by the server.
+/// A chart of at most the last hour: lines with a legend, drawn by the server.
 struct ConsoleChart: Sendable {
     let title: String
     let unit: String
@@ -12,8 +12,13 @@ struct ConsoleChart: Sendable {
     let runbook: String?
 
     private static let styles: [HTML] = ["", "second", "third", "fourth"]
-    private static let span = 3_600.0
     private static let (width, height) = (600.0, 120.0)
+
+    /// Seconds that the chart shows: an hour, or whole minutes since the first sample of a younger process.
+    private var span: Double {
+        let oldest = lines.flatMap(\.points).filter { $0.value != nil }.map(\.ago).max() ?? 0
+        return min(3_600, max(1, (oldest / 60).rounded(.up)) * 60)
+    }
 
     private var top: Double {
         let highest = (lines.compactMap(\.highest) + [objective ?? 0]).max() ?? 0
@@ -33,7 +38,7 @@ struct ConsoleChart: Sendable {
             <svg class="chart" viewBox="0 0 600 120" preserveAspectRatio="none" role="img" aria-label="\(summary)">\
             <path class="axis" d="M0 119.5H600M0 0.5H600"/>\(limit)\
             \(HTML(zip(lines, Self.styles).map { "<path class=\"line \($1)\" d=\"\(path($0))\"/>" }))</svg>
-            <p class="times small soft"><span>1 h ago</span><span>now</span></p>
+            <p class="times small soft"><span>\(Int(span / 60)) min ago</span><span>now</span></p>
             <ul class="legend">\(HTML(zip(lines, Self.styles).map(legend)))</ul>
             \(alertLink)
             """
@@ -66,11 +71,11 @@ struct ConsoleChart: Sendable {
         var path = ""
         var isDrawing = false
         for (ago, value) in line.points {
-            guard let value, ago <= Self.span else {
+            guard let value, ago <= span else {
                 isDrawing = false
                 continue
             }
-            let x = Self.number(Self.width * (1 - ago / Self.span))
+            let x = Self.number(Self.width * (1 - ago / span))
             // A single point is drawn as a short line.
             path += isDrawing ? "L\(x.text) \(y(value).text)" : "M\(x.text) \(y(value).text)h0.5"
             isDrawing = true

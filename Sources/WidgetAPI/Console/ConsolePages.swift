@@ -182,9 +182,9 @@ extension ConsoleVisit {
     private func budget(_ name: String, _ kind: JSONValue) async throws -> String {
         let use = try await call("consoleBudget", ["kind": name])
         let (least, most) = (use["minimum"]?.numberValue?.text ?? "", use["maximum"]?.numberValue?.text ?? "")
-        guard kind["developerMode"] != .bool(true) else { return "lifted by developer mode" }
-        let average = use["average"]?.numberValue?.double
-        return "\(average.map(ConsoleChart.words) ?? "no timelines, none") of \(least) to \(most)"
+        guard kind["developerMode"] != .bool(true) else { return "developer mode lifts the budget" }
+        guard let average = use["average"]?.numberValue?.double else { return "no timelines" }
+        return "\(ConsoleChart.words(average)) on average, with a budget of \(least) to \(most)"
     }
 
     // MARK: Manifests
