@@ -51,7 +51,10 @@ struct HarnessTests {
     @Test("Every rewrite of a mutation matches the text of a statement")
     func rewrites() {
         let worker = PostgresUUID(high: 0, low: 0)
-        let texts = [Statements.storeTimelines([]).sql, Statements.endLists([], worker: worker).sql]
+        let texts = [
+            Statements.storeTimelines([]).sql, Statements.endLists([], worker: worker).sql,
+            Statements.settleDeliveries([], window: .zero).sql,
+        ]
         for rewrite in Mutation.all.flatMap(\.rewrites) {
             let pattern = String(decoding: rewrite.pattern, as: UTF8.self)
             #expect(texts.contains { $0.contains(pattern) }, "\(pattern)")
