@@ -54,7 +54,7 @@ struct LoadPageTests {
         }
         #expect(text.contains("name=\"viewport\"") && text.contains("prefers-color-scheme: dark"))
         for shown in [
-            "998", "9.8 ms", "1.23 GB", "98.8 MB", "190k", "'&lt;script&gt;'", "latency &lt;&amp;&gt;",
+            "998", "9.8 ms", "1.23 GB", "98.8 MB", "190k", "&#39;&lt;script&gt;&#39;", "latency &lt;&amp;&gt;",
             "Throughput, a second", "Latency, ms", "timeline on disk",
             "a transaction held open", "Nothing lost, nothing stale.",
         ] {
