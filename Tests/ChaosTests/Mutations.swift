@@ -11,7 +11,7 @@ struct Mutation: Sendable {
     let invariants: Set<Invariant>
     let script: @Sendable (ChaosRun.Stage) async throws -> Void
 
-    static let all = [nextFromClaim, unlisted, listedLeft, storeWithoutRevision, positions, sentAtOnce]
+    static let all = [nextFromClaim, unlisted, listedLeft, storeWithoutRevision, positions]
 
     /// A store computes the next look from the claimed row: requests during the fetch have no appointment.
     private static let nextFromClaim = Mutation(
@@ -81,17 +81,6 @@ struct Mutation: Sendable {
             }
             try await Task.sleep(for: .seconds(4))
         }
-    }
-
-    /// A change counts as sent whatever the push service answers: a device that is refused a push gets no later one.
-    private static let sentAtOnce = Mutation(
-        name: "sentAtOnce",
-        rewrites: [
-            TextRewrite("THEN greatest(r.sent, i.changed) ELSE r.sent END", "THEN i.changed ELSE i.changed END")
-        ],
-        invariants: [.delivered]
-    ) { stage in
-        try await happen(.pushService(.tooManyRequests), .seconds(15), stage)
     }
 
     /// Providers answer so slowly that many events arrive meanwhile.
