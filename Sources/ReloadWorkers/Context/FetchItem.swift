@@ -63,8 +63,6 @@ struct FetchedTimeline: Sendable {
     let policy: ReloadPolicy
     let lastEntry: Timestamp
     let lints: TimelineLints
-    /// Whether an entry carries relevance.
-    var hasRelevance = false
     let fetchTime: Duration
 }
 

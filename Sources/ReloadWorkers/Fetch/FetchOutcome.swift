@@ -37,8 +37,7 @@ struct FetchOutcome: Sendable {
                 fetched.append(
                     FetchedTimeline(
                         item: item, content: parsed.content, hash: parsed.hash, policy: parsed.policy,
-                        lastEntry: parsed.lastEntryDate, lints: parsed.lints,
-                        hasRelevance: parsed.hasRelevance, fetchTime: fetchTime))
+                        lastEntry: parsed.lastEntryDate, lints: parsed.lints, fetchTime: fetchTime))
             } else if let failure = ProviderFailure(outcome) {
                 failed.append((item, failure))
             }

@@ -119,6 +119,6 @@ struct Storer: Sendable {
             content: isChanged ? PostgresTextBytes(fetched.content) : nil, hash: fetched.hash,
             eligibleAt: next.eligibleAt, freeAt: next.freeAt, policyAt: next.policyAt, ledger: item.ledger,
             decision: isChanged ? .reloaded : .unchanged, rule: isChanged ? item.rule : .gate,
-            fetchTime: fetched.fetchTime, hasRelevance: fetched.hasRelevance)
+            fetchTime: fetched.fetchTime)
     }
 }

@@ -9,7 +9,6 @@ struct CanonicalEntry {
 
     /// Number of links: that of the whole widget and those of its parts.
     let linkCount: Int
-    let hasRelevance: Bool
 
     /// Bytes at the beginning of every canonical entry.
     static let start = Array("{\"content\":".utf8)
@@ -61,22 +60,20 @@ struct CanonicalEntry {
         self.range = start..<buffer.count
         self.contentEnd = contentEnd
         self.linkCount = linkCount + (url == nil ? 0 : 1)
-        self.hasRelevance = relevance != nil
     }
 
-    private init(date: Timestamp, range: Range<Int>, contentEnd: Int, linkCount: Int, hasRelevance: Bool) {
+    private init(date: Timestamp, range: Range<Int>, contentEnd: Int, linkCount: Int) {
         self.date = date
         self.range = range
         self.contentEnd = contentEnd
         self.linkCount = linkCount
-        self.hasRelevance = hasRelevance
     }
 
     /// Returns the entry for a copy of its bytes at another place of a buffer.
     func moved(to start: Int) -> CanonicalEntry {
         CanonicalEntry(
             date: date, range: start..<(start + range.count), contentEnd: contentEnd - range.lowerBound + start,
-            linkCount: linkCount, hasRelevance: hasRelevance)
+            linkCount: linkCount)
     }
 
     /// Appends the members that follow the content in canonical order.

@@ -32,8 +32,6 @@ package struct ParsedTimeline: Hashable, Sendable {
     package let lastEntryDate: Timestamp
     package let entryCount: Int
     package let lints: TimelineLints
-    /// Whether an entry carries relevance.
-    package let hasRelevance: Bool
     /// Canonical JSON (RFC 8785) `{"entries": […], "policy": …}`. Entries are sorted by date, those with equal dates in
     /// the provider's order. Dates are in UTC.
     package let content: [UInt8]

@@ -107,7 +107,7 @@ struct TimelineParser: ElementParser {
         swap(&finished, &content)
         return ParsedTimeline(
             policy: policy, firstEntryDate: entries[0].date, lastEntryDate: entries[entries.count - 1].date,
-            entryCount: entries.count, lints: lints, hasRelevance: entries.contains { $0.hasRelevance },
+            entryCount: entries.count, lints: lints,
             content: finished, hash: hash)
     }
 

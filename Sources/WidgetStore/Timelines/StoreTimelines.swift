@@ -19,13 +19,11 @@ package struct TimelineWrite: Sendable {
     package let decision: Decision
     package let rule: ReloadRule
     package let fetchTime: Duration
-    /// Whether an entry of the content carries relevance.
-    package let hasRelevance: Bool
 
     package init(
         timeline: ClaimedTimeline, list: ListHold, token: Int64, revision: Int64, content: PostgresTextBytes?,
         hash: ContentHash, eligibleAt: Timestamp, freeAt: Timestamp, policyAt: Timestamp, ledger: BudgetLedger,
-        decision: Decision, rule: ReloadRule, fetchTime: Duration, hasRelevance: Bool = false
+        decision: Decision, rule: ReloadRule, fetchTime: Duration
     ) {
         self.timeline = timeline
         self.list = list
@@ -40,7 +38,6 @@ package struct TimelineWrite: Sendable {
         self.decision = decision
         self.rule = rule
         self.fetchTime = fetchTime
-        self.hasRelevance = hasRelevance
     }
 }
 
@@ -69,7 +66,6 @@ private let input = InputColumns<TimelineWrite>([
     .init("cause_topic") { $0.timeline.cause?.topic }, .init("cause_partition") { $0.timeline.cause?.partition },
     .init("cause_offset") { $0.timeline.cause?.offset },
     .init("fetch_milliseconds") { Int32(clamping: $0.fetchTime.wholeMilliseconds) },
-    .init("has_relevance") { $0.hasRelevance },
 ])
 
 private let formula = RowFormula(
@@ -100,13 +96,12 @@ private let storeTimelinesSQL = """
         FROM ordered i
         WHERE t.id = i.id AND \(storedRevisionCheck)
         RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew, t.eligible_at, t.content_revision,
-            t.revision, t.rendered, t.user_id, i.reason, i.has_relevance
+            t.revision, t.rendered, t.user_id, i.reason
     ), \(Appending.lists(of: "stored")), unshown AS (
         DELETE FROM snapshot s USING stored d WHERE s.timeline_id = d.id
     ), relevance_changed AS (
         INSERT INTO relevance_change (timeline_id)
-        SELECT d.id FROM stored d LEFT JOIN relevance r ON r.timeline_id = d.id AND NOT d.has_relevance
-        WHERE d.content_revision = d.revision AND (d.has_relevance OR r.timeline_id IS NOT NULL)
+        SELECT d.id FROM stored d JOIN relevance r ON r.timeline_id = d.id WHERE d.content_revision = d.revision
     ), \(DeliveryChanges.noted(of: "stored"))
     SELECT id, listed_at, listed_at <= now() AS due, eligible_at, content_revision, rendered FROM stored
     """

@@ -149,27 +149,4 @@ struct StackLeaseTests {
             #expect(try await planning.pass().isEmpty)
         }
     }
-
-    @Test("E: relevance is recorded from the first stored entry, before the stack is read")
-    func historyFromTheFirst() async throws {
-        try await withWorker { worker in
-            try await worker.store.place([.test("w1"), .test("w2", kind: "DueDate")])
-            let scores = StackSupport.Scores(["Purchases": 3])
-            worker.provider.respond { request in
-                .timelines(zip(request.ids, request.kinds).map { id, kind in scores.timeline(id, kind) })
-            }
-            let planning = StackPlanning(context: worker.context, directory: worker.directory)
-            try await worker.drain()
-            #expect(try await !planning.gather())
-            scores.set("Purchases", 9)
-            try await worker.store.markUser("u1", kind: "Purchases")
-            try await worker.drain()
-            #expect(try await !planning.gather())
-            // Only the timeline with relevance is written.
-            #expect(try await worker.store.integer("SELECT count(*) FROM relevance") == 1)
-            #expect(try await worker.store.integer("SELECT count(*) FROM relevance_change") == 0)
-            let history = "SELECT count(*) FROM relevance WHERE length(history) = 9 + 2 * 12"
-            #expect(try await worker.store.integer(history) == 1, "both scores are in it")
-        }
-    }
 }
