@@ -200,7 +200,7 @@ package struct DeliveryService: Service {
                 statistics.count { $0.databaseErrors += 1 }
                 failures += 1
                 logger.error("cannot \(what)", metadata: ["error": "\(error)", "failures": "\(failures)"])
-                pause = configuration.databaseBackoff.bound(attempt: failures)
+                pause = max(interval ?? .zero, configuration.databaseBackoff.bound(attempt: failures))
             }
             do {
                 try await cancelWhenGracefulShutdown {

@@ -175,7 +175,7 @@ extension PostgresStatement where Self == Statements {
             ), gone AS (
                 SELECT r.id FROM registration r
                 WHERE r.channel = 0 AND r.registered_at < now() - interval '90 days'
-                ORDER BY r.id LIMIT 10000 FOR UPDATE SKIP LOCKED
+                ORDER BY r.registered_at LIMIT 10000 FOR UPDATE SKIP LOCKED
             )
             DELETE FROM registration r USING gone g WHERE r.id = g.id
             """)

@@ -148,7 +148,7 @@ extension PostgresStatement where Self == Statements {
     }
 
     /// Waits for the transactions that register devices with the same tokens. Of two that cannot see each other's rows, neither
-    /// would take the token from the other's device.
+    /// would take the token from the other's device. There are 1,024 locks, since a batch's must fit into the server's lock table.
     package static func lockTokens(of writes: [RegistrationWrite]) -> PostgresQuery<Void> {
         let tokens = writes.compactMap { write in
             write.address.map { "\(write.appID) \(Hex.text(DeviceTokenKeys.digest(of: $0.token)))" }
@@ -156,7 +156,7 @@ extension PostgresStatement where Self == Statements {
         return PostgresQuery(
             """
             SELECT pg_advisory_xact_lock(\(tokenLocks), t.hash)
-            FROM (SELECT DISTINCT hashtext(i.token) AS hash FROM unnest($1::text[]) i (token) ORDER BY hash) t
+            FROM (SELECT DISTINCT hashtext(i.token) & 1023 AS hash FROM unnest($1::text[]) i (token) ORDER BY hash) t
             """, PostgresArray(tokens))
     }
 

@@ -84,7 +84,8 @@ private let settleSQL = """
             token = CASE WHEN l.forgets THEN NULL ELSE r.token END,
             token_key = CASE WHEN l.forgets THEN NULL ELSE r.token_key END,
             token_digest = CASE WHEN l.forgets THEN NULL ELSE r.token_digest END,
-            listed_at = CASE WHEN l.forgets OR i.parks OR r.changed <= l.sent THEN 'infinity'
+            listed_at = CASE WHEN l.forgets OR r.changed <= l.sent OR i.parks AND EXISTS (
+                    SELECT FROM webhook h WHERE h.app_id = r.app_id AND h.disabled_at IS NOT NULL) THEN 'infinity'
                 ELSE \(onDeliveryGrid(earliest, width: "interval '100 milliseconds'")) END
         FROM input i JOIN locked l ON l.id = i.id
         WHERE r.id = i.id

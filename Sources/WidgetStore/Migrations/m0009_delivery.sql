@@ -45,6 +45,7 @@ CREATE TABLE registration (
 ) WITH (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.05);
 
 CREATE UNIQUE INDEX registration_of_device ON registration (app_id, user_id, device_id);
+CREATE INDEX registration_gone ON registration (registered_at) WHERE channel = 0;
 CREATE INDEX registration_by_token ON registration (app_id, token_digest) WHERE token_digest IS NOT NULL;
 
 COMMENT ON COLUMN registration.channel IS '0 none: the row keeps an older event from coming back; 1 apns, 2 webhook';
@@ -129,6 +130,7 @@ CREATE TABLE delivery_statistics (
     PRIMARY KEY (kind_id, bucket)
 ) WITH (fillfactor = 50);
 
+CREATE INDEX delivery_statistics_by_time ON delivery_statistics (bucket);
 COMMENT ON COLUMN delivery_statistics.changes IS 'timelines that became stale on a registered device';
 COMMENT ON COLUMN delivery_statistics.fetched IS 'those that the device has fetched since';
 COMMENT ON COLUMN delivery_statistics.late IS 'fetches that were later than the objective';

@@ -8,12 +8,12 @@ private let clearHabitsSQL = """
             AND p.habits IS NOT NULL
         RETURNING p.app_id, p.user_id
     ), locked AS (
-        SELECT s.id FROM cleared c JOIN stack_schedule s ON s.app_id = c.app_id AND s.user_id = c.user_id
-        WHERE s.due_at > now()
+        SELECT s.id, s.due_at > now() AS is_later
+        FROM cleared c JOIN stack_schedule s ON s.app_id = c.app_id AND s.user_id = c.user_id
         ORDER BY s.id
         FOR NO KEY UPDATE OF s
     ), due AS (
-        UPDATE stack_schedule s SET due_at = now() FROM locked l WHERE s.id = l.id
+        UPDATE stack_schedule s SET due_at = now() FROM locked l WHERE s.id = l.id AND l.is_later
     )
     SELECT count(*) > 0 AS cleared FROM cleared
     """

@@ -129,6 +129,7 @@ private let readPeopleSQL = """
     FOR NO KEY UPDATE OF p
     """
 
+/// Schedules that are due already are locked as well: a planner that claimed one before the commit would read the old person.
 private let writePeopleSQL = """
     WITH input AS MATERIALIZED (
         SELECT *, now() + plan_seconds * interval '1 second' AS due_at
@@ -138,13 +139,13 @@ private let writePeopleSQL = """
         SET habits = coalesce(i.habits, p.habits), arrangement = coalesce(i.arrangement, p.arrangement)
         FROM input i WHERE p.app_id = i.app_id AND p.user_id = i.user_id
     ), locked AS (
-        SELECT s.id, i.due_at
+        SELECT s.id, i.due_at, s.due_at > i.due_at AS is_later
         FROM input i JOIN stack_schedule s ON s.app_id = i.app_id AND s.user_id = i.user_id
-        WHERE s.due_at > i.due_at
+        WHERE i.due_at IS NOT NULL
         ORDER BY s.id
         FOR NO KEY UPDATE OF s
     )
-    UPDATE stack_schedule s SET due_at = least(s.due_at, l.due_at) FROM locked l WHERE s.id = l.id
+    UPDATE stack_schedule s SET due_at = least(s.due_at, l.due_at) FROM locked l WHERE s.id = l.id AND l.is_later
     """
 
 private let widgetInput = InputColumns<WidgetScope.Name>([.init("app_id") { $0.appID }, .init("id") { $0.id }])
@@ -164,7 +165,7 @@ private let recordSuggestionsSQL = """
         FROM \(suggestionInput.rows("i")) GROUP BY i.app_id, i.user_id
     ), locked AS MATERIALIZED (
         SELECT i.* FROM input i JOIN person p ON p.app_id = i.app_id AND p.user_id = i.user_id
-        ORDER BY i.app_id, i.user_id
+        ORDER BY p.app_id, p.user_id
         FOR NO KEY UPDATE OF p
     )
     UPDATE person p

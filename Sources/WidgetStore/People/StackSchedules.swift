@@ -124,18 +124,22 @@ private let writeInput = InputColumns<ScheduleWrite>([
 
 /// A schedule with something to publish keeps its lease until that is acknowledged, so that nobody else publishes meanwhile.
 /// The schedule that ends loses its content before its tombstone goes out: if it is wanted again, it is published again.
+/// A schedule with a new timeline is planned again soon: a change of its content before the link has reached no schedule.
 private let writeSQL = """
     WITH input AS MATERIALIZED (
         SELECT i.id, i.lease, i.read_revision, i.changed, i.ends, i.planned_at, i.next_look, i.suggests, i.has_events,
                i.timelines::bigint[] AS timelines, s.timelines AS earlier
         FROM \(writeInput.rows("i")) JOIN stack_schedule s ON s.id = i.id
+        ORDER BY s.id
+        FOR NO KEY UPDATE OF s
     ), written AS (
         UPDATE stack_schedule s
         SET planned_at = i.planned_at, timelines = i.timelines, suggests = i.suggests,
             schedule = CASE WHEN i.ends THEN NULL ELSE coalesce(i.changed, s.schedule) END,
             revision = CASE WHEN i.ends OR i.changed IS NOT NULL THEN nextval('token') ELSE s.revision END,
             published = s.published AND i.changed IS NULL AND NOT i.ends,
-            due_at = least(s.due_at, i.next_look),
+            due_at = least(s.due_at, i.next_look,
+                CASE WHEN NOT i.timelines <@ i.earlier THEN i.planned_at + interval '60 seconds' END),
             leased_until = CASE WHEN s.published AND i.changed IS NULL AND NOT i.ends AND NOT i.has_events THEN NULL
                            ELSE s.leased_until END
         FROM input i
@@ -176,21 +180,26 @@ private let publishedSQL = """
     """
 
 private let releaseSQL = """
-    UPDATE stack_schedule s SET leased_until = NULL
-    FROM \(publishedInput.rows("i")) WHERE s.id = i.id AND s.leased_until = i.lease AND s.revision <> i.revision
-    """
-
-/// Without duplicates: users of many widgets in a batch are looked up once.
-private let replanSQL = """
-    WITH locked AS (
-        SELECT s.id FROM stack_schedule s
-        JOIN (SELECT DISTINCT i.app_id, i.user_id FROM \(names.rows("i"))) i
-            ON s.app_id = i.app_id AND s.user_id = i.user_id
-        WHERE s.due_at > now()
+    WITH locked AS MATERIALIZED (
+        SELECT s.id FROM \(publishedInput.rows("i")) JOIN stack_schedule s ON s.id = i.id
+        WHERE s.leased_until = i.lease AND s.revision <> i.revision
         ORDER BY s.id
         FOR NO KEY UPDATE OF s
     )
-    UPDATE stack_schedule s SET due_at = now() FROM locked l WHERE s.id = l.id
+    UPDATE stack_schedule s SET leased_until = NULL FROM locked l WHERE s.id = l.id
+    """
+
+/// Without duplicates: users of many widgets in a batch are looked up once. Schedules that are due already are locked as well,
+/// as in writes of people.
+private let replanSQL = """
+    WITH locked AS (
+        SELECT s.id, s.due_at > now() AS is_later FROM stack_schedule s
+        JOIN (SELECT DISTINCT i.app_id, i.user_id FROM \(names.rows("i"))) i
+            ON s.app_id = i.app_id AND s.user_id = i.user_id
+        ORDER BY s.id
+        FOR NO KEY UPDATE OF s
+    )
+    UPDATE stack_schedule s SET due_at = now() FROM locked l WHERE s.id = l.id AND l.is_later
     """
 
 extension PostgresStatement where Self == Statements {

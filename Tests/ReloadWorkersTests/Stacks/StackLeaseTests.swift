@@ -48,6 +48,19 @@ struct StackLeaseTests {
         }
     }
 
+    @Test("A schedule that is due already is not planned before a change of its person is committed")
+    func changedWhileDue() async throws {
+        try await StackSupport.withStack { worker, _, _ in
+            let app = try #require(try await worker.store.directory().apps[TestKinds.app])
+            let write = PersonWrite(appID: app.id, user: "u1", habits: Habits().encoded, planning: .now)
+            try await worker.store.pool.withTransaction { connection in
+                _ = try await connection.query(.writePeople([write]))
+                #expect(try await Self.claim(worker).isEmpty)
+            }
+            #expect(try await Self.claim(worker).count == 1)
+        }
+    }
+
     @Test("A message sent after the planner's lease has expired is followed by the newest plan")
     func late() async throws {
         try await StackSupport.withStack { worker, planning, sent in
