@@ -287,7 +287,12 @@ private final class StallingHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
+    private var hasAnswered = false
+
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        // A request that arrives in two parts must not get a second head: the client would read it as the body.
+        guard !hasAnswered else { return }
+        hasAnswered = true
         let head = ByteBuffer(string: "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n")
         context.writeAndFlush(wrapOutboundOut(head), promise: nil)
     }
