@@ -8,6 +8,10 @@ extension Manifest {
     ///
     /// Its references to secrets are not followed, so that nobody can ask whether a file or a variable exists.
     static func definitions(of text: String) -> Result<[AppDefinition], ManifestProblem> {
+        // Aliases multiply: as keys of mappings they are compared before any limit of values applies.
+        guard !text.contains(/(^|[\s\[{,:\-])&\S/) else {
+            return .failure(ManifestProblem(text: "the manifest has anchors (&name), which are not read here"))
+        }
         do throws(ManifestError) {
             let manifest = try read(text: text, file: "manifest", followsSecrets: false)
             return .success(manifest.apps.map(\.definition))

@@ -170,8 +170,10 @@ struct Console: Sendable {
         } catch {
             return refuse("Refused: \(error.rawValue).")
         }
-        guard principal.user == nil, principal.has(.operateRead) else {
-            return refuse("The console needs an operator's token: of no user, with the scope operate:read or operate.")
+        guard principal.user == nil, principal.has(.operateRead), principal.has(.widgetsRead) else {
+            return refuse(
+                "The console needs an operator's token: of no user, with the scopes widgets:read and operate:read or operate."
+            )
         }
         let end = min(now() + configuration.sessionTime, principal.expiresAt)
         let session = ConsoleSession(token: token, expiresAt: end)
@@ -199,6 +201,8 @@ extension Problem {
 
 /// The fields of a form.
 struct ConsoleFields: Sendable {
+    private static let limit = 32
+
     private let fields: [(name: String, value: String)]
 
     init(_ request: Request, _ context: APIContext, receiveTime: Duration) async throws {
@@ -206,6 +210,10 @@ struct ConsoleFields: Sendable {
         guard type == "application/x-www-form-urlencoded" else { throw Problem.unsupportedMediaType }
         let bytes = try await APICall.collect(
             request, upTo: Console.maximumFormBytes, within: receiveTime, wantBody: { context.wantBody() })
+        // Names are compared with each other, so that their number must be small.
+        guard bytes.readableBytesView.count(where: { $0 == UInt8(ascii: "&") }) < Self.limit else {
+            throw Problem.badRequest("the form has more than \(Self.limit) fields")
+        }
         fields = try APICall.query(String(decoding: bytes.readableBytesView, as: UTF8.self))
     }
 

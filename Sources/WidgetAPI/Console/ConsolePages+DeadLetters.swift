@@ -46,6 +46,8 @@ extension ConsoleVisit {
         var filter: [String: String?] = [:]
         for name in Self.filterNames + ["letter"] where name != "all" { filter[name] = fields[name] }
         let isConfirmed = fields["confirmed"] == "yes"
+        // The confirmation must not include letters that have arrived since the dry run.
+        if !isConfirmed, fields["until"] == nil, fields["letter"] == nil { filter["until"] = WallClock.now().rfc3339 }
         let result = try await call(
             route, query: filter.merging(["dryRun": isConfirmed ? "false" : "true"]) { $1 })
         let letter = filter["letter"].flatMap { $0 }

@@ -60,6 +60,7 @@ extension ConsoleVisit {
             "explanationJSON": PrettyJSON.text(explanation), "timelineJSON": timeline.map(PrettyJSON.text) ?? "",
             "hasForm": try await hasForm(widget), "axis": axis(widget, timeline),
         ]
+        view["revision"] = timeline?["revision"]?.numberValue?.text ?? "none"
         if timeline?["content"] == .null { view["shown"] = PrettyJSON.text(timeline?["shown"] ?? .null) }
         var page = page("widget", "Widget \(id)", view)
         page.scripts.append(TimeAxis.script)

@@ -178,7 +178,7 @@ extension ConsoleVisit {
         return page("kind", name, view)
     }
 
-    /// Reloads of the last 24 hours per timeline, beside the daily budget.
+    /// Reloads of today (UTC) per timeline, free ones included, beside the daily budget.
     private func budget(_ name: String, _ kind: JSONValue) async throws -> String {
         let use = try await call("consoleBudget", ["kind": name])
         let (least, most) = (use["minimum"]?.numberValue?.text ?? "", use["maximum"]?.numberValue?.text ?? "")
@@ -222,7 +222,7 @@ extension ConsoleVisit {
             let due = forecast.first { $0["provider"] == .string(url) }
             return [
                 "url": .string(url), "kinds": .array(kinds), "health": health[url] ?? .null,
-                "forecast": due?["total"] ?? .null, "now": due?["now"] ?? .null,
+                "forecast": due?["total"] ?? 0, "now": due?["now"] ?? 0,
                 "firstKind": kinds.first?["name"] ?? .null,
             ]
         }

@@ -90,7 +90,7 @@ struct APIGate: Sendable {
         _ principal: Principal?, _ what: String, _ request: Request, _ response: Response, _ context: APIContext
     ) {
         audit(
-            principal, what, path: request.uri.path, outcome: response.status.code, requestID: context.requestID)
+            principal, what, path: request.uri.description, outcome: response.status.code, requestID: context.requestID)
     }
 
     /// Logs bearer, action and outcome, never the token.

@@ -174,7 +174,12 @@ extension Doctor {
         try await requireMigrations("ingest", pool)
         var found: [Finding] = []
         for halt in try await pool.query(.listHalts()) {
-            found.problem("ingest", "\(halt)", "fix the producers, then `\(halt.command)`")
+            if app == nil {
+                found.problem("ingest", "\(halt)", "fix the producers, then `\(halt.command)`")
+            } else {
+                // The halt names other apps.
+                found.problem("ingest", "the topic \(halt.topic) is halted", "an administrator must resume it")
+            }
         }
         for diversion in try await pool.query(.listDiversions(countLimit: 0)) where concerns(diversion.app) {
             let advice = "fix its producer, then `freshet dead-letters resume --app \(diversion.app)`"

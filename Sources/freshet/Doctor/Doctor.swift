@@ -16,6 +16,9 @@ struct Doctor: Sendable {
     var app: String?
     var logger = LogSettings.ofCommands
 
+    /// Checks whose findings concern an app, and show nothing of the installation or of other apps.
+    private static let checksOfApps = ["ingest", "providers", "delivery"]
+
     /// A check that throws a ``Finding`` ends with it.
     struct Check: Sendable {
         let name: String
@@ -27,7 +30,7 @@ struct Doctor: Sendable {
     /// - Parameter checks: checks to run; nil for all.
     func findings(_ checks: [Check]? = nil) async -> [Finding] {
         let pool = settings.postgres.url.flatMap { _ in makePool() }
-        let checks = checks ?? all(pool)
+        let checks = checks ?? all(pool).filter { app == nil || Self.checksOfApps.contains($0.name) }
         let found = await withTaskGroup(of: (Int, [Finding]).self) { group in
             for (index, check) in checks.enumerated() {
                 group.addTask { [timeLimit] in (index, await Self.run(check, within: timeLimit)) }

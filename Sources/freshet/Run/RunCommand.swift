@@ -50,13 +50,14 @@ struct RunCommand: AsyncParsableCommand {
                 "version": "\(FreshetNode.version)", "role": "\(values.role.rawValue)",
                 "pid": "\(ProcessInfo.processInfo.processIdentifier)",
             ])
+        let doctor = DoctorRuns { app in
+            let warnings = loaded.warnings.map { "\($0)" }
+            return await Doctor(settings: values, warnings: warnings, timeLimit: .seconds(5), app: app)
+                .findings().map(\.json)
+        }
         let node = try FreshetNode(
             settings: values, roles: values.role, logger: logger, observer: Observation.begin(for: values),
-            findings: { app in
-                let doctor = Doctor(
-                    settings: values, warnings: loaded.warnings.map { "\($0)" }, timeLimit: .seconds(5), app: app)
-                return await doctor.findings().map(\.json)
-            })
+            findings: { app in await doctor.findings(of: app) })
         let announcer = BackgroundService("announcer") { [printReady] in
             do {
                 let endpoint = try await node.ready()

@@ -235,6 +235,9 @@ struct ConsoleSecurityTests {
             ] {
                 #expect(try await browser.signIn(api.token, next: place).headers[.location] == "/console", "\(place)")
             }
+            let fields = (0..<40).map { "f\($0)" }
+            let many = Dictionary(uniqueKeysWithValues: fields.map { ($0, "x") })
+            #expect(try await browser.post("/console/sign-in", from: "/console/sign-in", many).status == 400)
             for _ in 0..<Console.signInBurst { #expect(try await browser.signIn("wrong").status == 403) }
             let limited = try await browser.signIn(api.token)
             #expect(limited.status == 429 && limited.headers[.retryAfter] != nil)

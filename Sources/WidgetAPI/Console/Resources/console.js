@@ -12,7 +12,9 @@ const isInUse = (part) => part.contains(document.activeElement) && document.acti
 /** Replaces the live parts of the page by those of a new rendering, except a part in use. */
 async function refresh() {
     const response = await fetch(location.href, { headers: { Accept: "text/html" }, redirect: "manual" });
-    if (!response.ok) return location.reload();
+    // The session is over: the reload leads to the sign-in. After another failure the next event tries again.
+    if (response.type === "opaqueredirect") return location.reload();
+    if (!response.ok) return;
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
     for (const part of document.querySelectorAll("[data-part]")) {
         const next = fresh.getElementById(part.id);
