@@ -111,7 +111,7 @@ let package = Package(
             name: "WidgetAPI",
             dependencies: [
                 "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", "WidgetRepresentation",
-                "ReloadIngest", logging, lifecycle,
+                "ReloadIngest", "WidgetSimulator", logging, lifecycle,
                 hummingbird, mustache, nio, jwt, crypto, metrics, tracing,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOHTTPCompression", package: "swift-nio-extras"),

@@ -249,11 +249,11 @@ extension TestStore {
     }
 
     /// Stores the arrangement and the schedule of a user's stack `home`.
-    func saveSchedule(of user: String, device: String = "d1", revision: Int64) async throws {
+    func saveSchedule(of user: String, device: String = "d1", widget: String? = nil, revision: Int64) async throws {
         let key = StackPlan.Key(app: TestKinds.app, user: user, device: device, stack: "home")
         var person = PersonRecord()
         for device in Set(["d1", device]).sorted() {
-            let stack = StackArrangement(device: device, name: "home", widgets: ["w-\(device)"])
+            let stack = StackArrangement(device: device, name: "home", widgets: [widget ?? "w-\(device)"])
             _ = person.apply(.stack(stack, at: Timestamp(microseconds: 1)))
         }
         let plan = StackPlan(key: key, schedule: StackSchedule(), plannedAt: Timestamp(microseconds: 1))

@@ -104,6 +104,50 @@ struct SimulationPropertyTests {
         #expect(report.providers.allSatisfy { $0.timelinesByHour.count == 120 })
     }
 
+    /// Views every half hour of one widget, which is placed at first and may be removed.
+    private static func events(_ app: String, removedAfter: Duration? = nil) throws -> [TimedEvent] {
+        let placement = WidgetPlacement(
+            app: app, widget: "w", user: "u", device: "d", kind: "Balance", family: .systemSmall, configuration: .empty,
+            environment: try WidgetEnvironment(locale: "en-GB", timeZone: "Europe/London"))
+        let views = (1..<480).map { (from + .seconds(1_800 * $0), FreshetEvent.viewed(app: app, widget: "w")) }
+        let end = removedAfter.map { from + $0 } ?? .distantFuture
+        var events: [TimedEvent] = [(from, .placed(placement))] + views.filter { $0.0 < end }
+        if removedAfter != nil { events.append((end, .removed(app: app, widget: "w"))) }
+        return events
+    }
+
+    private static func report(_ apps: [AppDefinition], _ events: [TimedEvent]) async throws -> SimulationReport {
+        var options = SimulationOptions(from: from, days: 10)
+        options.warmUpDays = 0
+        var simulation = Simulation(apps, options: options, source: SyntheticSource())
+        try await simulation.run(events.sorted { $0.time < $1.time })
+        return simulation.report(people: 0)
+    }
+
+    @Test("Apps with equal names of kinds, users and widgets at one provider's URL are kept apart")
+    func tenants() async throws {
+        let names = ["com.example.one", "com.example.two"]
+        let apps = names.map { AppDefinition(name: $0, kinds: [Self.kind("Balance")]) }
+        let both = try await Self.report(apps, try names.flatMap { try Self.events($0) })
+        #expect(both.kinds.map(\.title) == ["com.example.one Balance", "com.example.two Balance"])
+        #expect(both.kinds.map(\.timelines) == [1, 1])
+        #expect(both.providers.map(\.app) == names)
+        #expect(both.providers.allSatisfy { $0.timelines > 0 && $0.requests == $0.timelines })
+    }
+
+    @Test("Reloads a day count the days of a timeline's life, not those after its widget was removed")
+    func removal() async throws {
+        let apps = [AppDefinition(name: "com.example.one", kinds: [Self.kind("Balance")])]
+        let whole = try await Self.report(apps, try Self.events("com.example.one")).kinds[0]
+        let short = try await Self.report(
+            apps, try Self.events("com.example.one", removedAfter: .seconds(5 * 86_400))
+        ).kinds[0]
+        #expect(short.timelines == 0 && whole.timelines == 1)
+        #expect(
+            short.reloadsADay > 0.8 * whole.reloadsADay && short.reloadsADay < 1.25 * whole.reloadsADay,
+            "\(short.reloadsADay), \(whole.reloadsADay)")
+    }
+
     @Test("Percentiles are at most 4 % too large")
     func histogram() {
         var histogram = AgeHistogram()

@@ -70,7 +70,7 @@ struct Console: Sendable {
         _ request: Request, _ context: APIContext, _ body: (ConsoleVisit) async throws -> Response
     ) async -> Response {
         let cookie = ConsoleCookie(request.headers)
-        guard let session = session(request), let token = session.token,
+        guard let session = session(cookie, request), let token = session.token,
             let principal = try? await gate.verifier.principal(token: Array(token.utf8))
         else {
             let isPage = request.method == .get || request.method == .head
@@ -102,8 +102,8 @@ struct Console: Sendable {
         }
     }
 
-    private func session(_ request: Request) -> ConsoleSession? {
-        ConsoleCookie(request.headers).value(in: request.headers).flatMap {
+    private func session(_ cookie: ConsoleCookie, _ request: Request) -> ConsoleSession? {
+        cookie.value(in: request.headers).flatMap {
             ConsoleSession(cookie: $0, key: configuration.key, now: now())
         }
     }
@@ -121,7 +121,7 @@ struct Console: Sendable {
     private func signInPage(_ request: Request, _ refusal: String? = nil, _ status: HTTPResponse.Status = .ok)
         -> Response
     {
-        // A session of its own for the form, which the sign-in replaces.
+        // A session of the form only.
         let session = ConsoleSession(expiresAt: now() + ConsoleSession.signInTime)
         let next = (try? APICall.query(request.uri.query ?? ""))?.first { $0.name == "next" }?.value
         var view: [String: Any] = ["csrf": configuration.key.formToken(of: session.id)]
@@ -131,7 +131,7 @@ struct Console: Sendable {
             title: "Sign in", base: Self.base, body: ConsoleTemplates.render("sign-in", view)
         ).response(status)
         response.headers[.setCookie] = session.sealed(configuration.key).map {
-            ConsoleCookie(request.headers).header($0, for: ConsoleSession.signInTime)
+            ConsoleCookie(request.headers, ofSignIn: true).header($0, for: ConsoleSession.signInTime)
         }
         return response
     }
@@ -151,7 +151,7 @@ struct Console: Sendable {
             return response
         }
         let fields = try await ConsoleFields(request, context, receiveTime: gate.receiveTime)
-        guard let form = session(request), form.token == nil,
+        guard let form = session(ConsoleCookie(request.headers, ofSignIn: true), request), form.token == nil,
             configuration.key.isFormToken(fields["csrf"] ?? "", of: form.id)
         else { return signInPage(request, Problem.staleForm.detail, .forbidden) }
         let token = (fields["token"] ?? "").filter { !$0.isWhitespace }

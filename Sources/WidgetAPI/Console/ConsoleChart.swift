@@ -5,7 +5,7 @@ struct ConsoleChart: Sendable {
     let title: String
     let unit: String
     let lines: [MetricLine]
-    /// A value that is not to be exceeded.
+    /// A value that should not be exceeded.
     var objective: Double?
     /// Alert on these figures, which is a heading of the runbook.
     let alert: String
@@ -39,7 +39,7 @@ struct ConsoleChart: Sendable {
             <path class="axis" d="M0 119.5H600M0 0.5H600"/>\(limit)\
             \(HTML(zip(lines, Self.styles).map { "<path class=\"line \($1)\" d=\"\(path($0))\"/>" }))</svg>
             <p class="times small soft"><span>\(Int(span / 60)) min ago</span><span>now</span></p>
-            <ul class="legend">\(HTML(zip(lines, Self.styles).map(legend)))</ul>
+            <ul class="legend">\(HTML(zip(lines, Self.styles).map(legend)))\(limitLegend)</ul>
             \(alertLink)
             """
     }
@@ -48,6 +48,14 @@ struct ConsoleChart: Sendable {
         guard let runbook else { return "<p class=\"small soft\">Alert \(alert)</p>" }
         return """
             <p class="small"><a href="\(runbook)#\(alert.lowercased())" rel="noreferrer">Runbook: \(alert)</a></p>
+            """
+    }
+
+    private var limitLegend: HTML {
+        guard let objective else { return "" }
+        return """
+            <li><svg viewBox="0 0 32 12" aria-hidden="true"><path class="axis limit" d="M0 6H32"/></svg>\
+            allowed: \(Self.words(objective)) \(unit)</li>
             """
     }
 
@@ -105,7 +113,7 @@ struct ConsoleOverview: Sendable {
 
     var charts: [(title: String, id: String, html: HTML)] {
         [
-            throughput, freshness, lag, lists,
+            throughput, freshness, lateness, lag, lists,
             chart(
                 "Open breakers", "providers", [history.gauge("open", MetricCatalogue.breakersOpen.name)],
                 "FreshetBreakerOpen"),
@@ -134,6 +142,18 @@ struct ConsoleOverview: Sendable {
         return chart(
             "Freshness: from a request to stored content", "s",
             [history.quantile("p50", 0.5, of: name), history.quantile("p99", 0.99, of: name)], "FreshetTimelinesStale")
+    }
+
+    /// Share of changes that devices fetched later than the objective, which allows 5 %.
+    private var lateness: ConsoleChart {
+        let lines = ["1h", "6h"].map { window in
+            history.percentage(
+                "in \(window)", "\(MetricCatalogue.deliveryMissed.name) \(window)",
+                of: "\(MetricCatalogue.deliveryChanges.name) \(window)")
+        }
+        var chart = chart("Freshness on devices: fetched later than the objective", "%", lines, "FreshetDeliveryLate")
+        chart.objective = 5
+        return chart
     }
 
     private var lag: ConsoleChart {

@@ -111,6 +111,7 @@ enum ConsoleTemplates {
         "settle": PackageResources.settle_mustache,
         "shell": PackageResources.shell_mustache,
         "sign-in": PackageResources.sign_in_mustache,
+        "simulator": PackageResources.simulator_mustache,
         "who": PackageResources.who_mustache,
         "widget": PackageResources.widget_mustache,
         "widgets": PackageResources.widgets_mustache,

@@ -20,6 +20,7 @@ struct ConsolePages: Sendable {
         ConsolePages(path: "/kinds") { try await $0.kinds().response() },
         ConsolePages(path: "/kinds/{kind}") { try await $0.kind().response() },
         ConsolePages(path: "/manifest") { $0.manifest().response() },
+        ConsolePages(path: "/simulator") { $0.simulator().response() },
         ConsolePages(path: "/widgets") { try await $0.widgets().response() },
         ConsolePages(path: "/widgets/{widget}") { try await $0.widget().response() },
         ConsolePages(path: "/widgets/{widget}/form") { try await $0.configurationForm() },
@@ -49,6 +50,7 @@ struct ConsolePages: Sendable {
             return try await visit.reload(.widget(widget), back: "/widgets/\(Text.percentEncoded(widget))")
         },
         Action(path: "/manifest") { visit, fields in try await visit.compare(fields).response() },
+        Action(path: "/simulator") { visit, fields in try await visit.simulate(fields).response() },
         // The router wants one name for the parameter of a place.
         Action(path: "/dead-letters/{letter}") { visit, fields in try await visit.settle(fields) },
     ]
@@ -99,9 +101,9 @@ extension ConsoleVisit {
     func overview() async throws -> ConsolePage {
         let history = console.configuration.history
         let counts = try await call("countDeadLetters")
-        let waiting = (counts["counts"]?.objectValue?.members ?? []).reduce(0) {
-            $0 + ($1.value.numberValue?.double ?? 0)
-        }
+        let byCause = (counts["counts"]?.objectValue?.members ?? []).map { $0.value.numberValue?.double ?? 0 }
+        let waiting = byCause.reduce(0, +)
+        let isCapped = byCause.contains { $0 >= Double(DeadLetterRoutes.countLimit) }
         let statistics = try await call("consoleStatistics")
         let kinds = try await call("listKinds")["kinds"]?.arrayValue ?? []
         let charts = ConsoleOverview(history: history, runbook: console.configuration.runbook).charts
@@ -111,7 +113,8 @@ extension ConsoleVisit {
             "overview", "Overview",
             [
                 "charts": charts.map { ["title": $0.title, "id": $0.id, "html": $0.html] as [String: Any] },
-                "waiting": ConsoleChart.words(waiting), "hasWaiting": waiting > 0, "kinds": "\(kinds.count)",
+                "waiting": (isCapped ? "at least " : "") + ConsoleChart.words(waiting), "hasWaiting": waiting > 0,
+                "kinds": "\(kinds.count)",
                 "paused": "\(kinds.count { $0["paused"] == .bool(true) || $0["appPausedAt"]?.stringValue != nil })",
                 "openBreakers": open, "breakers": "\(open.count)", "hasOpen": !open.isEmpty,
                 "delivery": ConsoleView.value(statistics["delivery"] ?? []),
@@ -136,8 +139,16 @@ extension ConsoleVisit {
             let style = ["ok": "good", "warning": "warn", "problem": "bad"][severity] ?? "soft"
             return finding.adding("style", .string(style))
         }
+        func found(_ severity: String) -> [JSONValue] { marked.filter { $0["severity"] == .string(severity) } }
+        let (problems, warnings) = (found("problem"), found("warning"))
+        let summary = "\(problems.count) problems, \(warnings.count) warnings, \(found("ok").count) ok"
         return page(
-            "doctor", "Doctor", ["findings": ConsoleView.value(.array(marked)), "isEmpty": findings.isEmpty])
+            "doctor", "Doctor",
+            [
+                "findings": ConsoleView.value(.array(marked)), "isEmpty": findings.isEmpty, "summary": summary,
+                "style": problems.isEmpty ? warnings.isEmpty ? "good" : "warn" : "bad",
+                "urgent": ConsoleView.value(.array(Array((problems + warnings).prefix(3)))),
+            ])
     }
 
     // MARK: Kinds
@@ -183,7 +194,9 @@ extension ConsoleVisit {
         let use = try await call("consoleBudget", ["kind": name])
         let (least, most) = (use["minimum"]?.numberValue?.text ?? "", use["maximum"]?.numberValue?.text ?? "")
         guard kind["developerMode"] != .bool(true) else { return "developer mode lifts the budget" }
-        guard let average = use["average"]?.numberValue?.double else { return "no timelines" }
+        guard let average = use["average"]?.numberValue?.double else {
+            return use["timelines"] == 0 ? "no timelines" : "too many timelines for an average"
+        }
         return "\(ConsoleChart.words(average)) on average, with a budget of \(least) to \(most)"
     }
 

@@ -5,19 +5,22 @@ import PostgresClient
 import ReloadIngest
 import WidgetModel
 import WidgetRepresentation
+import WidgetSimulator
 import WidgetStore
 
 /// Routes that the console needs besides those of the API. They are not served: the console calls them in the process.
 struct ConsoleRoutes: Sendable {
-    /// Most dead letters in a list, and in a discard.
+    /// Most dead letters in a list.
     static let letterLimit = 200
-    private static let discardLimit = 10_000
+    /// Most dead letters that one action replays or discards.
+    private static let settleLimit = 10_000
     /// Interval of the refreshes of a page that changes.
     private static let refreshInterval = Duration.seconds(5)
     private static let longestStream = Duration.seconds(3_600)
 
     let parts: APIParts
     let configuration: ConsoleConfiguration
+    private let simulations = SimulationTurn()
 
     private static let filter = ["cause", "topic", "since", "until", "all", "letter"]
 
@@ -28,6 +31,7 @@ struct ConsoleRoutes: Sendable {
                 Response(["findings": .array(await configuration.findings(call.app))])
             },
             APIRoute("consoleManifest", .post, "manifest", .app(.operateRead), handle: compare),
+            APIRoute("consoleSimulation", .post, "simulation", .app(.operateRead), handle: simulate),
             APIRoute("consoleBudget", .get, "kinds/{kind}/budget", .app(.operateRead), handle: budget),
             APIRoute("consoleCancel", .post, "kinds/{kind}/cancellation", .app(.operate), handle: cancel),
             APIRoute("consoleStacks", .get, "users/{user}/stacks", .app(.operateRead), handle: stacks),
@@ -63,11 +67,13 @@ struct ConsoleRoutes: Sendable {
         let rows = try await parts.store.query(.readKindStatistics(app: call.app, days: 1))
         let counted = Statements.countTimelines(kindID: kind.id, limit: WidgetStore.timelineCountLimit)
         let timelines = try await parts.store.query(counted).first ?? 0
+        // The count ends at a limit.
+        let isCounted = timelines > 0 && timelines < WidgetStore.timelineCountLimit
         let today = rows.first { Text.equal($0.kind, kind.definition.name) }?.counters ?? KindCounters()
         let budget = kind.definition.dailyBudget ?? DailyBudget()
         return Response([
             "average": .rounded(
-                timelines > 0 ? Double(today.reloaded + today.unchanged) / Double(timelines) : nil),
+                isCounted ? Double(today.reloaded + today.unchanged) / Double(timelines) : nil),
             "timelines": .count(timelines), "minimum": .count(budget.minimum), "maximum": .count(budget.maximum),
         ])
     }
@@ -81,15 +87,7 @@ struct ConsoleRoutes: Sendable {
 
     /// What a manifest would change, with the old and the new value of each field.
     private func compare(_ call: APICall) async throws -> Response {
-        let text = try await call.body()["manifest"]?.stringValue ?? ""
-        let apps: [AppDefinition]
-        switch configuration.readManifest(text) {
-        case .success(let found): apps = found
-        case .failure(let problem): throw Problem.unprocessable("/manifest", problem.text)
-        }
-        if let other = apps.first(where: { !Text.equal($0.name, call.app) }) {
-            throw Problem.unprocessable("/manifest", "the app \(Text.quoted(other.name)) is not the token's")
-        }
+        let apps = try definitions(try await call.body()["manifest"]?.stringValue ?? "", of: call.app)
         let changes: [KindChange]
         do {
             changes = try await parts.store.difference(apps)
@@ -114,6 +112,41 @@ struct ConsoleRoutes: Sendable {
             return change.json.adding("differences", .array(differences))
         }
         return Response(["changes": .array(items)])
+    }
+
+    /// The definitions of a manifest, which must be those of the token's app.
+    private func definitions(_ text: String, of app: String) throws -> [AppDefinition] {
+        let apps: [AppDefinition]
+        switch configuration.readManifest(text) {
+        case .success(let found): apps = found
+        case .failure(let problem): throw Problem.unprocessable("/manifest", problem.text)
+        }
+        if let other = apps.first(where: { !Text.equal($0.name, app) }) {
+            throw Problem.unprocessable("/manifest", "the app \(Text.quoted(other.name)) is not the token's")
+        }
+        return apps
+    }
+
+    /// A simulation of a manifest, or of the app's kinds as they are.
+    private func simulate(_ call: APICall) async throws -> Response {
+        let fields = try await call.body()
+        let simulation = try ConsoleSimulation(.object(fields), now: WallClock.now())
+        var app: AppDefinition
+        if let text = fields["manifest"]?.stringValue {
+            let apps = try definitions(text, of: call.app)
+            app = AppDefinition(name: call.app, kinds: apps.flatMap(\.kinds))
+            app.developerMode = apps.contains(where: \.developerMode)
+        } else {
+            let kinds = try await parts.store.query(.listKinds(app: call.app)).filter { !$0.isRetired }
+            app = AppDefinition(name: call.app, kinds: kinds.map(\.definition))
+            app.developerMode = kinds.first?.isDeveloperMode ?? false
+        }
+        guard !app.kinds.isEmpty else { throw Problem.unprocessable("/manifest", "the app has no kinds yet") }
+        let report = try await simulations.run { [app] in
+            try await simulation.run(app, rotation: configuration.rotation)
+        }
+        let name = "\(report.people) people, \(report.days) days from \(report.from.prefix(10))"
+        return Response(["section": .string(SimulationPage.section(name, report))])
     }
 
     // MARK: People
@@ -166,7 +199,7 @@ struct ConsoleRoutes: Sendable {
         guard discards else {
             var options = DeadLetterReplayer.Options()
             options.isRehearsal = isRehearsal
-            options.limit = Self.discardLimit
+            options.limit = Self.settleLimit
             let replayer = DeadLetterReplayer(configuration: parts.resources.ingest, pool: store.pool)
             let outcome = try await replayer.replay(filter, options)
             guard !outcome.isHeldBack else { throw Problem.conflict(DeadLetterReplayer.Outcome.heldBack) }
@@ -175,8 +208,8 @@ struct ConsoleRoutes: Sendable {
         }
         let count =
             isRehearsal
-            ? try await store.query(Statements.countDeadLetters(filter, limit: Self.discardLimit)).first ?? 0
-            : try await store.query(.discardDeadLetters(filter, limit: Self.discardLimit)).count
+            ? try await store.query(Statements.countDeadLetters(filter, limit: Self.settleLimit)).first ?? 0
+            : try await store.query(.discardDeadLetters(filter, limit: Self.settleLimit)).count
         return Response(["discarded": .count(count)])
     }
 

@@ -85,18 +85,21 @@ struct ConsoleSession: Sendable, Equatable {
     }
 }
 
-/// The cookie of sessions.
+/// The cookie of sessions, or that of the sign-in's form.
 ///
-/// Over TLS it is `Secure` with the prefix `__Host-`, so that no other host of the domain can set it.
+/// The form has a cookie of its own: browsers do not send the session's when a link of another site leads here, and the
+/// sign-in page shown then must not replace it. Over TLS a cookie is `Secure` with the prefix `__Host-`, so that no other host of the domain can set it.
 struct ConsoleCookie: Sendable {
     let isSecure: Bool
+    let isOfSignIn: Bool
 
     /// Freshet serves plain HTTP; a proxy that ends TLS reports it. A client that lies changes only its own cookie.
-    init(_ headers: HTTPFields) {
+    init(_ headers: HTTPFields, ofSignIn isOfSignIn: Bool = false) {
+        self.isOfSignIn = isOfSignIn
         isSecure = headers[.init("X-Forwarded-Proto")!]?.lowercased() == "https"
     }
 
-    var name: String { isSecure ? "__Host-freshet-console" : "freshet-console" }
+    var name: String { "\(isSecure ? "__Host-" : "")freshet-console\(isOfSignIn ? "-sign-in" : "")" }
 
     func value(in headers: HTTPFields) -> String? {
         for field in headers[values: .cookie] {

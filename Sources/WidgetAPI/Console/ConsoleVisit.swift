@@ -91,7 +91,7 @@ struct ConsoleVisit: Sendable {
 
     private static let links = [
         ("Overview", ""), ("Kinds", "/kinds"), ("Widgets", "/widgets"), ("Dead letters", "/dead-letters"),
-        ("Providers", "/providers"),
+        ("Providers", "/providers"), ("Simulator", "/simulator"),
     ]
 
     /// A page of a template, with the names and rights that every template may use.

@@ -13,7 +13,6 @@ package final class MetricHistory: Sendable {
     private struct Kept: Sendable {
         /// Label by which series are kept apart; others are combined. Nil: all are combined.
         var label: String?
-        var isMaximum = false
     }
 
     private static let kept: [String: Kept] = {
@@ -21,9 +20,9 @@ package final class MetricHistory: Sendable {
             MetricCatalogue.ingestEvents.name: Kept(), MetricCatalogue.published.name: Kept(),
             MetricCatalogue.stored.name: Kept(), MetricCatalogue.ingestLag.name: Kept(),
             MetricCatalogue.readyLists.name: Kept(label: "lane"), MetricCatalogue.breakersOpen.name: Kept(),
-            MetricCatalogue.oldestOverdue.name: Kept(isMaximum: true),
-            MetricCatalogue.deadLettersWaiting.name: Kept(), MetricCatalogue.providerErrors.name: Kept(label: "reason"),
-            MetricCatalogue.deliveryLag.name: Kept(isMaximum: true),
+            MetricCatalogue.deadLettersWaiting.name: Kept(),
+            MetricCatalogue.deliveryChanges.name: Kept(label: "window"),
+            MetricCatalogue.deliveryMissed.name: Kept(label: "window"),
         ]
         for histogram in [MetricCatalogue.reloadLatency, MetricCatalogue.providerSeconds] {
             kept[histogram.name + "_bucket"] = Kept(label: "le")
@@ -52,7 +51,7 @@ package final class MetricHistory: Sendable {
             guard let kept = Self.kept[name] else { continue }
             let label = kept.label.flatMap { Self.value(of: $0, in: series) }
             let key = label.map { "\(name) \($0)" } ?? name
-            values[key] = kept.isMaximum ? max(values[key] ?? 0, value) : (values[key] ?? 0) + value
+            values[key, default: 0] += value
         }
         let sample = Sample(at: time, values: values)
         state.withLock { samples in
@@ -86,6 +85,16 @@ extension MetricHistory {
     func gauge(_ name: String, _ series: String) -> MetricLine {
         let samples = samples
         return MetricLine(name: name, points: samples.map { (Self.ago($0, samples), $0.values[series]) })
+    }
+
+    /// Percentage of one gauge in another; nil where that is 0.
+    func percentage(_ name: String, _ series: String, of whole: String) -> MetricLine {
+        let samples = samples
+        let points = samples.map { sample in
+            let all = sample.values[whole].flatMap { $0 > 0 ? $0 : nil }
+            return (ago: Self.ago(sample, samples), value: all.map { 100 * (sample.values[series] ?? 0) / $0 })
+        }
+        return MetricLine(name: name, points: points)
     }
 
     /// Increments of a counter per second.

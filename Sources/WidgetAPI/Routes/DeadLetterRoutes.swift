@@ -8,7 +8,7 @@ import WidgetStore
 /// Routes of the app's dead letters.
 struct DeadLetterRoutes: Sendable {
     /// Upper bound of a count.
-    private static let countLimit = 100_000
+    static let countLimit = 100_000
     /// Largest number of letters of a replay.
     private static let replayLimit = 10_000
 

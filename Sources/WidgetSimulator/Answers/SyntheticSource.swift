@@ -4,7 +4,7 @@ package import WidgetModel
 package struct SyntheticSource: TimelineSource {
     /// Distance of a timeline's reloads by policy.
     package var refresh: Duration
-    /// The same for certain kinds, by name.
+    /// The same for certain kinds, by ``SimulationReport/Kind/title``.
     package var refreshOfKinds: [String: Duration] = [:]
     /// Mean time between two changes of a timeline's content.
     package var changeEvery: Duration
@@ -22,7 +22,7 @@ package struct SyntheticSource: TimelineSource {
             // Timelines differ in phase, so that not all change at once.
             let phase = Int64(target.id.high % UInt64(period))
             let version = UInt64(bitPattern: (now.microseconds + phase) / period)
-            let kind = refreshOfKinds.isEmpty ? nil : refreshOfKinds[target.identity.kind]
+            let kind = refreshOfKinds.isEmpty ? nil : refreshOfKinds["\(target.identity.app) \(target.identity.kind)"]
             let lastEntry = now + (kind ?? refresh)
             let isAtEnd = target.id.high & 1 == 0
             outcomes.append(

@@ -14,6 +14,12 @@ struct SimulatedKind {
     var timelines: [Int32] = []
 }
 
+/// A provider: apps never share requests, even to one URL.
+struct SimulatedProvider: Hashable {
+    let app: String
+    let url: String
+}
+
 /// A timeline to ask a provider for.
 package final class SimulatedTarget: Sendable {
     package let id: TimelineID

@@ -12,7 +12,9 @@ struct SimulatedTimeline {
     var publishedAt: Timestamp?
     /// Number of widgets that show it.
     var widgets: Int32 = 0
-    var isCollected = false
+    let begunAt: Timestamp
+    /// End of a timeline that no widget shows any more.
+    var collectedAt: Timestamp?
     /// Day of the latest budgeted reload, and their number on that day.
     var day: Int32 = -1
     var budgeted: Int32 = 0
@@ -20,6 +22,7 @@ struct SimulatedTimeline {
     var relevance: RelevanceRecord?
 
     var kind: Int { target.kind }
+    var isCollected: Bool { collectedAt != nil }
 
     /// Time since when the shown content is stale; nil: it is fresh.
     func staleSince(_ now: Timestamp) -> Timestamp? {

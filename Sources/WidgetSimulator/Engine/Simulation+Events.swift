@@ -246,7 +246,8 @@ extension Simulation {
             let target = SimulatedTarget(id: id, identity: identity, kind: kind, definition: kinds[kind].definition)
             var row = SimulatedTimeline(
                 target: target,
-                record: ReloadRecord(placedAt: now, kinds[kind].generations, reason: change.reason))
+                record: ReloadRecord(placedAt: now, kinds[kind].generations, reason: change.reason),
+                begunAt: now)
             row.pendingSince = now
             timelines.append(row)
             timelineByID[id] = timeline

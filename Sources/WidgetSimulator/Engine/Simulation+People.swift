@@ -30,8 +30,14 @@ extension Simulation {
         for member in places.indices where !places[member].widgets.isEmpty {
             heap.push(population.nextTime(of: member), Int32(member))
         }
+        var actions = 0
         while let entry = heap.first, entry.time < options.end {
             heap.removeFirst()
+            actions += 1
+            if actions.isMultiple(of: 256) {
+                try Task.checkCancellation()
+                await Task.yield()
+            }
             try await apply(others, &next, before: entry.time)
             try await reloadEveryone(&services, before: entry.time)
             try await work(before: entry.time)

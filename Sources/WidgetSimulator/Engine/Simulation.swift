@@ -11,7 +11,7 @@ package struct Simulation<Source: TimelineSource> {
     var kinds: [SimulatedKind] = []
     /// Indices of the kinds of each app, by name.
     var kindsByApp: [String: [String: Int]] = [:]
-    let providers: [String]
+    let providers: [SimulatedProvider]
     private var source: Source
     var random: SeededGenerator
 
@@ -57,11 +57,12 @@ package struct Simulation<Source: TimelineSource> {
         now = options.begin
         random = SeededGenerator(seed: options.seed)
         people = SimulatedPeople(policy: options.rotation)
-        var providers: [String] = []
+        var providers: [SimulatedProvider] = []
         for app in apps {
             for definition in app.kinds {
-                let provider = providers.firstIndex(of: definition.providerURL) ?? providers.count
-                if provider == providers.count { providers.append(definition.providerURL) }
+                let own = SimulatedProvider(app: app.name, url: definition.providerURL)
+                let provider = providers.firstIndex(of: own) ?? providers.count
+                if provider == providers.count { providers.append(own) }
                 kindsByApp[app.name, default: [:]][definition.name] = kinds.count
                 kinds.append(
                     SimulatedKind(
@@ -196,7 +197,7 @@ package struct Simulation<Source: TimelineSource> {
 
     private mutating func collect(_ timeline: Int32) {
         let index = Int(timeline)
-        timelines[index].isCollected = true
+        timelines[index].collectedAt = now
         timelineByID[timelines[index].target.id] = nil
         if isMeasuring { counts.collected += 1 }
     }

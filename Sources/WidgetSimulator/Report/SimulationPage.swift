@@ -37,7 +37,7 @@ package enum SimulationPage {
         ]
         let rows = report.kinds.map { kind in
             [
-                "\(kind.app) \(kind.name)", "\(kind.timelines)", decimal(kind.reloadsADay), decimal(kind.budgetedADay),
+                kind.title, "\(kind.timelines)", decimal(kind.reloadsADay), decimal(kind.budgetedADay),
                 kind.budget.map { "\($0.least) to \($0.greatest), mean \(decimal($0.mean))" } ?? "–",
                 "\(kind.busiestDay)",
                 kind.deferrals.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", "),
@@ -53,7 +53,7 @@ package enum SimulationPage {
                 + row.dropFirst().map { "<td>\(HTML.escaped($0))</td>" }.joined() + "</tr>"
         }
         return
-            "<div class=\"wide\"><table><thead><tr>\(head)</tr></thead><tbody>\(lines.joined())</tbody></table></div>"
+            "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Kinds\"><table><thead><tr>\(head)</tr></thead><tbody>\(lines.joined())</tbody></table></div>"
     }
 
     private static func stacks(_ report: SimulationReport) -> String {
@@ -72,14 +72,15 @@ package enum SimulationPage {
 
     private static func dayChart(_ kind: SimulationReport.Kind) -> String {
         guard !kind.days.isEmpty else { return "" }
-        let title = "\(kind.name): timeline-days by budgeted reloads"
+        let title = "\(kind.title): timeline-days by budgeted reloads"
         return figure(title, BarChart.svg(kind.days, label: title, first: "1", last: "\(kind.days.count)"))
     }
 
     private static func loadChart(_ provider: SimulationReport.Provider, _ report: SimulationReport) -> String {
         guard provider.timelines > 0 else { return "" }
         let peak = report.time(ofHour: provider.peakHour)
-        let title = "\(provider.url): timelines by hour, the most (\(provider.timelinesByHour.max() ?? 0)) at \(peak)"
+        let most = provider.timelinesByHour.max() ?? 0
+        let title = "\(provider.app), \(provider.url): timelines by hour, the most (\(most)) at \(peak)"
         return figure(
             title,
             BarChart.svg(
@@ -114,7 +115,7 @@ package enum SimulationPage {
           --quiet: #9aa0a9; --rule: #30343b; --bar: #6ea8fe; } }
         body { margin: 0; background: var(--ground); color: var(--ink); font: 16px/1.45 system-ui, sans-serif; }
         main { max-width: 76rem; margin: 0 auto; padding: 1rem; }
-        .wide { overflow-x: auto; }
+        .scroll { overflow-x: auto; }
         table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; }
         th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--rule); text-align: left; white-space: nowrap; }
         thead th { color: var(--quiet); font-weight: 600; }
@@ -123,8 +124,8 @@ package enum SimulationPage {
         figure { margin: 0; background: var(--card); border: 1px solid var(--rule); border-radius: 8px; padding: .75rem; }
         figcaption { font-size: .875rem; overflow-wrap: anywhere; }
         svg { display: block; width: 100%; height: auto; margin-top: .5rem; }
-        svg .grid { stroke: var(--rule); } svg .bar { fill: var(--bar); }
-        svg .tick { fill: var(--quiet); font: 11px system-ui, sans-serif; }
+        svg .axis { stroke: var(--rule); } svg .bar-rect { fill: var(--bar); }
+        svg text { fill: var(--quiet); font: 11px system-ui, sans-serif; }
         """
 }
 
@@ -142,18 +143,18 @@ enum BarChart {
         var svg = #"<svg viewBox="0 0 400 190" role="img" aria-label="\#(HTML.escaped(label))">"#
         for tick in scale.ticks {
             let y = number(bottom - scale.place(tick) * (bottom - top))
-            svg += #"<line class="grid" x1="\#(number(left))" x2="\#(number(right))" y1="\#(y)" y2="\#(y)"/>"#
-            svg += #"<text class="tick" x="\#(number(left - 5))" y="\#(y)" dy="4" text-anchor="end">"#
+            svg += #"<line class="axis" x1="\#(number(left))" x2="\#(number(right))" y1="\#(y)" y2="\#(y)"/>"#
+            svg += #"<text x="\#(number(left - 5))" y="\#(y)" dy="4" text-anchor="end">"#
             svg += "\(String(format: "%g", tick))</text>"
         }
         let step = (right - left) / Double(max(1, values.count))
         for (index, value) in values.enumerated() where value > 0 {
             let size = scale.place(Double(value)) * (bottom - top)
-            svg += #"<rect class="bar" x="\#(number(left + Double(index) * step))" y="\#(number(bottom - size))" "#
+            svg += #"<rect class="bar-rect" x="\#(number(left + Double(index) * step))" y="\#(number(bottom - size))" "#
             svg += #"width="\#(number(max(0.5, step * 0.85)))" height="\#(number(size))"/>"#
         }
         for (text, x, anchor) in [(first, left, "start"), (last, right, "end")] {
-            svg += #"<text class="tick" x="\#(number(x))" y="\#(number(bottom + 17))" text-anchor="\#(anchor)">"#
+            svg += #"<text x="\#(number(x))" y="\#(number(bottom + 17))" text-anchor="\#(anchor)">"#
             svg += "\(HTML.escaped(text))</text>"
         }
         return svg + "</svg>"

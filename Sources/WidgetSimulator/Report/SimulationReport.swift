@@ -25,8 +25,9 @@ package struct SimulationReport: Encodable, Sendable {
     package struct Kind: Encodable, Sendable {
         package var app: String
         package var name: String
+        /// Timelines at the end.
         package var timelines: Int
-        /// Fetches of a timeline on a day, and those of them that took a token of the budget.
+        /// Fetches of a timeline in a day of its life, and those of them that took a token of the budget.
         package var reloadsADay: Double
         package var budgetedADay: Double
         /// Budgets in effect at budgeted reloads; nil without any.
@@ -61,9 +62,13 @@ package struct SimulationReport: Encodable, Sendable {
         package var publicationAges: Percentiles
         /// The same by the publications that really happened; without cases unless those were read.
         package var realPublicationAges: Percentiles
+
+        /// App and name.
+        package var title: String { "\(app) \(name)" }
     }
 
     package struct Provider: Encodable, Sendable {
+        package var app: String
         package var url: String
         package var requests: Int
         package var timelines: Int
@@ -137,7 +142,8 @@ extension Simulation {
     private func kindReport(_ index: Int) -> SimulationReport.Kind {
         let (kind, tally) = (kinds[index], counts.kinds[index])
         let present = kind.timelines.count { !timelines[Int($0)].isCollected }
-        let days = Double(max(1, present) * max(1, options.days))
+        let days = timelineDays(of: kind)
+        func aDay(_ count: Int) -> Double { days > 0 ? Double(count) / days : 0 }
         let last = tally.budgetedDays.lastIndex { $0 > 0 } ?? 0
         var budget: SimulationReport.Budget?
         if tally.budgetCount > 0 {
@@ -147,7 +153,7 @@ extension Simulation {
         }
         return SimulationReport.Kind(
             app: kind.app, name: kind.definition.name, timelines: present,
-            reloadsADay: Double(tally.fetches.reduce(0, +)) / days, budgetedADay: Double(tally.budgetCount) / days,
+            reloadsADay: aDay(tally.fetches.reduce(0, +)), budgetedADay: aDay(tally.budgetCount),
             budget: budget, busiestDay: last, days: Array(tally.budgetedDays.prefix(last + 1).dropFirst()),
             fetches: Self.named(tally.fetches), reloaded: tally.counters.reloaded,
             unchanged: tally.counters.unchanged, failed: Self.named(tally.failures), slept: tally.counters.slept,
@@ -155,6 +161,15 @@ extension Simulation {
             waits: .init(tally.waits), views: tally.views, emptyViews: tally.emptyViews, staleViews: tally.staleViews,
             ages: .init(tally.ages), staleness: .init(tally.staleness), publicationAges: .init(tally.publicationAges),
             realPublicationAges: .init(tally.realPublicationAges))
+    }
+
+    /// Days of life of a kind's timelines, as far as they are counted.
+    private func timelineDays(of kind: SimulatedKind) -> Double {
+        kind.timelines.reduce(0) { sum, index in
+            let timeline = timelines[Int(index)]
+            let life = min(timeline.collectedAt ?? now, now) - max(timeline.begunAt, options.from)
+            return sum + max(0, life / .seconds(86_400))
+        }
     }
 
     /// Counts by rule, with the rules' names.
@@ -168,8 +183,8 @@ extension Simulation {
 }
 
 extension SimulationReport.Provider {
-    init(url: String, _ tally: ProviderTally) {
-        self.url = url
+    init(_ provider: SimulatedProvider, _ tally: ProviderTally) {
+        (app, url) = (provider.app, provider.url)
         func hours(_ minutes: [Int32]) -> [Int] {
             stride(from: 0, to: minutes.count, by: 60).map { first in
                 minutes[first..<min(first + 60, minutes.count)].reduce(0) { $0 + Int($1) }

@@ -67,7 +67,7 @@ struct PreviewCommand: AsyncParsableCommand {
             let port = try await listening.wait()
             Terminal.printLine([
                 "pid": .count(ProcessInfo.processInfo.processIdentifier), "port": .count(port),
-                "url": .string("http://\(host):\(port)/"),
+                "url": .string("http://\(host.contains(":") ? "[\(host)]" : host):\(port)/"),
             ])
             try await gracefulShutdown()
         }

@@ -75,18 +75,18 @@ struct ReplayComparison {
         for (index, kind) in first.kinds.enumerated() {
             let kinds = reports.map { $0.report.kinds[index] }
             guard kinds.contains(where: { $0.timelines > 0 || !$0.fetches.isEmpty }) else { continue }
-            lines.append("\(kind.app) \(kind.name)")
-            lines += table(kinds, published: real.map { $0.counts[kind.name] ?? 0 })
+            lines.append(kind.title)
+            lines += table(kinds, published: real.map { $0.counts[kind.title] ?? 0 })
             lines.append("")
         }
         lines.append("providers")
         let rows = first.providers.indices.flatMap { index in
             let loads = reports.map { $0.report.providers[index] }
-            let url = first.providers[index].url
+            let name = "\(first.providers[index].app) \(first.providers[index].url)"
             return [
-                ["\(url) requests"] + loads.map { "\($0.requests)" },
-                ["\(url) timelines"] + loads.map { "\($0.timelines)" },
-                ["\(url) most requests in a minute"] + loads.map { "\($0.peakMinuteRequests)" },
+                ["\(name) requests"] + loads.map { "\($0.requests)" },
+                ["\(name) timelines"] + loads.map { "\($0.timelines)" },
+                ["\(name) most requests in a minute"] + loads.map { "\($0.peakMinuteRequests)" },
             ]
         }
         lines += TextTable(header: [""] + reports.map(\.name), rows: rows).lines

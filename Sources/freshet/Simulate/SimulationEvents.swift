@@ -139,15 +139,17 @@ extension FreshetEvent {
 struct Publications {
     /// Times by timeline.
     private(set) var times: [TimelineID: [Timestamp]] = [:]
-    /// Number in the span, by kind.
+    /// Number in the span, by app and kind, as in ``SimulationReport/Kind/title``.
     private(set) var counts: [String: Int] = [:]
-    /// Time from a publication to its policy's reload, by kind.
+    /// Time from a publication to its policy's reload, likewise.
     private var refreshes: [String: [Duration]] = [:]
 
     mutating func note(_ value: [UInt8], _ time: Timestamp, _ span: Range<Timestamp>) {
-        guard let document = try? JSONValue.parse(value), let kind = document["kind"]?.stringValue,
+        guard let document = try? JSONValue.parse(value), let name = document["kind"]?.stringValue,
+            let app = document["app"]?.stringValue,
             let id = document["timeline"]?.stringValue.flatMap({ TimelineID($0) })
         else { return }
+        let kind = "\(app) \(name)"
         times[id, default: []].append(time)
         if span.contains(time) { counts[kind, default: 0] += 1 }
         let stored = document["storedAt"]?.stringValue.flatMap { Timestamp(rfc3339: $0) } ?? time
@@ -159,7 +161,7 @@ struct Publications {
 
     mutating func sort() { times = times.mapValues { $0.sorted() } }
 
-    /// Median time from a publication to its policy's reload, by kind.
+    /// Median time from a publication to its policy's reload, likewise.
     var refresh: [String: Duration] {
         refreshes.mapValues { max(.seconds(60), $0.sorted()[$0.count / 2]) }
     }

@@ -33,11 +33,14 @@ struct SimulationText {
         return lines.joined(separator: "\n")
     }
 
+    /// Whether there are several apps, so that names of kinds need theirs.
+    private var hasApps: Bool { Set(report.kinds.map(\.app)).count > 1 }
+
     private var kinds: [String] {
         let span = SimulationPage.span
         let rows = report.kinds.map { kind in
             [
-                kind.name, "\(kind.timelines)", Figure.digits(kind.reloadsADay),
+                hasApps ? kind.title : kind.name, "\(kind.timelines)", Figure.digits(kind.reloadsADay),
                 kind.budget.map { "\(Figure.digits(kind.budgetedADay)) of \($0.least) to \($0.greatest)" } ?? "-",
                 "\(kind.busiestDay)", Self.counts(kind.deferrals), "\(span(kind.waits.p50)), \(span(kind.waits.p95))",
                 "\(span(kind.ages.p50)), \(span(kind.ages.p95)), \(span(kind.ages.p99))",
@@ -57,7 +60,7 @@ struct SimulationText {
         report.providers.flatMap { provider in
             let peak = provider.timelinesByHour.max() ?? 0
             return [
-                "\(provider.url): \(NumberText.counted(provider.timelines, "timeline")) in "
+                "\(hasApps ? "\(provider.app) " : "")\(provider.url): \(NumberText.counted(provider.timelines, "timeline")) in "
                     + "\(NumberText.counted(provider.requests, "request")); at most "
                     + "\(NumberText.counted(peak, "timeline")) in the hour of \(report.time(ofHour: provider.peakHour)), "
                     + "\(NumberText.counted(provider.peakMinuteRequests, "request")) in a minute"

@@ -2,6 +2,7 @@ import Foundation
 import KafkaClient
 import TestSupport
 import Testing
+import WidgetEvents
 import WidgetModel
 
 @Suite("freshet simulate", .tags(.process), .timeLimit(.patience))
@@ -96,7 +97,25 @@ struct SimulateProcessTests {
         #expect(unknown.status == 64 && unknown.err.contains("DueDate"))
     }
 
-    @Test("A replay reads the events of Kafka")
+    /// Publications of the timeline of ``events``' widget, and of a kind of the same name in another app.
+    private static func publications(to topic: String) throws -> [KafkaMessage] {
+        let kind = KindDefinition(
+            name: "DueDate", providerURL: "https://widgets.example.com/bank", placeholder: ["card": "Card"])
+        let content = #"{"entries":[{"content":1,"date":"2026-06-22T00:00:00Z"}],"policy":"never"}"#
+        return try [("com.example.simulated", 1), ("com.example.simulated", 2), ("com.example.other", 1)].map {
+            app, revision in
+            let placement = WidgetPlacement(
+                app: app, widget: "w", user: "u", device: "d", kind: "DueDate", family: .systemSmall,
+                configuration: .empty, environment: try WidgetEnvironment(locale: "en-GB", timeZone: "Europe/London"))
+            let identity = kind.resolve(placement).identity
+            let event = TimelineUpdatedEvent(
+                timeline: identity.id, identity: identity, revision: Int64(revision), storedAt: WallClock.now(),
+                content: Array(content.utf8))
+            return KafkaMessage(topic: topic, value: event.data)
+        }
+    }
+
+    @Test("A replay reads the events of Kafka, and shows what was really published beside them")
     func kafka() async throws {
         let folder = try Self.folder()
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -110,6 +129,13 @@ struct SimulateProcessTests {
                 let published = try await FreshetProcess.run(
                     ["publish", "--stdin", "--no-check"] + settings, input: events.joined(separator: "\n") + "\n")
                 #expect(published.status == 0, "\(published.err)")
+                // People look after it was published.
+                guard events.count == 1 else { continue }
+                let producer = try KafkaProducer(
+                    configuration: kafka.configuration, deliveryTimeout: Patience.delivery, logger: quietLogger)
+                let topic = kafka.name("freshet.timelines")
+                for result in await producer.send(try Self.publications(to: topic)) { _ = try result.get() }
+                await producer.shutdown()
             }
             let now = WallClock.now()
             let result = try await FreshetProcess.run(
@@ -118,11 +144,16 @@ struct SimulateProcessTests {
                     "--from", (now - .seconds(3_600)).rfc3339, "--to", (now + .seconds(3_600)).rfc3339,
                 ] + settings)
             #expect(result.status == 0, "\(result.err)")
-            let run = try #require(try JSONValue.parse(result.out)["runs"]?.arrayValue?.first)
+            let replay = try JSONValue.parse(result.out)
+            #expect(
+                replay["published"] == ["com.example.other DueDate": 1, "com.example.simulated DueDate": 2],
+                "\(result.out)")
+            let run = try #require(replay["runs"]?.arrayValue?.first)
             let kind = try #require(run["report"]?["kinds"]?.arrayValue?.first)
             #expect(kind["timelines"]?.numberValue?.int64 == 1)
             #expect(kind["requests"]?.numberValue?.int64 == 140)
             #expect(kind["views"]?.numberValue?.int64 == 140)
+            #expect(kind["realPublicationAges"]?["p50"]?.numberValue != nil, "\(result.out)")
         }
     }
 }

@@ -94,15 +94,18 @@ struct ConsoleBrowserTests {
         .enabled(if: HeadlessBrowser.isInstalled, "Chromium is not installed"))
     func use() async throws {
         try await withStore { store in
+            try await store.defineIntent()
             let id = try #require(try await store.place([.test("w1", configuration: "{\"card\":\"acme\"}")]).first)
             try await store.saveStored(Self.timeline, id, hash: 3)
-            try await store.saveSchedule(of: "u1", revision: 7)
+            try await store.saveSchedule(of: "u1", widget: "w1", revision: 7)
             for offset in 1...3 {
                 try await store.keepLetter(Int64(offset), kind: offset == 1 ? "Purchases" : "Nothing")
             }
             let changes = TimelineChanges()
             changes.set(isLive: true)
-            try await withAPI(store, changes: changes, console: try Self.console(), isLive: true) { api in
+            try await withAPI(
+                store, changes: changes, configurations: StubConfigurations(), console: try Self.console(), isLive: true
+            ) { api in
                 let port = try #require(api.client.port)
                 let pipe = FileManager.default.temporaryDirectory.appending(path: "freshet-console-\(UUID())").path()
                 let viewer = try await api.viewer()
@@ -123,8 +126,14 @@ struct ConsoleBrowserTests {
                     group.cancelAll()
                 }
                 #expect(try await store.integer("SELECT count(*) FROM kind WHERE paused_at IS NOT NULL") == 0)
-                let reloads = try api.published.events().map(\.event)
-                #expect(reloads.count == 2)
+                // A reload of the kind, one of the widget, and its configuration.
+                let events = try api.published.events().map(\.event)
+                #expect(events.count == 3)
+                guard case .configured(_, let widget, let configuration)? = events.last else {
+                    Issue.record("no configuration: \(events)")
+                    return
+                }
+                #expect(widget == "w1" && configuration.canonical.contains("groceries"))
             }
         }
     }

@@ -26,6 +26,7 @@ struct ConsoleSecurityTests {
 
     private static let pages = [
         "/console", "/console/doctor", "/console/kinds", "/console/kinds/Purchases", "/console/manifest",
+        "/console/simulator",
         "/console/widgets", "/console/widgets/w1", "/console/dead-letters", "/console/dead-letters/1",
         "/console/providers",
     ]
@@ -90,7 +91,7 @@ struct ConsoleSecurityTests {
             let attacker = ConsoleClient(api)
             #expect(try await attacker.signIn(api.token).status == 303)
             let foreign = try ConsoleClient.formToken(in: try await attacker.get("/console/kinds").text)
-            for (path, _) in Self.actions {
+            for path in Self.actions.map(\.path) + ["/console/manifest", "/console/simulator"] {
                 for fields in [[:], ["csrf": ""], ["csrf": "AAAA"], ["csrf": foreign]] {
                     let answer = try await victim.post(path, from: nil, fields.merging(["confirmed": "yes"]) { $1 })
                     #expect(answer.status == 403, "\(path): \(answer.status)")
@@ -103,26 +104,31 @@ struct ConsoleSecurityTests {
             #expect(try await Self.changes(store) == 0 && api.published.all.isEmpty)
             // The API's own media type is not that of a form.
             let json = try await api.ask(
-                .post, "/console/app/pause", as: .nobody, body: [:], headers: [.cookie: try #require(victim.cookie)])
+                .post, "/console/app/pause", as: .nobody, body: [:], headers: [.cookie: try #require(victim.session)])
             #expect(json.status == 415)
         }
     }
 
-    @Test("Session fixation: the sign-in replaces the browser's previous session")
+    @Test("Session fixation: a planted cookie is no session, and every sign-in makes a session of its own")
     func fixation() async throws {
         try await Self.withConsole { _, api in
             let browser = ConsoleClient(api)
             _ = try await browser.get("/console/sign-in")
-            let planted = try #require(browser.cookie)
+            let planted = browser.cookies
+            #expect(planted.count == 1 && browser.session == nil)
             #expect(try await browser.signIn(api.token).status == 303)
-            #expect(browser.cookie != planted)
             let thief = ConsoleClient(api)
-            thief.cookie = planted
-            #expect(try await thief.get("/console/kinds").status == 303)
+            for (_, cookie) in planted {
+                let value = String(cookie.drop { $0 != "=" })
+                for name in ["freshet-console", "freshet-console-sign-in"] {
+                    thief.cookies = [name: name + value]
+                    #expect(try await thief.get("/console/kinds").status == 303, "\(name)")
+                }
+            }
             // Another sign-in with the same token is another session with its own form tokens.
             let second = ConsoleClient(api)
             #expect(try await second.signIn(api.token).status == 303)
-            #expect(second.cookie != browser.cookie)
+            #expect(second.session != browser.session)
         }
     }
 
@@ -135,8 +141,8 @@ struct ConsoleSecurityTests {
                 let shown = try await viewer.get(page)
                 #expect(shown.status == 200, "\(page): \(shown.text)")
                 let forms = shown.text.components(separatedBy: "method=\"post\"").count - 1
-                // Signing out and comparing a manifest, which change nothing.
-                #expect(forms == (page == "/console/manifest" ? 2 : 1), "\(page)")
+                // Signing out, comparing a manifest and simulating change nothing.
+                #expect(forms == (["/console/manifest", "/console/simulator"].contains(page) ? 2 : 1), "\(page)")
             }
             for (path, _) in Self.actions {
                 for fields in [["confirmed": "yes"], [:]] {
@@ -150,7 +156,10 @@ struct ConsoleSecurityTests {
 
     @Test("Only operators' tokens for a whole app can sign in, and show only their app")
     func tenants() async throws {
-        try await Self.withConsole { store, api in
+        let console = try ConsoleConfiguration.test {
+            $0.findings = { app in [["check": "ingest", "severity": "ok", "message": .string("events of \(app)")]] }
+        }
+        try await Self.withConsole(console: console) { store, api in
             let refused = [
                 try await api.tokens.token(user: "u1"), try await api.tokens.token(scopes: [.widgetsRead]), "nonsense",
                 try await api.tokens.token(until: .seconds(-60)), "",
@@ -165,12 +174,15 @@ struct ConsoleSecurityTests {
             for page in ["/console/widgets/w1", "/console/dead-letters/1", "/console/kinds/DueDate"] {
                 #expect(try await other.get(page).status == 404, "\(page)")
             }
-            for page in ["/console/widgets?widget=w1", "/console/dead-letters", "/console/kinds", "/console/providers"]
-            {
+            for page in [
+                "/console/widgets?widget=w1", "/console/dead-letters", "/console/kinds", "/console/providers",
+                "/console/doctor",
+            ] {
                 let text = try await other.get(page).text
                 #expect(
                     !text.contains(">u1<") && !text.contains("DueDate") && !text.contains("no such kind"), "\(page)")
             }
+            #expect(try await other.get("/console/doctor").text.contains("events of \(TestKinds.otherApp)<"))
             _ = try await other.post(
                 "/console/dead-letters/discard", from: "/console/kinds", ["letter": "1", "confirmed": "yes"])
             #expect(try await other.post("/console/kinds/DueDate/pause", from: "/console/kinds").status == 404)
@@ -196,6 +208,20 @@ struct ConsoleSecurityTests {
             let cookie = try #require(try await secure.signIn(api.token, headers: tls).headers[.setCookie])
             #expect(cookie.hasPrefix("__Host-") && cookie.contains("; Secure"))
             #expect(try await secure.get("/console/kinds", headers: tls).status == 200)
+        }
+    }
+
+    @Test("The sign-in page keeps the session, whose cookie browsers leave out when another site leads there")
+    func crossSite() async throws {
+        try await Self.withConsole { _, api in
+            let browser = ConsoleClient(api)
+            _ = try await browser.signIn(api.token)
+            let cookies = browser.cookies
+            browser.cookies = [:]
+            #expect(try await browser.get("/console/kinds").status == 303)
+            #expect(try await browser.get("/console/sign-in?next=%2Fconsole%2Fkinds").status == 200)
+            browser.cookies.merge(cookies) { new, _ in new }
+            #expect(try await browser.get("/console/kinds").status == 200)
         }
     }
 
@@ -264,6 +290,12 @@ struct ConsoleSecurityTests {
             #expect(refused == ["consoleSignIn", "pauseApp"])
             _ = try await browser.post("/console/sign-out", from: "/console/kinds")
             #expect(log.count(of: "consoleSignOut") == 1)
+            _ = try await browser.signIn(api.token)
+            for (path, page) in Self.actions {
+                let count = log.count(of: "audit")
+                _ = try await browser.post(path, from: page, ["confirmed": "yes"])
+                #expect(log.count(of: "audit") == count + 1, "\(path)")
+            }
             #expect(log.count(of: api.token) == 0)
         }
     }

@@ -16,10 +16,13 @@ extension ConsoleConfiguration {
     }
 }
 
-/// A browser without scripts: it keeps the cookie and reads the tokens of forms.
+/// A browser without scripts: it keeps cookies and reads the tokens of forms.
 final class ConsoleClient {
     let api: TestAPI
-    var cookie: String?
+    /// Cookies as `name=value`, by name.
+    var cookies: [String: String] = [:]
+    /// The session's cookie.
+    var session: String? { cookies["freshet-console"] }
 
     init(_ api: TestAPI) { self.api = api }
 
@@ -53,7 +56,7 @@ final class ConsoleClient {
         _ method: HTTPRequest.Method, _ path: String, _ fields: [String: String]?, _ headers: HTTPFields
     ) async throws -> TestAPI.Answer {
         var headers = headers
-        headers[.cookie] = cookie
+        headers[.cookie] = cookies.isEmpty ? nil : cookies.values.sorted().joined(separator: "; ")
         if fields != nil { headers[.contentType] = "application/x-www-form-urlencoded" }
         let raw = fields.map { fields in
             fields.map { "\($0)=\(Text.percentEncoded($1))" }.joined(separator: "&")
@@ -61,7 +64,7 @@ final class ConsoleClient {
         let answer = try await api.ask(method, path, as: .nobody, raw: raw, headers: headers)
         if let set = answer.headers[.setCookie] {
             let pair = String(set.prefix { $0 != ";" })
-            cookie = pair.hasSuffix("=") ? nil : pair
+            cookies[String(pair.prefix { $0 != "=" })] = pair.hasSuffix("=") ? nil : pair
         }
         return answer
     }

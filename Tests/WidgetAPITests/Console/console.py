@@ -149,7 +149,8 @@ def focus_order(console):
     for _ in range(9):
         browser.key("Tab")
         reached.append(browser.run("document.activeElement.textContent.trim()"))
-    assert reached[:7] == ["Skip to content", "Freshet", "Overview", "Kinds", "Widgets", "Dead letters", "Providers"], reached
+    assert reached[:8] == [
+        "Skip to content", "Freshet", "Overview", "Kinds", "Widgets", "Dead letters", "Providers", "Simulator"], reached
     console.open("/console/kinds")
     browser.key("Tab")
     browser.key("Enter")
@@ -184,11 +185,27 @@ def widget(console):
                 " s.dispatchEvent(new Event('input', { bubbles: true })); })()")
     browser.wait(text("[data-entry]:not([hidden])") + ".includes('later')")
     console.submit("form[action$='/w1/reload'] button", text("[role=status]") + ".includes('requested')")
+    assert "home on d1" in browser.run(text("main")), "the stack is not shown"
     # A live part changes without reloading the page.
     browser.run("window.isOld = true")
     console.ask("store")
     browser.wait("window.isOld && " + text("#why") + ".includes('Revision 9')")
     console.audit("a live change")
+    console.open("/console/widgets/w1")
+    browser.click("a[href$='/form']")
+    browser.wait("document.querySelector('#form')?.dataset.ready === ''")
+    for width in (1280, 390):
+        for is_dark in (False, True):
+            browser.window(width, is_phone=width == 390, is_dark=is_dark)
+            browser.screenshot(f"{console.folder}/form-{width}-{'dark' if is_dark else 'light'}.png")
+    browser.window(1280)
+    browser.click("[data-parameter=category] input")
+    browser.wait("document.querySelectorAll('[data-parameter=category] [role=option]').length", 2)
+    browser.click("[data-parameter=category] [role=option]:last-child")
+    browser.click("[type=submit]")
+    browser.wait("document.querySelector('#status').textContent", "Saved")
+    browser.require_names()
+    assert browser.errors == [], browser.errors
 
 
 def dead_letters(console):
@@ -210,9 +227,26 @@ def dead_letters(console):
     assert "No dead letters" in browser.run(text("main"))
 
 
+def simulator(console):
+    browser = console.browser
+    console.open("/console/simulator")
+    browser.run("(() => { for (const [name, value] of [['days', 2], ['people', 20]])"
+                " document.getElementById(name).value = value; })()")
+    console.submit("main form button", "document.querySelector('figure svg') !== null")
+    assert "20 people, 2 days" in browser.run(text("main h2"))
+    for width in (1280, 390):
+        for is_dark in (False, True):
+            browser.window(width, 3000, is_phone=width == 390, is_dark=is_dark)
+            console.audit(f"simulation {width}")
+            browser.screenshot(f"{console.folder}/simulation-{width}-{'dark' if is_dark else 'light'}.png")
+    browser.window(1280)
+
+
 def overview(console):
     browser = console.browser
     console.open("/console")
+    # The doctor's findings come after the page.
+    browser.wait(text("[data-summary]") + ".includes('1 problems') && " + text("[data-summary]") + ".includes('cannot be reached')")
     browser.run("window.isOld = true")
     console.ask("letter")
     browser.wait("window.isOld && " + text("#figures .number"), "1")
@@ -228,7 +262,7 @@ def use(browser, url, token, viewer, pipe, folder):
     pages = {
         "overview": "/console", "doctor": "/console/doctor", "kinds": "/console/kinds", "kind": "/console/kinds/Purchases",
         "manifest": "/console/manifest", "widgets": "/console/widgets", "widget": "/console/widgets/w1",
-        "dead-letters": "/console/dead-letters", "dead-letter": "/console/dead-letters/1", "providers": "/console/providers",
+        "dead-letters": "/console/dead-letters", "dead-letter": "/console/dead-letters/1", "providers": "/console/providers", "simulator": "/console/simulator",
     }
     for name, path in pages.items():
         console.look(path, name)
@@ -236,6 +270,7 @@ def use(browser, url, token, viewer, pipe, folder):
     kinds(console)
     widget(console)
     dead_letters(console)
+    simulator(console)
     overview(console)
     console.open("/console/providers")
     console.submit("form[action$='/test'] button", text("[role=status]") + ".includes('accepts')")

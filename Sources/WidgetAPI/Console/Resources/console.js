@@ -49,6 +49,16 @@ if (live) {
             isRefreshing = false;
         }
     });
+    // The browser connects again after an interruption, but not after a refusal, as at the end of the session.
+    source.addEventListener("error", async () => {
+        if (source.readyState !== EventSource.CLOSED) return;
+        await refresh().catch(() => {});
+        const notice = document.createElement("p");
+        notice.className = "notice";
+        notice.setAttribute("role", "status");
+        notice.textContent = "This page is not live any more. Load it again.";
+        document.querySelector("h1").after(notice);
+    });
     addEventListener("pagehide", () => source.close());
 }
 
@@ -60,4 +70,13 @@ if (file) {
         const [chosen] = event.target.files;
         if (chosen) document.getElementById("manifest").value = await chosen.text();
     });
+}
+
+// Cards whose content is a template in another page, for which this page does not wait.
+for (const card of document.querySelectorAll("[data-source]")) {
+    const response = await fetch(card.dataset.source, { headers: { Accept: "text/html" }, redirect: "manual" }).catch(() => null);
+    if (!response?.ok) continue;
+    const other = new DOMParser().parseFromString(await response.text(), "text/html");
+    const template = other.getElementById(card.dataset.template);
+    if (template) card.querySelector("[data-summary]").replaceChildren(template.content);
 }
