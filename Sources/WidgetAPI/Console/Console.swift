@@ -47,7 +47,7 @@ struct Console: Sendable {
         router.post("console/sign-in") { request, context in try await signIn(request, context) }
         router.post("console/sign-out") { request, context in
             await form(request, context) { visit, _ in
-                visit.audit("consoleSignOut")
+                visit.audit("consoleSignOut", outcome: HTTPResponse.Status.seeOther.code)
                 return redirect(to: "\(Self.base)/sign-in", ConsoleCookie(request.headers).header(nil))
             }
         }
@@ -96,6 +96,7 @@ struct Console: Sendable {
         await visit(request, context) { visit in
             let fields = try await ConsoleFields(request, visit.context, receiveTime: gate.receiveTime)
             guard configuration.key.isFormToken(fields["csrf"] ?? "", of: visit.session.id) else {
+                visit.audit("consoleForm", outcome: Problem.staleForm.status.code)
                 throw Problem.staleForm
             }
             return try await body(visit, fields)
@@ -127,6 +128,9 @@ struct Console: Sendable {
         var view: [String: Any] = ["csrf": configuration.key.formToken(of: session.id)]
         view["refusal"] = refusal
         view["next"] = next.flatMap(Self.ownPath)
+        // The browser may have a session whose cookie it does not send when another site leads here.
+        view["isFromOtherSite"] = request.headers[.init("Sec-Fetch-Site")!] == "cross-site"
+        view["target"] = next.flatMap(Self.ownPath) ?? Self.base
         var response = ConsolePage(
             title: "Sign in", base: Self.base, body: ConsoleTemplates.render("sign-in", view)
         ).response(status)
@@ -145,52 +149,59 @@ struct Console: Sendable {
 
     private func signIn(_ request: Request, _ context: APIContext) async throws -> Response {
         let peer = context.peer ?? Peer(bytes: [])
+        func refuse(_ reason: String, _ status: HTTPResponse.Status = .forbidden) -> Response {
+            audit(nil, "consoleSignIn", request, outcome: status.code, context)
+            return signInPage(request, reason, status)
+        }
         if let wait = failures.state(peer).wait {
-            var response = signInPage(request, "Too many failed sign-ins. Try again later.", .tooManyRequests)
+            var response = refuse("Too many failed sign-ins. Try again later.", .tooManyRequests)
             response.headers[.retryAfter] = "\(wait.seconds(roundedUp: 1))"
             return response
         }
         let fields = try await ConsoleFields(request, context, receiveTime: gate.receiveTime)
         guard let form = session(ConsoleCookie(request.headers, ofSignIn: true), request), form.token == nil,
             configuration.key.isFormToken(fields["csrf"] ?? "", of: form.id)
-        else { return signInPage(request, Problem.staleForm.detail, .forbidden) }
+        else { return refuse(Problem.staleForm.detail) }
         let token = (fields["token"] ?? "").filter { !$0.isWhitespace }
-        func refuse(_ reason: String) -> Response {
+        func fail(_ reason: String) -> Response {
             _ = failures.take(peer)
-            audit(nil, "consoleSignIn", outcome: 403, context)
-            return signInPage(request, reason, .forbidden)
+            return refuse(reason)
         }
         guard token.utf8.count <= ConsoleSession.maximumTokenBytes else {
-            return refuse(
+            return fail(
                 "The token is longer than \(ConsoleSession.maximumTokenBytes) bytes, which a cookie cannot hold.")
         }
         let principal: Principal
         do throws(TokenRefusal) {
             principal = try await gate.verifier.principal(token: Array(token.utf8))
         } catch {
-            return refuse("Refused: \(error.rawValue).")
+            return fail("Refused: \(error.rawValue).")
         }
         guard principal.user == nil, principal.has(.operateRead), principal.has(.widgetsRead) else {
-            return refuse(
+            return fail(
                 "The console needs an operator's token: of no user, with the scopes widgets:read and operate:read or operate."
             )
         }
         let end = min(now() + configuration.sessionTime, principal.expiresAt)
         let session = ConsoleSession(token: token, expiresAt: end)
-        audit(principal, "consoleSignIn", outcome: 303, context)
+        audit(principal, "consoleSignIn", request, outcome: HTTPResponse.Status.seeOther.code, context)
         let cookie = session.sealed(configuration.key).map {
             ConsoleCookie(request.headers).header($0, for: end - now())
         }
         return redirect(to: fields["next"].flatMap(Self.ownPath) ?? Self.base, cookie)
     }
 
-    fileprivate func audit(_ principal: Principal?, _ what: String, outcome: Int, _ context: APIContext) {
-        gate.audit(principal, what, path: Self.base, outcome: outcome, requestID: context.requestID)
+    fileprivate func audit(
+        _ principal: Principal?, _ what: String, _ request: Request, outcome: Int, _ context: APIContext
+    ) {
+        gate.audit(principal, what, path: request.uri.path, outcome: outcome, requestID: context.requestID)
     }
 }
 
 extension ConsoleVisit {
-    func audit(_ what: String) { console.audit(principal, what, outcome: 303, context) }
+    fileprivate func audit(_ what: String, outcome: Int) {
+        console.audit(principal, what, request, outcome: outcome, context)
+    }
 }
 
 extension Problem {

@@ -21,9 +21,14 @@ struct ConsoleChart: Sendable {
     }
 
     private var top: Double {
-        let highest = (lines.compactMap(\.highest) + [objective ?? 0]).max() ?? 0
-        return highest > 0 ? highest : 1
+        let top = max(highest, drawnObjective ?? 0)
+        return top > 0 ? top : 1
     }
+
+    private var highest: Double { lines.compactMap(\.highest).max() ?? 0 }
+
+    /// The objective, unless it is so far away that the lines would lie on the ground.
+    private var drawnObjective: Double? { objective.flatMap { $0 <= 4 * highest ? $0 : nil } }
 
     private var isEmpty: Bool { !lines.contains { $0.highest != nil } }
 
@@ -32,7 +37,7 @@ struct ConsoleChart: Sendable {
             return "<p class=\"soft\">No figures in this process yet.</p>\(alertLink)"
         }
         let limit: HTML =
-            objective.map { "<path class=\"axis limit\" d=\"M0 \(y($0))H\(Self.number(Self.width))\"/>" } ?? ""
+            drawnObjective.map { "<path class=\"axis limit\" d=\"M0 \(y($0))H\(Self.number(Self.width))\"/>" } ?? ""
         return """
             <p class="scale small soft">up to \(Self.words(top)) \(unit)</p>
             <svg class="chart" viewBox="0 0 600 120" preserveAspectRatio="none" role="img" aria-label="\(summary)">\
@@ -110,6 +115,12 @@ struct ConsoleChart: Sendable {
 struct ConsoleOverview: Sendable {
     let history: MetricHistory
     let runbook: String?
+    /// Time within which devices are to fetch a change.
+    let objective: Duration
+
+    init(_ configuration: ConsoleConfiguration) {
+        (history, runbook, objective) = (configuration.history, configuration.runbook, configuration.objective)
+    }
 
     var charts: [(title: String, id: String, html: HTML)] {
         [
@@ -139,9 +150,11 @@ struct ConsoleOverview: Sendable {
 
     private var freshness: ConsoleChart {
         let name = MetricCatalogue.reloadLatency.name
-        return chart(
+        var chart = chart(
             "Freshness: from a request to stored content", "s",
             [history.quantile("p50", 0.5, of: name), history.quantile("p99", 0.99, of: name)], "FreshetTimelinesStale")
+        chart.objective = objective / .seconds(1)
+        return chart
     }
 
     /// Share of changes that devices fetched later than the objective, which allows 5 %.

@@ -99,14 +99,16 @@ extension ConsoleVisit {
     // MARK: Overview
 
     func overview() async throws -> ConsolePage {
-        let history = console.configuration.history
         let counts = try await call("countDeadLetters")
         let byCause = (counts["counts"]?.objectValue?.members ?? []).map { $0.value.numberValue?.double ?? 0 }
         let waiting = byCause.reduce(0, +)
         let isCapped = byCause.contains { $0 >= Double(DeadLetterRoutes.countLimit) }
         let statistics = try await call("consoleStatistics")
+        let delivery = (statistics["delivery"]?.arrayValue ?? []).map { kind in
+            Self.withObjective(kind, statistics["objectives"]?[kind["kind"]?.stringValue ?? ""])
+        }
         let kinds = try await call("listKinds")["kinds"]?.arrayValue ?? []
-        let charts = ConsoleOverview(history: history, runbook: console.configuration.runbook).charts
+        let charts = ConsoleOverview(console.configuration).charts
         let health = console.configuration.providerHealth(app)
         let open = health.filter { $0.value["breaker"]?.stringValue == "open" }.keys.sorted()
         var page = page(
@@ -117,8 +119,7 @@ extension ConsoleVisit {
                 "kinds": "\(kinds.count)",
                 "paused": "\(kinds.count { $0["paused"] == .bool(true) || $0["appPausedAt"]?.stringValue != nil })",
                 "openBreakers": open, "breakers": "\(open.count)", "hasOpen": !open.isEmpty,
-                "delivery": ConsoleView.value(statistics["delivery"] ?? []),
-                "hasDelivery": statistics["delivery"]?.arrayValue?.isEmpty == false,
+                "delivery": ConsoleView.value(.array(delivery)), "hasDelivery": !delivery.isEmpty,
                 "today": ConsoleView.value(.array(Self.totals(statistics))),
             ])
         page.live = "\(Console.base)/live"
@@ -130,6 +131,17 @@ extension ConsoleVisit {
         (statistics["kinds"]?.arrayValue ?? []).compactMap { kind in
             kind["total"].map { $0.adding("kind", kind["kind"] ?? "") }
         }
+    }
+
+    /// Freshness of a kind with its objective in milliseconds, and the latencies as percentages of it.
+    private static func withObjective(_ delivery: JSONValue, _ objective: JSONValue?) -> JSONValue {
+        guard let objective, let limit = objective.numberValue?.double, limit > 0 else { return delivery }
+        var delivery = delivery.adding("objective", objective)
+        for name in ["p50", "p99"] {
+            guard let latency = delivery["\(name)Milliseconds"]?.numberValue?.double else { continue }
+            delivery = delivery.adding("\(name)Share", .string("\(ConsoleChart.words(100 * latency / limit)) %"))
+        }
+        return delivery
     }
 
     func doctor() async throws -> ConsolePage {
@@ -186,6 +198,7 @@ extension ConsoleVisit {
         view["delivery"] = ConsoleView.value(delivery ?? .null)
         view["json"] = PrettyJSON.text(kind["definition"] ?? .null)
         view["budget"] = try await budget(name, kind)
+        view["forecast"] = ConsoleForecast(try await call("consoleForecast", ["kind": name])).html
         return page("kind", name, view)
     }
 
@@ -239,7 +252,7 @@ extension ConsoleVisit {
                 "firstKind": kinds.first?["name"] ?? .null,
             ]
         }
-        let charts = ConsoleOverview(history: console.configuration.history, runbook: console.configuration.runbook)
+        let charts = ConsoleOverview(console.configuration)
         var page = page(
             "providers", "Providers",
             [

@@ -8,7 +8,9 @@ import WidgetRepresentation
 import WidgetSimulator
 import WidgetStore
 
-/// Routes that the console needs besides those of the API. They are not served: the console calls them in the process.
+/// Routes that only the pages of the console call, within the process: the HTTP API does not serve them.
+///
+/// Each that is not a `GET` runs for a form that an operator sent, and is audited.
 struct ConsoleRoutes: Sendable {
     /// Most dead letters in a list.
     static let letterLimit = 200
@@ -30,8 +32,9 @@ struct ConsoleRoutes: Sendable {
             APIRoute("consoleFindings", .get, "findings", .app(.operateRead)) { call in
                 Response(["findings": .array(await configuration.findings(call.app))])
             },
-            APIRoute("consoleManifest", .post, "manifest", .app(.operateRead), handle: compare),
-            APIRoute("consoleSimulation", .post, "simulation", .app(.operateRead), handle: simulate),
+            APIRoute("consoleManifest", .post, "manifest", .app(.operateRead), isAudited: true, handle: compare),
+            APIRoute("consoleSimulation", .post, "simulation", .app(.operateRead), isAudited: true, handle: simulate),
+            APIRoute("consoleForecast", .get, "kinds/{kind}/forecast", .app(.operateRead), handle: forecast),
             APIRoute("consoleBudget", .get, "kinds/{kind}/budget", .app(.operateRead), handle: budget),
             APIRoute("consoleCancel", .post, "kinds/{kind}/cancellation", .app(.operate), handle: cancel),
             APIRoute("consoleStacks", .get, "users/{user}/stacks", .app(.operateRead), handle: stacks),
@@ -58,7 +61,13 @@ struct ConsoleRoutes: Sendable {
             .compactMap { totals in
                 kinds.first { $0.id == totals.kindID }.map { ($0.definition.name, totals) }
             }
-        return Response(KindReport(rows, delivery: delivery).json(app: call.app, days: days))
+        let limits = kinds.map { kind in
+            let objective = kind.definition.freshnessObjective ?? configuration.objective
+            return JSONObject.Member(key: kind.definition.name, value: .count(objective.wholeMilliseconds))
+        }
+        return Response(
+            KindReport(rows, delivery: delivery).json(app: call.app, days: days)
+                .adding("objectives", .object(JSONObject(limits))))
     }
 
     /// The reloads of today (UTC) per timeline, and the daily budget of a timeline.
@@ -76,6 +85,13 @@ struct ConsoleRoutes: Sendable {
                 isCounted ? Double(today.reloaded + today.unchanged) / Double(timelines) : nil),
             "timelines": .count(timelines), "minimum": .count(budget.minimum), "maximum": .count(budget.maximum),
         ])
+    }
+
+    /// Scheduled reloads of a kind in the next 24 hours.
+    private func forecast(_ call: APICall) async throws -> Response {
+        let kind = try await parts.kind(of: call)
+        let rows = try await parts.store.query(.forecastDue(app: call.app, hours: 24))
+        return Response(Forecast(rows.filter { Text.equal($0.kind, kind.definition.name) }, hours: 24).json)
     }
 
     private func cancel(_ call: APICall) async throws -> Response {
@@ -96,6 +112,7 @@ struct ConsoleRoutes: Sendable {
         }
         let old = try await parts.store.query(.listKinds(app: call.app)).filter { !$0.isRetired }
         let new = apps.flatMap(\.kinds)
+        let limit = WidgetStore.timelineCountLimit
         let items = changes.map { change -> JSONValue in
             let before = old.first { Text.equal($0.definition.name, change.kind) }?.definition.json().objectValue
             let after = new.first { Text.equal($0.name, change.kind) }?.json().objectValue
@@ -109,7 +126,10 @@ struct ConsoleRoutes: Sendable {
                     ]
                 }
             }
-            return change.json.adding("differences", .array(differences))
+            let moving = change.moving.map {
+                "\($0 < limit ? "" : "at least ")\(ConsoleView.grouped("\(min($0, limit))"))"
+            }
+            return change.json.adding("differences", .array(differences)).adding("moving", .text(moving))
         }
         return Response(["changes": .array(items)])
     }
@@ -141,7 +161,6 @@ struct ConsoleRoutes: Sendable {
             app = AppDefinition(name: call.app, kinds: kinds.map(\.definition))
             app.developerMode = kinds.first?.isDeveloperMode ?? false
         }
-        guard !app.kinds.isEmpty else { throw Problem.unprocessable("/manifest", "the app has no kinds yet") }
         let report = try await simulations.run { [app] in
             try await simulation.run(app, rotation: configuration.rotation)
         }
@@ -204,13 +223,14 @@ struct ConsoleRoutes: Sendable {
             let outcome = try await replayer.replay(filter, options)
             guard !outcome.isHeldBack else { throw Problem.conflict(DeadLetterReplayer.Outcome.heldBack) }
             if !isRehearsal, outcome.replayed > 0 { _ = try? await store.query(.notifyDue()) }
-            return Response(.object(outcome.json))
+            let isLimited = outcome.replayed + outcome.failed >= Self.settleLimit
+            return Response(JSONValue.object(outcome.json).adding("isLimited", .bool(isLimited)))
         }
         let count =
             isRehearsal
             ? try await store.query(Statements.countDeadLetters(filter, limit: Self.settleLimit)).first ?? 0
             : try await store.query(.discardDeadLetters(filter, limit: Self.settleLimit)).count
-        return Response(["discarded": .count(count)])
+        return Response(["discarded": .count(count), "isLimited": .bool(count == Self.settleLimit)])
     }
 
     // MARK: Live parts

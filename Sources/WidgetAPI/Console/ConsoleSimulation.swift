@@ -11,6 +11,8 @@ struct ConsoleSimulation: Sendable {
     static let people = 1...1_000
     /// Most days of all people together, which take a few seconds.
     static let maximumPersonDays = 5_000
+    /// Each kind has a chart, and may have a provider of its own, whose load is counted by minute.
+    static let kinds = 1...50
     /// Time after which a simulation is given up.
     static let timeLimit = Duration.seconds(30)
     /// Names of the fields, and their values in a new form.
@@ -46,6 +48,11 @@ struct ConsoleSimulation: Sendable {
 
     /// Simulates the people on an app's kinds.
     func run(_ app: AppDefinition, rotation: RotationPolicy) async throws -> SimulationReport {
+        guard Self.kinds.contains(app.kinds.count) else {
+            throw Problem.unprocessable(
+                "/manifest",
+                "expected \(Self.kinds.lowerBound) to \(Self.kinds.upperBound) kinds, found \(app.kinds.count)")
+        }
         var options = options
         options.rotation = rotation
         return try await withThrowingTaskGroup(of: SimulationReport?.self) { [options] group in

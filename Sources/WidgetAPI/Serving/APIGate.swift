@@ -23,7 +23,7 @@ struct APIGate: Sendable {
         } catch {
             response = error.response
         }
-        if route.isWrite { audit(nil, route.id, request, response, context) }
+        if route.isAudited { audit(nil, route.id, request, response, context) }
         return response
     }
 
@@ -51,7 +51,7 @@ struct APIGate: Sendable {
             response = ProblemMiddleware.problem(error, request, context.logger).response
         }
         response.headers.append(contentsOf: quotas.headers(for: bearer))
-        if route.isWrite { audit(bearer, route.id, request, response, context) }
+        if route.isAudited { audit(bearer, route.id, request, response, context) }
         return response
     }
 

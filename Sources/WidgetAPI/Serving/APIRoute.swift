@@ -24,17 +24,21 @@ struct APIRoute: Sendable {
     let access: APIAccess
     /// Names of the query's parameters.
     let query: [String]
+    /// Whether requests are written to the audit log.
+    let isAudited: Bool
     let handle: @Sendable (APICall) async throws -> Response
 
+    /// - Parameter isAudited: nil: only if the route changes something.
     init(
         _ id: String, _ method: HTTPRequest.Method, _ path: String, _ access: APIAccess,
-        query: [String] = [], handle: @escaping @Sendable (APICall) async throws -> Response
+        query: [String] = [], isAudited: Bool? = nil, handle: @escaping @Sendable (APICall) async throws -> Response
     ) {
         self.id = id
         self.method = method
         self.path = path
         self.access = access
         self.query = query
+        self.isAudited = isAudited ?? (method != .get && ![.widgetsRead, .operateRead].contains(access.scope))
         self.handle = handle
     }
 
@@ -44,9 +48,6 @@ struct APIRoute: Sendable {
     var template: String { Self.prefix + path }
 
     var parameterCount: Int { template.count { $0 == "{" } }
-
-    /// Whether requests are written to the audit log.
-    var isWrite: Bool { method != .get && ![.widgetsRead, .operateRead].contains(access.scope) }
 
     /// Whether a request's path matches the route.
     func matches(_ requested: String) -> Bool {

@@ -85,6 +85,50 @@ struct ConsoleSimulatorTests {
         }
     }
 
+    @Test("A manifest with more kinds than the page can show is refused")
+    func manyKinds() async throws {
+        let change: @Sendable (inout ConsoleConfiguration) -> Void = {
+            $0.readManifest = { _ in
+                var app = TestKinds.apps()[0]
+                app.kinds = (0...ConsoleSimulation.kinds.upperBound).map { number in
+                    var kind = app.kinds[0]
+                    kind.name = "Kind\(number)"
+                    return kind
+                }
+                return .success([app])
+            }
+        }
+        try await Self.withSimulator(change) { browser in
+            let page = try await Self.simulate(browser, ["manifest": "x"])
+            #expect(Self.alert(in: page)?.contains("1 to 50 kinds, found 51") == true, "\(page)")
+        }
+    }
+
+    @Test("Hostile names in a manifest are escaped in the report")
+    func hostileNames() async throws {
+        let texts = HostileTexts.all.filter { !Text.containsControlCharacter($0) }
+        let change: @Sendable (inout ConsoleConfiguration) -> Void = {
+            $0.readManifest = { _ in
+                var app = TestKinds.apps()[0]
+                app.kinds = texts.prefix(ConsoleSimulation.kinds.upperBound).map { text in
+                    var kind = app.kinds[0]
+                    kind.name = text
+                    kind.displayName = text
+                    kind.providerURL = "http://127.0.0.1/\(text)"
+                    return kind
+                }
+                return .success([app])
+            }
+        }
+        try await Self.withSimulator(change) { browser in
+            let page = try await Self.simulate(browser, ["days": "1", "people": "20", "manifest": "x"])
+            #expect(page.contains("20 people"))
+            for text in texts where text.unicodeScalars.contains(where: { "<>\"'".unicodeScalars.contains($0) }) {
+                #expect(!page.unicodeScalars.contains(text.unicodeScalars), "\(text)")
+            }
+        }
+    }
+
     @Test("People and days together are limited")
     func size() throws {
         #expect(throws: Problem.self) {

@@ -13,6 +13,9 @@ from browser import run
 
 READY = "document.readyState === 'complete' && document.querySelector('main h1') !== null && location.pathname === %s"
 
+# A message; that of the lost connection is hidden while there is one.
+STATUS = "main [role=status]:not([hidden])"
+
 # Returns a list of accessibility problems.
 AUDIT = r"""
 (() => {
@@ -119,6 +122,15 @@ class Console:
         self.browser.wait(f"!window.isOld && document.readyState === 'complete' && ({then})")
         self.audit(selector)
 
+    def choose_file(self, selector, content):
+        """Chooses a file with the content, as the system's dialog does."""
+        path = f"{self.folder}/chosen.yaml"
+        with open(path, "w") as file:
+            file.write(content)
+        field = self.browser.call("Runtime.evaluate", expression=f"document.querySelector({json.dumps(selector)})")
+        self.browser.call("DOM.setFileInputFiles", files=[path], objectId=field["result"]["objectId"])
+        os.remove(path)
+
     def ask(self, change):
         """Has the test change something."""
         self.asked += 1
@@ -159,15 +171,16 @@ def focus_order(console):
 
 def kinds(console):
     console.open("/console/kinds")
-    console.submit("form[action$='/app/pause'] button", text("[role=status]") + ".includes('paused')")
-    console.submit("form[action$='/app/resume'] button", text("[role=status]") + ".includes('resumed')")
+    console.submit("form[action$='/app/pause'] button", text(STATUS) + ".includes('paused')")
+    console.submit("form[action$='/app/resume'] button", text(STATUS) + ".includes('resumed')")
     console.open("/console/kinds/Purchases")
     for action, word in (("pause", "paused"), ("resume", "resumed"), ("reload", "requested"), ("cancel", "cancelled")):
-        console.submit(f"form[action$='/Purchases/{action}'] button", text("[role=status]") + f".includes('{word}')")
+        console.submit(f"form[action$='/Purchases/{action}'] button", text(STATUS) + f".includes('{word}')")
     console.open("/console/manifest")
-    console.browser.run("document.querySelector('#manifest').value = 'app: other'")
-    console.submit("main button", "document.querySelector('.difference, [role=alert]') !== null")
-    assert console.browser.run(text(".difference pre:last-child")) or console.browser.run(text("[role=alert]"))
+    console.choose_file("[data-file] input", "app: other")
+    console.browser.wait("document.querySelector('#manifest').value", "app: other")
+    console.submit("main button", "document.querySelector('.difference') !== null")
+    assert "7" in console.browser.run(text(".difference .sides > div:last-child pre"))
 
 
 def widget(console):
@@ -184,7 +197,7 @@ def widget(console):
     browser.run("(() => { const s = document.querySelector('.time-axis input[type=range]'); s.value = s.max;"
                 " s.dispatchEvent(new Event('input', { bubbles: true })); })()")
     browser.wait(text("[data-entry]:not([hidden])") + ".includes('later')")
-    console.submit("form[action$='/w1/reload'] button", text("[role=status]") + ".includes('requested')")
+    console.submit("form[action$='/w1/reload'] button", text(STATUS) + ".includes('requested')")
     assert "home on d1" in browser.run(text("main")), "the stack is not shown"
     # A live part changes without reloading the page.
     browser.run("window.isOld = true")
@@ -218,7 +231,7 @@ def dead_letters(console):
     console.submit("form[action$='/replay'] button", text("h1") + " === 'Replay?'")
     assert "1 would be applied" in browser.run(text("main"))
     console.submit("main .actions form button", text("h1") + " === 'Done'")
-    assert "Replayed 1" in browser.run(text("[role=status]"))
+    assert "Replayed 1" in browser.run(text(STATUS))
     console.open("/console/dead-letters")
     console.submit("form[action$='/discard'] button", text("h1") + " === 'Discard?'")
     assert "Nothing has changed" in browser.run(text("main"))
@@ -253,6 +266,30 @@ def overview(console):
     console.audit("the live overview")
 
 
+def interruption(console):
+    """The page shows that it is not live, and goes on afterwards."""
+    browser = console.browser
+    console.open("/console")
+    browser.wait("document.querySelector('main > [role=status]').hidden")
+    connection = dict(latency=0, downloadThroughput=-1, uploadThroughput=-1)
+    browser.call("Network.emulateNetworkConditions", offline=True, **connection)
+    browser.wait(text(STATUS) + ".startsWith('Not live')")
+    browser.call("Network.emulateNetworkConditions", offline=False, **connection)
+    browser.wait("document.querySelector('main > [role=status]').hidden")
+    # The browser logs the failed connections.
+    assert all("ERR_INTERNET_DISCONNECTED" in str(error) for error in browser.errors), browser.errors
+    browser.errors.clear()
+
+
+def end_of_session(console):
+    """A live page leads to the sign-in after a sign-out in another window."""
+    browser = console.browser
+    console.open("/console")
+    browser.run("fetch('/console/sign-out', { method: 'POST', body: new URLSearchParams({"
+                " csrf: document.querySelector('[name=csrf]').value }) }).then(() => null)")
+    browser.wait("location.pathname === '/console/sign-in' && document.readyState === 'complete'")
+
+
 def use(browser, url, token, viewer, pipe, folder):
     console = Console(browser, url, pipe, folder)
     browser.window(1280)
@@ -273,7 +310,8 @@ def use(browser, url, token, viewer, pipe, folder):
     simulator(console)
     overview(console)
     console.open("/console/providers")
-    console.submit("form[action$='/test'] button", text("[role=status]") + ".includes('accepts')")
+    console.submit("form[action$='/test'] button", text(STATUS) + ".includes('accepts')")
+    interruption(console)
     # Without scripts every page is readable, and forms work.
     browser.set_scripts(False)
     for name, path in pages.items():
@@ -284,6 +322,7 @@ def use(browser, url, token, viewer, pipe, folder):
     sign_in(console, viewer)
     console.open("/console/kinds")
     assert not browser.run("document.querySelector('form[action*=pause]') !== null")
+    end_of_session(console)
     assert browser.errors == [], browser.errors
 
 

@@ -30,37 +30,57 @@ async function refresh() {
     }
 }
 
-const live = document.querySelector("main")?.dataset.live;
-if (live) {
-    const source = new EventSource(live);
-    let isRefreshing = false, isOutdated = false;
-    source.addEventListener("changed", async () => {
-        isOutdated = true;
-        if (isRefreshing) return;
-        isRefreshing = true;
-        try {
-            while (isOutdated) {
-                isOutdated = false;
-                await refresh();
-            }
-        } catch {
-            // The server does not answer, or the page is left. The next event tries again.
-        } finally {
-            isRefreshing = false;
+let isRefreshing = false, isOutdated = false;
+
+/** Refreshes the page now, or once more after a refresh that is under way. */
+async function update() {
+    isOutdated = true;
+    if (isRefreshing) return;
+    isRefreshing = true;
+    try {
+        while (isOutdated) {
+            isOutdated = false;
+            await refresh();
         }
-    });
-    // The browser connects again after an interruption, but not after a refusal, as at the end of the session.
-    source.addEventListener("error", async () => {
-        if (source.readyState !== EventSource.CLOSED) return;
-        await refresh().catch(() => {});
-        const notice = document.createElement("p");
-        notice.className = "notice";
-        notice.setAttribute("role", "status");
-        notice.textContent = "This page is not live any more. Load it again.";
-        document.querySelector("h1").after(notice);
-    });
+    } catch {
+        // The server does not answer, or the page is left. The next event tries again.
+    } finally {
+        isRefreshing = false;
+    }
+}
+
+/** Follows the events of the page's live parts, and reports while there is no connection. */
+function follow(path) {
+    const notice = document.createElement("p");
+    notice.className = "notice";
+    notice.hidden = true;
+    notice.setAttribute("role", "status");
+    document.querySelector("h1").after(notice);
+    let source;
+    const connect = () => {
+        source = new EventSource(path);
+        source.addEventListener("changed", update);
+        source.addEventListener("open", () => {
+            if (notice.hidden) return;
+            notice.hidden = true;
+            notice.textContent = "";
+            update();
+        });
+        source.addEventListener("error", () => {
+            notice.hidden = false;
+            notice.textContent = "Not live: the connection is interrupted. Figures may be old.";
+            // The browser tries again after an interruption, but not after a refusal, such as that of an ended session.
+            if (source.readyState !== EventSource.CLOSED) return;
+            update();
+            setTimeout(connect, 10_000);
+        });
+    };
+    connect();
     addEventListener("pagehide", () => source.close());
 }
+
+const live = document.querySelector("main")?.dataset.live;
+if (live) follow(live);
 
 // A manifest can be read from a file.
 const file = document.querySelector("[data-file]");
