@@ -23,6 +23,7 @@ package struct KafkaReader: Sendable {
 
     /// The messages of a partition at these offsets, as one batch; nil if the log has none there.
     ///
+    /// - Parameter timeout: time limit of the wait for each message.
     /// - Throws: as ``message(topic:partition:offset:timeout:)``.
     package func messages(
         of partition: TopicPartition, at offsets: ClosedRange<Int64>, timeout: Duration = .seconds(30)
@@ -35,7 +36,8 @@ package struct KafkaReader: Sendable {
     ) async throws(KafkaError) -> KafkaBatch? {
         try await PollThread.perform("kafka-reader") { answer in
             do throws(KafkaError) {
-                let reader = try MessageReader(configuration, fetchBytes: fetchBytes, logger: logger)
+                let reader = try MessageReader(
+                    configuration, fetchBytes: fetchBytes, queuedMessages: min(offsets.count, 1_000), logger: logger)
                 // Answers before the client is closed, which takes a moment.
                 answer(reader.read(place, at: offsets, timeout: timeout))
             } catch {

@@ -11,7 +11,9 @@ struct Mutation: Sendable {
     let invariants: Set<Invariant>
     let script: @Sendable (ChaosRun.Stage) async throws -> Void
 
-    static let all = [nextFromClaim, unlisted, listedLeft, storeWithoutRevision, positions]
+    static let all = [
+        nextFromClaim, unlisted, listedLeft, storeWithoutRevision, positions, deviceUnlisted, changeDuringPush,
+    ]
 
     /// A store computes the next look from the claimed row: requests during the fetch have no appointment.
     private static let nextFromClaim = Mutation(
@@ -80,6 +82,36 @@ struct Mutation: Sendable {
                 try await happen(.freeze(member.name), .seconds(20), stage)
             }
             try await Task.sleep(for: .seconds(4))
+        }
+    }
+
+    /// A device's appointment is set without its list: one list in twenty is lost.
+    private static let deviceUnlisted = Mutation(
+        name: "deviceUnlisted",
+        sql: """
+            CREATE FUNCTION chaos_device_unlisted() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN
+                RETURN CASE WHEN random() < 0.05 THEN NULL ELSE NEW END;
+            END $$;
+            CREATE TRIGGER chaos_device_unlisted BEFORE INSERT ON delivery FOR EACH ROW
+            EXECUTE FUNCTION chaos_device_unlisted();
+            """, invariants: [.delivered, .liveness], script: slowSettlements)
+
+    /// A settlement counts changes during the push as sent: the device keeps what it fetched after the push.
+    private static let changeDuringPush = Mutation(
+        name: "changeDuringPush",
+        rewrites: [TextRewrite("greatest(r.sent, i.changed) ELSE r.sent", "greatest(r.sent, r.changed) ELSE r.sent")],
+        invariants: [.delivered], script: slowSettlements)
+
+    /// Much changes between the claim of a device and the settlement of its push.
+    private static let slowSettlements: @Sendable (ChaosRun.Stage) async throws -> Void = { stage in
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for member in stage.fleet.delivery {
+                group.addTask {
+                    try await happen(.databaseDelay(member.name, .milliseconds(400)), .seconds(15), stage)
+                }
+            }
+            try await group.waitForAll()
         }
     }
 

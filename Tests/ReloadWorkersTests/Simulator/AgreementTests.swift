@@ -4,11 +4,11 @@ import TestSupport
 import Testing
 import WidgetEvents
 import WidgetModel
-import WidgetSimulator
 import WidgetStore
 
 @testable import ReloadIngest
 @testable import ReloadWorkers
+@testable import WidgetSimulator
 
 #if canImport(Glibc)
 import Glibc
@@ -34,27 +34,33 @@ struct AgreementTests {
         let decisions = try await withWorker { worker in
             let apps = Self.apps(worker.provider.url)
             try await worker.store.apply(apps)
-            var simulation = Simulation(apps, options: options, source: Versions())
             var population = Population.Options(people: people)
             (population.stacks, population.looks) = (0, 4)
             var members = Population(
                 population, of: apps, begin: options.begin, days: options.days, seed: options.seed)
-            try await simulation.run(&members)
-            let events = simulation.counts.applied
+            var generated = Simulation(apps, options: options, source: Versions())
+            try await generated.run(&members)
+            // The events alone give the simulator the same decisions as the population that generated them.
+            var repeated = Simulation(apps, options: options, source: Versions())
+            try await repeated.run(generated.counts.applied)
+            let isSame = Self.sorted(repeated.counts.decisions) == Self.sorted(generated.counts.decisions)
+            #expect(isSame)
+
+            let changes = try Self.changes(of: members, from: options.begin)
+            let events = (generated.counts.applied + changes).sorted { $0.time < $1.time }
+            var simulation = Simulation(apps, options: options, source: Versions())
+            try await simulation.run(events)
             let real = try await VirtualTime.lend(worker.store, at: options.begin) { time in
                 try await Self.run(events, until: options.end, worker, time)
             }
-            // The events alone give the simulator the same decisions as the population that generated them.
-            var again = Simulation(apps, options: options, source: Versions())
-            try await again.run(events)
-            let isSame = Self.sorted(again.counts.decisions) == Self.sorted(simulation.counts.decisions)
-            #expect(isSame)
             return (simulated: simulation.counts.decisions, real: real)
         }
         let (simulated, real) = (Self.sorted(decisions.simulated), Self.sorted(decisions.real))
         let kinds = Set(simulated.map(\.rule))
         #expect(simulated.count > 50 * people)
-        #expect(kinds.isSuperset(of: [.first, .free, .paced, .token, .spacing, .budget, .coalescing, .gate]))
+        #expect(
+            kinds.isSuperset(of: [.first, .free, .paced, .token, .spacing, .budget, .coalescing, .gate, .providerError])
+        )
         if let place = zip(simulated, real).enumerated().first(where: { $0.element.0 != $0.element.1 })?.offset {
             Issue.record("\(simulated[place]) in the simulator, \(real[place]) in the service")
         }
@@ -66,6 +72,35 @@ struct AgreementTests {
             ($0.time, $0.timeline, $0.decision.rawValue, $0.rule.rawValue)
                 < ($1.time, $1.timeline, $1.decision.rawValue, $1.rule.rawValue)
         }
+    }
+
+    /// Changes of each person's widgets during the first day: a new configuration, another owner, a removal, another time
+    /// zone, and the same widget again.
+    private static func changes(of population: Population, from begin: Timestamp) throws -> [TimedEvent] {
+        let environment = try WidgetEnvironment(locale: "fr-FR", timeZone: "Europe/Paris")
+        let users = population.members.map(\.user)
+        var changes: [TimedEvent] = []
+        for (number, member) in population.members.enumerated() where member.placements.count > 2 {
+            func add(_ hours: Int, _ event: FreshetEvent) {
+                changes.append((begin + .seconds(hours * 3_600 + 60 * number + 7), event))
+            }
+            let (first, second, third) = (member.placements[0], member.placements[1], member.placements[2])
+            add(
+                6,
+                .configured(
+                    app: first.app, widget: first.widget, configuration: try WidgetConfiguration(["place": "elsewhere"])
+                ))
+            var moved = second
+            moved.user = users[(number + 1) % users.count]
+            add(9, .placed(moved))
+            add(11, .removed(app: third.app, widget: third.widget))
+            add(
+                13,
+                .environmentChanged(
+                    app: first.app, device: member.device, environment: environment, significantTimeChange: true))
+            add(16, .placed(third))
+        }
+        return changes.sorted { $0.time < $1.time }
     }
 
     /// Budgets that run out, sleep after a day, and shared timelines.
@@ -159,7 +194,7 @@ private final class DecisionRecord: DecisionPublishing {
     }
 }
 
-/// Content that changes every forty minutes, with both policies.
+/// Content that changes every forty minutes, with both policies, and failures of some timelines in some hours.
 private struct Versions: TimelineSource {
     static let period: Int64 = 2_400_000_000
 
@@ -167,6 +202,13 @@ private struct Versions: TimelineSource {
         let date: Timestamp
         let last: Timestamp
         let policy: ReloadPolicy
+    }
+
+    /// Longer than any back-off, whose jitter the simulator cannot know.
+    static let retryAfter = 1_000
+
+    static func fails(_ id: TimelineID, at now: Timestamp) -> Bool {
+        (id.high / 7 + UInt64(now.microseconds / 3_600_000_000)) % 11 == 0
     }
 
     static func answer(_ id: TimelineID, at now: Timestamp) -> Answer {
@@ -187,6 +229,10 @@ private struct Versions: TimelineSource {
         _ targets: ArraySlice<SimulatedTarget>, at now: Timestamp, into outcomes: inout [SimulatedFetch]
     ) {
         for target in targets {
+            guard !Self.fails(target.id, at: now) else {
+                outcomes.append(.failure(.providerError, retryAfter: .seconds(Self.retryAfter)))
+                continue
+            }
             let answer = Self.answer(target.id, at: now)
             outcomes.append(
                 .answer(
@@ -206,6 +252,12 @@ private struct VersionsOverHTTP: ProviderFetching {
         let requests = try JSONValue.parse(call.body)["requests"]?.arrayValue ?? []
         let timelines = requests.compactMap { request -> JSONValue? in
             guard let text = request["id"]?.stringValue, let id = TimelineID(text) else { return nil }
+            guard !Versions.fails(id, at: now) else {
+                return [
+                    "id": .string(text),
+                    "error": ["code": "busy", "message": "later", "retryAfter": .count(Versions.retryAfter)],
+                ]
+            }
             let answer = Versions.answer(id, at: now)
             return [
                 "id": .string(text), "policy": answer.policy.json,

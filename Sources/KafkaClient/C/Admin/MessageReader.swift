@@ -9,8 +9,12 @@ struct MessageReader: ~Copyable {
 
     private static let operation = "read messages"
 
-    /// - Parameter fetchBytes: most bytes of one fetch.
-    init(_ configuration: KafkaConfiguration, fetchBytes: Int = 65_536, logger: Logger) throws(KafkaError) {
+    /// - Parameters:
+    ///   - fetchBytes: most bytes of one fetch.
+    ///   - queuedMessages: number of messages up to which it fetches ahead. Brokers may answer with one message at a time.
+    init(
+        _ configuration: KafkaConfiguration, fetchBytes: Int = 65_536, queuedMessages: Int = 1, logger: Logger
+    ) throws(KafkaError) {
         var configuration = configuration
         // Set below: the reader needs to learn the end of the log.
         configuration.properties["enable.partition.eof"] = nil
@@ -20,7 +24,8 @@ struct MessageReader: ~Copyable {
             .consumer, configuration,
             // Fetches little more than the wanted messages.
             defaults: [
-                "client.id": "freshet-reader", "queued.min.messages": "1", "fetch.message.max.bytes": "\(fetchBytes)",
+                "client.id": "freshet-reader", "queued.min.messages": "\(queuedMessages)",
+                "fetch.message.max.bytes": "\(fetchBytes)",
                 "socket.nagle.disable": "true",
             ],
             fixed: [
@@ -37,6 +42,8 @@ struct MessageReader: ~Copyable {
     private static func filled(_ batch: KafkaBatch) -> KafkaBatch? { batch.isEmpty ? nil : batch }
 
     /// The messages at these offsets; nil when the log has none there.
+    ///
+    /// - Parameter timeout: time limit of the wait for each message.
     func read(
         _ place: TopicPartition, at offsets: ClosedRange<Int64>, timeout: Duration
     ) -> Result<KafkaBatch?, KafkaError> {
@@ -53,7 +60,7 @@ struct MessageReader: ~Copyable {
         }
         defer { _ = unsafe rd_kafka_consume_stop(topic, place.partition) }
 
-        let deadline = ContinuousClock.now + timeout
+        var deadline = ContinuousClock.now + timeout
         var failure = RD_KAFKA_RESP_ERR__TIMED_OUT
         var builder = BatchBuilder(maximumMessages: .max, maximumBytes: .max)
         while true {
@@ -64,6 +71,7 @@ struct MessageReader: ~Copyable {
             defer { unsafe rd_kafka_message_destroy(message) }
             switch unsafe message.pointee.err {
             case RD_KAFKA_RESP_ERR_NO_ERROR:
+                deadline = ContinuousClock.now + timeout
                 // Compaction, or the end of a transaction, leaves offsets without a message.
                 let offset = unsafe message.pointee.offset
                 if offset <= offsets.upperBound { unsafe builder.append(message, topicIndex: 0) }
