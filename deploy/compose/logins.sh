@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Run by PostgreSQL's image when it has made the database: roles, and logins with the passwords of the secrets.
+# PostgreSQL's image runs this after it has created the database. Creates roles, and logins with the secrets' passwords.
 set -euo pipefail
 
 psql=(psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username postgres --dbname freshet)
 "${psql[@]}" --file /roles.sql
-# Not in an argument, where others could read it, and not in the server's log.
+# Passwords must appear neither in arguments, which others can read, nor in the server's log.
 "${psql[@]}" <<SQL
 SET log_statement = 'none';
 SET log_min_error_statement = 'panic';
