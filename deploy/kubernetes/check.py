@@ -1,4 +1,4 @@
-"""Checks rendered Kubernetes manifests: by schema, and what schemas do not say. Called by deploy/local/manifests."""
+"""Validates rendered Kubernetes manifests against schemas and further rules. Called by deploy/local/manifests."""
 
 import copy
 import json
@@ -16,7 +16,7 @@ VERSIONS = ["1.31.0", "1.37.0"]
 
 
 def custom_schemas():
-    """Of the operators' resources, by kind: what these manifests use of them, and nothing else."""
+    """Schemas of the operators' resources, by kind, limited to the fields that these manifests use."""
     return {path.stem: json.loads(path.read_text()) for path in (HERE / "schemas").glob("*.json")}
 
 
@@ -51,7 +51,7 @@ def containers(template):
 
 
 def confinement(items):
-    """The restricted profile of Pod Security Standards, and a root file system that cannot be written."""
+    """Requires the restricted profile of Pod Security Standards, and a read-only root file system."""
     for item, template in pods(items):
         pod = template["spec"].get("securityContext", {})
         if not pod.get("runAsNonRoot") or not pod.get("runAsUser"):
@@ -92,7 +92,7 @@ def seconds(text):
 
 
 def lifecycle(items):
-    """Probes of the right sort, and time enough to end in order."""
+    """Requires probes of the right type, and enough time for a graceful shutdown."""
     configured = {}
     for item in items:
         if item["kind"] == "ConfigMap" and "freshet.yaml" in item.get("data", {}):
@@ -123,7 +123,7 @@ def matches(selector, labels):
 
 
 def references(items):
-    """Selectors find pods, ports are there, and what is named exists or is the operator's to make."""
+    """Requires that selectors match pods, ports exist, and named objects exist or are made by the operator."""
     names = {(item["kind"], item["metadata"]["name"]) for item in items}
     given = {("Secret", "freshet-secrets"), ("Secret", "freshet-keda"), ("Secret", "freshet-apns")}
     templates = [template for _, template in pods(items)]
@@ -185,7 +185,7 @@ def references(items):
 
 
 def scaling(items):
-    """The traps of scaling by lag."""
+    """Checks the settings of scaling by lag."""
     triggers = {("TriggerAuthentication", item["metadata"]["name"])
                 for item in items if item["kind"] == "TriggerAuthentication"}
     for item in items:
@@ -205,7 +205,7 @@ def scaling(items):
 
 
 def problems(items):
-    """What is wrong; the rules are only for what the schemas let through."""
+    """Problems of the manifests. The rules apply only if the schemas are satisfied."""
     rules = [confinement, lifecycle, references, scaling]
     return list(by_schema(items)) or [problem for check in rules for problem in check(items)]
 
@@ -214,7 +214,7 @@ def first(items, kind, starts=""):
     return next(i for i in items if i["kind"] == kind and i["metadata"]["name"].startswith(starts))
 
 
-# What may go wrong, as a change of the rendered manifests, each of which must be noticed.
+# Errors, as changes of the rendered manifests. Each must be detected.
 MUTATIONS = {
     "a field that is not there": lambda i: first(i, "Deployment")["spec"].update(replica=1),
     "a wrong type": lambda i: first(i, "Deployment")["spec"]["template"]["spec"].update(

@@ -33,7 +33,7 @@ def problems(document, folder):
             if is_file and name != "FRESHET_CONFIG_FILE":
                 given = {f"/run/secrets/{pathlib.PurePath(s['target']).name}" for s in body.get("secrets", [])}
                 if value not in given:
-                    yield f"{service}: {name} names {value}, which is no secret of it"
+                    yield f"{service}: {name} names {value}, which is not one of its secrets"
         for port in body.get("ports", []):
             if port.get("host_ip") != "127.0.0.1":
                 yield f"{service}: port {port['target']} is open to the network"

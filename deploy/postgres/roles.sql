@@ -1,21 +1,21 @@
--- Who may do what in Freshet's database. Run it in that database as its owner or a superuser, before the first
--- `freshet migrate` and after each; it can be run as often as you like.
+-- Roles and privileges in Freshet's database. Run this in that database as its owner or a superuser, before the first
+-- `freshet migrate` and after each one. It is idempotent.
 --
 --   psql --no-psqlrc --set ON_ERROR_STOP=1 --dbname freshet --file deploy/postgres/roles.sql
 --
--- Three roles without logins, which carry the rights; logins, with passwords or certificates of your own, are members:
+-- Creates three roles without login. Create login roles with your own passwords or certificates as their members:
 --
 --   CREATE ROLE freshet_migrate LOGIN PASSWORD '…' IN ROLE freshet_owner;
---   ALTER ROLE freshet_migrate SET role = 'freshet_owner';            -- what it makes belongs to the role
+--   ALTER ROLE freshet_migrate SET role = 'freshet_owner';            -- its objects belong to the role
 --   CREATE ROLE freshet_run LOGIN PASSWORD '…' CONNECTION LIMIT 240 IN ROLE freshet_service;
 --   CREATE ROLE freshet_look LOGIN PASSWORD '…' CONNECTION LIMIT 5 IN ROLE freshet_reader;
 --   ALTER ROLE freshet_look SET default_transaction_read_only = on;
 --   ALTER ROLE freshet_look SET statement_timeout = '30s';
 --   ALTER ROLE freshet_look SET idle_in_transaction_session_timeout = '60s';
 --
--- freshet_owner    owns the tables: `freshet migrate`, and nothing else
--- freshet_service  reads and writes rows: `freshet run` and the commands of operators. It makes, changes and drops nothing
--- freshet_reader   reads what is no secret: people who look, dashboards, reports
+-- freshet_owner    owns the tables; for `freshet migrate` only
+-- freshet_service  reads and writes rows, but creates, alters and drops nothing; for `freshet run` and operators' commands
+-- freshet_reader   reads all columns except secrets; for people, dashboards and reports
 
 DO $roles$
 DECLARE
@@ -28,7 +28,7 @@ BEGIN
         END IF;
     END LOOP;
 
-    -- What is in the database is for those who are named here.
+    -- No access for roles other than these.
     EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database());
     EXECUTE format('GRANT CONNECT ON DATABASE %I TO freshet_owner, freshet_service, freshet_reader', current_database());
     -- `freshet widgets import` copies into a temporary table.
@@ -37,8 +37,7 @@ BEGIN
     GRANT USAGE, CREATE ON SCHEMA public TO freshet_owner;
     GRANT USAGE ON SCHEMA public TO freshet_service, freshet_reader;
 
-    -- An installation whose tables were made by somebody else is taken over. What an extension made is left alone, and
-    -- a sequence goes with its column.
+    -- Takes over tables that another role has created, except those of extensions. A sequence follows its column.
     IF to_regclass('public.freshet_migration') IS NOT NULL THEN
         FOR object IN
             SELECT class.relname, class.relkind
@@ -66,7 +65,7 @@ BEGIN
         END LOOP;
     END IF;
 
-    -- Rows, now and in tables that later migrations make: a new version runs at once, and this need not be run between.
+    -- Includes tables of later migrations, so that a new version can run before this script is run again.
     GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO freshet_service;
     GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO freshet_service;
     ALTER DEFAULT PRIVILEGES FOR ROLE freshet_owner IN SCHEMA public
@@ -76,8 +75,7 @@ BEGIN
         REVOKE INSERT, UPDATE, DELETE ON public.freshet_migration FROM freshet_service;
     END IF;
 
-    -- Readers get what there is now, column by column, and no secret: what a later migration makes is theirs when this
-    -- is run again.
+    -- Readers get all present columns except secrets. Run this again to include those of later migrations.
     REVOKE ALL ON ALL TABLES IN SCHEMA public FROM freshet_reader;
     FOR object IN
         SELECT class.relname, string_agg(quote_ident(attribute.attname), ', ' ORDER BY attribute.attnum) AS columns
@@ -94,7 +92,7 @@ BEGIN
 END
 $roles$;
 
--- The service samples how old the oldest transaction is, of whomever; readers look for the same.
+-- The service and readers monitor the age of the oldest transaction of any role.
 GRANT pg_read_all_stats TO freshet_service, freshet_reader;
 -- A process that hangs in the middle of a transaction holds locks, and keeps dead row versions from being removed.
 ALTER ROLE freshet_service SET idle_in_transaction_session_timeout = '5min';
