@@ -97,8 +97,11 @@ package final class APIService: Service {
     /// The router of the console's own port; nil without keys.
     func consoleRouter() -> Router<APIContext>? {
         guard let console, let keys = resources.keys else { return nil }
-        let router = makeRouter { _ in [] }
-        Console(console, parts: parts, gate: gate(keys)).add(to: router)
+        let gate = gate(keys)
+        let routes = routes.only(Console.routesOfForms)
+        let router = makeRouter { routes.methods(at: $0) }
+        routes.add(to: router, behind: gate)
+        Console(console, parts: parts, gate: gate).add(to: router)
         return router
     }
 

@@ -202,7 +202,8 @@ func withAPI(
     let service = APIService(
         configuration: configuration, store: store.store, resources: resources, console: console,
         readiness: Readiness(checks: checks), logger: logger)
-    let application = Application(router: service.router(), logger: quiet)
+    let router = console?.port == nil ? service.router() : try #require(service.consoleRouter())
+    let application = Application(router: router, logger: quiet)
     let token = try await tokens.token()
     let poll = service.outcomePoll
     try await withThrowingTaskGroup(of: Void.self) { group in

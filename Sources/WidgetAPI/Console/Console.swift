@@ -15,11 +15,12 @@ struct Console: Sendable {
     /// Largest form, in bytes: a manifest is the largest.
     static let maximumFormBytes = 524_288
 
+    /// Routes of the API that the script of a configuration's form calls.
+    static let routesOfForms: Set = ["getOptions", "configureWidget"]
+
     let configuration: ConsoleConfiguration
     let gate: APIGate
     let routes: [String: APIRoute]
-    /// Whether the API is served on the same port, as the form of configurations needs.
-    let isBesideAPI: Bool
     /// Failed sign-ins by address; those of local sockets count together.
     private let failures = RateLimiter<Peer>(rate: Console.signInsPerMinute / 60, burst: Console.signInBurst)
     private let now: @Sendable () -> Timestamp
@@ -31,7 +32,6 @@ struct Console: Sendable {
         self.configuration = configuration
         self.gate = gate
         self.now = now
-        isBesideAPI = configuration.port == nil
         let all = APIRoutes(parts).all + ConsoleRoutes(parts: parts, configuration: configuration).all
         routes = Dictionary(all.map { ($0.id, $0) }) { $1 }
     }

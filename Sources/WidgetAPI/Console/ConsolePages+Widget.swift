@@ -93,7 +93,7 @@ extension ConsoleVisit {
     }
 
     private func hasForm(_ widget: JSONValue) async throws(Problem) -> Bool {
-        guard console.isBesideAPI, widget["removed"] != .bool(true), let kind = widget["kind"]?.stringValue else {
+        guard widget["removed"] != .bool(true), let kind = widget["kind"]?.stringValue else {
             return false
         }
         do {
@@ -107,8 +107,7 @@ extension ConsoleVisit {
 
     /// The API's form of the widget's configuration, which saves with the bearer's token.
     func configurationForm() async throws -> Response {
-        guard console.isBesideAPI else { throw Problem.noRoute(request.uri.path) }
-        return try await respond("getWidgetForm", ["widget": path("widget")], headers: [.accept: "text/html"])
+        try await respond("getWidgetForm", ["widget": path("widget")], headers: [.accept: "text/html"])
     }
 }
 

@@ -16,6 +16,12 @@ struct APIRoutes: Sendable {
             + DeadLetterRoutes(parts: parts).all + ProviderRoutes(parts: parts).all
     }
 
+    private init(_ all: [APIRoute]) {
+        self.all = all
+    }
+
+    func only(_ ids: Set<String>) -> APIRoutes { APIRoutes(all.filter { ids.contains($0.id) }) }
+
     func add(to router: Router<APIContext>, behind gate: APIGate) {
         for route in all {
             let path = RouterPath(route.template)

@@ -83,6 +83,30 @@ struct ConsoleSecurityTests {
         }
     }
 
+    @Test("A port of its own has the console with its forms, and nothing else of the API")
+    func ownPort() async throws {
+        try await withStore { store in
+            try await store.defineIntent()
+            try await store.place([.test("w1", configuration: "{\"card\":\"acme\"}")])
+            let console = try ConsoleConfiguration.test { $0.port = 0 }
+            try await withAPI(store, configurations: StubConfigurations(), console: console) { api in
+                let browser = ConsoleClient(api)
+                #expect(try await browser.signIn(api.token).status == 303)
+                let page = try await browser.get("/console/widgets/w1").text
+                #expect(page.contains("href=\"/console/widgets/w1/form\""))
+                let form = try await browser.get("/console/widgets/w1/form").text
+                let save = "\(TestAPI.base)/widgets/w1/configuration"
+                #expect(form.contains("data-save=\"\(save)\""))
+                let body: JSONValue = ["configuration": ["card": "acme"]]
+                #expect(try await api.ask(.put, save, as: .nobody, body: body).status == 401)
+                #expect(try await api.ask(.put, save, body: body).status == 202)
+                for path in [TestAPI.base + "/kinds", TestAPI.base + "/widgets/w1", "/health", "/metrics"] {
+                    #expect(try await api.ask(.get, path).status == 404, "\(path)")
+                }
+            }
+        }
+    }
+
     @Test("CSRF: a form without its token, or with another session's, changes nothing")
     func forgery() async throws {
         try await Self.withConsole { store, api in
