@@ -178,11 +178,16 @@ extension Simulation {
         if let publishedAt = timelines[index].publishedAt {
             counts.kinds[kind].publicationAges.add(seconds(since: publishedAt))
         }
-        guard !options.publications.isEmpty, let times = options.publications[timelines[index].target.id] else {
-            return
+        let id = timelines[index].target.id
+        if let time = latest(of: options.publications, id) {
+            counts.kinds[kind].realPublicationAges.add(seconds(since: time))
         }
-        let later = times.firstIndex { $0 > now } ?? times.endIndex
-        if later > 0 { counts.kinds[kind].realPublicationAges.add(seconds(since: times[later - 1])) }
+        if let time = latest(of: options.realFetches, id) { counts.kinds[kind].realAges.add(seconds(since: time)) }
+    }
+
+    /// The latest of a timeline's times until now.
+    private func latest(of times: [TimelineID: [Timestamp]], _ timeline: TimelineID) -> Timestamp? {
+        times.isEmpty ? nil : times[timeline]?.last { $0 <= now }
     }
 
     private func seconds(since time: Timestamp) -> Int { Int((now.microseconds - time.microseconds) / 1_000_000) }

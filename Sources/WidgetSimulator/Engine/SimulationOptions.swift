@@ -16,6 +16,8 @@ package struct SimulationOptions: Sendable {
     package var rotation = RotationPolicy()
     /// Times of real publications, in ascending order, to compare with.
     package var publications: [TimelineID: [Timestamp]] = [:]
+    /// Times of real fetches, likewise.
+    package var realFetches: [TimelineID: [Timestamp]] = [:]
 
     package init(from: Timestamp, days: Int) {
         self.init(from: from, end: from + .seconds(days * 86_400))

@@ -25,6 +25,8 @@ package struct KindTally: Sendable {
     /// Seconds since the last publication in the simulation, and in the real topic.
     package var publicationAges = AgeHistogram()
     package var realPublicationAges = AgeHistogram()
+    /// Seconds since the last real fetch.
+    package var realAges = AgeHistogram()
     /// Numbers of budgeted reloads of a timeline on a day: timeline-days by number, the last for all greater ones.
     package var budgetedDays = [Int](repeating: 0, count: 101)
     /// Sum and number of the budgets in effect at budgeted reloads, and their range.

@@ -62,6 +62,8 @@ package struct SimulationReport: Encodable, Sendable {
         package var publicationAges: Percentiles
         /// The same by the publications that really happened; without cases unless those were read.
         package var realPublicationAges: Percentiles
+        /// Seconds since the last fetch that really happened, likewise.
+        package var realAges: Percentiles
 
         /// App and name.
         package var title: String { "\(app) \(name)" }
@@ -160,7 +162,7 @@ extension Simulation {
             requests: tally.requests, merged: tally.merged, deferrals: Self.named(tally.deferrals),
             waits: .init(tally.waits), views: tally.views, emptyViews: tally.emptyViews, staleViews: tally.staleViews,
             ages: .init(tally.ages), staleness: .init(tally.staleness), publicationAges: .init(tally.publicationAges),
-            realPublicationAges: .init(tally.realPublicationAges))
+            realPublicationAges: .init(tally.realPublicationAges), realAges: .init(tally.realAges))
     }
 
     /// Days of life of a kind's timelines, as far as they are counted.

@@ -5,22 +5,22 @@ import WidgetModel
 /// Alternatives of a replay, given as options.
 struct ManifestChanges: ParsableArguments {
     @Option(
-        help: ArgumentHelp("Budget of a kind: one number, or least and most.", valueName: "kind=8..70"),
+        help: ArgumentHelp("Budget of a kind: one number, or least and most.", valueName: "[app/]kind=8..70"),
         transform: Change.budget)
     var budget: [Change] = []
 
     @Option(
-        help: ArgumentHelp("Least time between two budgeted reloads of a kind.", valueName: "kind=15m"),
+        help: ArgumentHelp("Least time between two budgeted reloads of a kind.", valueName: "[app/]kind=15m"),
         transform: Change.spacing)
     var spacing: [Change] = []
 
     @Option(
-        help: ArgumentHelp("Properties by which a kind's timelines differ.", valueName: "kind=family,locale"),
+        help: ArgumentHelp("Properties by which a kind's timelines differ.", valueName: "[app/]kind=family,locale"),
         transform: Change.variesBy)
     var variesBy: [Change] = []
 
     @Option(
-        help: ArgumentHelp("Whether a kind's timelines belong to users.", valueName: "kind=shared"),
+        help: ArgumentHelp("Whether a kind's timelines belong to users.", valueName: "[app/]kind=shared"),
         transform: Change.sharing)
     var sharing: [Change] = []
 
@@ -40,7 +40,7 @@ struct ManifestChanges: ParsableArguments {
         return alternatives
     }
 
-    /// A change of the kinds with a name.
+    /// A change of the kinds with a name, of all apps or of one: `Kind` or `app/Kind`.
     struct Change: Sendable {
         let name: String
         let kind: String
@@ -49,7 +49,9 @@ struct ManifestChanges: ParsableArguments {
         func apply(to apps: inout [AppDefinition]) throws(CommandFailure) {
             var isFound = false
             for app in apps.indices {
-                for index in apps[app].kinds.indices where Text.equal(apps[app].kinds[index].name, kind) {
+                for index in apps[app].kinds.indices {
+                    let name = apps[app].kinds[index].name
+                    guard Text.equal(name, kind) || Text.equal("\(apps[app].name)/\(name)", kind) else { continue }
                     change(&apps[app].kinds[index])
                     isFound = true
                 }

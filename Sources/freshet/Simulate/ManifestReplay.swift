@@ -11,13 +11,13 @@ struct ManifestReplay {
         let from = command.from ?? SimulationTime.midnight(WallClock.now()) - .seconds(86_400)
         let span = from..<(command.to ?? from + .seconds(86_400))
         var events: [TimedEvent]
-        var real: Publications?
+        let real: RealHistory?
         if let path = command.events {
-            events = try await SimulationEvents.read(path).filter { $0.time < span.upperBound }
+            (events, real) = try await SimulationEvents.read(path, span)
         } else {
             let settings = try command.output.settings.load(requiring: ["kafka.bootstrapServers"]).settings
             events = try await SimulationEvents.read(settings, span)
-            real = try await SimulationEvents.publications(settings, span)
+            real = try await SimulationEvents.history(settings, span)
         }
         guard events.contains(where: { span.contains($0.time) }) else {
             throw CommandFailure(.failure, "there are no events from \(span.lowerBound) to \(span.upperBound)")
@@ -25,7 +25,8 @@ struct ManifestReplay {
         var options = SimulationOptions(from: from, end: span.upperBound)
         options.seed = command.seed
         options.warmUpDays = command.warmUp
-        options.publications = real?.times ?? [:]
+        options.publications = real?.publications ?? [:]
+        options.realFetches = real?.fetches ?? [:]
         // What happened long before is the state at the begin of the warm-up.
         events = events.map { (max($0.time, options.begin), $0.event) }
         let apps = manifest.apps.map(\.definition)
@@ -46,7 +47,7 @@ struct ManifestReplay {
 
 extension SimulationSource {
     /// The providers with the intervals of real publications, unless they were given.
-    fileprivate func learning(_ real: Publications?, isFixed: Bool) -> SimulationSource {
+    fileprivate func learning(_ real: RealHistory?, isFixed: Bool) -> SimulationSource {
         guard case .synthetic(var source) = self, let real, !isFixed else { return self }
         source.refreshOfKinds = real.refresh
         return .synthetic(source)
@@ -56,13 +57,13 @@ extension SimulationSource {
 /// Reports beside one another.
 struct ReplayComparison {
     let reports: [(name: String, report: SimulationReport)]
-    let real: Publications?
+    let real: RealHistory?
 
     var json: JSONValue {
-        [
+        let kinds = reports.first?.report.kinds ?? []
+        return [
             "runs": .array(reports.map { ["name": .string($0.name), "report": $0.report.json] }),
-            "published": real.map { .object(JSONObject($0.counts.map { .init(key: $0.key, value: .count($0.value)) })) }
-                ?? .null,
+            "real": real.map { real in .array(kinds.map { real.figures(of: $0).json($0) }) } ?? .null,
         ]
     }
 
@@ -76,7 +77,7 @@ struct ReplayComparison {
             let kinds = reports.map { $0.report.kinds[index] }
             guard kinds.contains(where: { $0.timelines > 0 || !$0.fetches.isEmpty }) else { continue }
             lines.append(kind.title)
-            lines += table(kinds, published: real.map { $0.counts[kind.title] ?? 0 })
+            lines += table(kinds, real?.figures(of: kind))
             lines.append("")
         }
         lines.append("providers")
@@ -90,31 +91,33 @@ struct ReplayComparison {
             ]
         }
         lines += TextTable(header: [""] + reports.map(\.name), rows: rows).lines
+        if let gaps = real?.gaps, !gaps.isEmpty { lines += [""] + gaps.map { "unknown: \($0)" } }
         return lines.joined(separator: "\n")
     }
 
-    private func table(_ kinds: [SimulationReport.Kind], published: Int?) -> [String] {
-        func row(_ title: String, _ real: String = "", _ cell: (SimulationReport.Kind) -> String) -> [String] {
-            [title] + kinds.map(cell) + (published == nil ? [] : [real])
+    private func table(_ kinds: [SimulationReport.Kind], _ real: RealFigures?) -> [String] {
+        func row(_ title: String, _ really: String? = nil, _ cell: (SimulationReport.Kind) -> String) -> [String] {
+            [title] + kinds.map(cell) + (real == nil ? [] : [really ?? "unknown"])
         }
-        let span = SimulationPage.span
-        let real = kinds.first?.realPublicationAges
+        func sum(_ counts: [String: Int]) -> String { "\(counts.values.reduce(0, +))" }
+        func spans(_ seconds: Int?...) -> String { seconds.map(SimulationPage.span).joined(separator: ", ") }
         let rows = [
             row("timelines") { "\($0.timelines)" },
-            row("fetches") { "\($0.fetches.values.reduce(0, +))" },
-            row("publications", published.map { "\($0)" } ?? "") { "\($0.reloaded)" },
+            row("fetches", real?.fetches?.description) { sum($0.fetches) },
+            row("publications", real?.publications?.description) { "\($0.reloaded)" },
+            row("failed", real?.failed?.description) { sum($0.failed) },
             row("budgeted a day") { Figure.digits($0.budgetedADay) },
-            row("deferred") { "\($0.deferrals.values.reduce(0, +))" },
-            row("wait p50, p95") { "\(span($0.waits.p50)), \(span($0.waits.p95))" },
-            row("age seen p50, p95, p99") { "\(span($0.ages.p50)), \(span($0.ages.p95)), \(span($0.ages.p99))" },
-            row("stale for p50, p95, p99") {
-                "\(span($0.staleness.p50)), \(span($0.staleness.p95)), \(span($0.staleness.p99))"
+            row("deferred", real?.deferred?.description) { sum($0.deferrals) },
+            row("wait p50, p95") { spans($0.waits.p50, $0.waits.p95) },
+            row("age seen p50, p95, p99", real?.ages.map { spans($0.p50, $0.p95, $0.p99) }) {
+                spans($0.ages.p50, $0.ages.p95, $0.ages.p99)
             },
-            row(
-                "published p50, p95 before", real.map { "\(span($0.p50)), \(span($0.p95))" } ?? ""
-            ) { "\(span($0.publicationAges.p50)), \(span($0.publicationAges.p95))" },
+            row("stale for p50, p95, p99") { spans($0.staleness.p50, $0.staleness.p95, $0.staleness.p99) },
+            row("published p50, p95 before", real?.publicationAges.map { spans($0.p50, $0.p95) }) {
+                spans($0.publicationAges.p50, $0.publicationAges.p95)
+            },
         ]
-        let header = [""] + reports.map(\.name) + (published == nil ? [] : ["really"])
+        let header = [""] + reports.map(\.name) + (real == nil ? [] : ["really"])
         return TextTable(header: header, rows: rows).lines
     }
 }

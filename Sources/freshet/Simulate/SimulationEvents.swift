@@ -27,6 +27,50 @@ enum SimulationEvents {
         return sorted(events)
     }
 
+    /// Reads the events and messages of a file with JSON lines; the history is nil without any of its messages.
+    ///
+    /// An export does not show whether messages about timelines are missing from it.
+    static func read(
+        _ path: String, _ span: Range<Timestamp>
+    ) async throws -> (events: [TimedEvent], history: RealHistory?) {
+        enum Line {
+            case event(TimedEvent)
+            case message(type: String, data: JSONValue, time: Timestamp)
+        }
+        let reader = try LineReader(path, maximumBytes: maximumLine)
+        let lines = EventLines(now: WallClock.now)
+        func decode(_ line: [UInt8]) throws(LineRefused) -> Line {
+            if let document = try? JSONValue.parse(line), let data = document["data"],
+                let type = document["type"]?.stringValue, EventType(rawValue: type) == nil,
+                [TimelineUpdatedEvent.type, TimelineDecidedEvent.type, TimelineRemovedEvent.type].contains(type),
+                let time = document["time"]?.stringValue.flatMap({ Timestamp(rfc3339: $0) })
+            {
+                return .message(type: type, data: data, time: time)
+            }
+            let event = try lines.event(line)
+            return .event((event.time, event.event))
+        }
+        var events: [TimedEvent] = []
+        var history = RealHistory(span)
+        func complain(_ message: String) { Terminal.complain(message) }
+        let refused = try await reader.chunks(of: 1_000, decode: decode, complain: complain) { chunk in
+            for (_, line) in chunk {
+                switch line {
+                case .event(let event): events.append(event)
+                case .message(TimelineDecidedEvent.type, let data, let time):
+                    history.noteDecision(data, at: time)
+                    history.hasDecisions = true
+                case .message(_, let data, let time): history.noteTimeline(data, at: time)
+                }
+            }
+            return true
+        }
+        guard refused == 0 else { throw CommandFailure(.failure, "\(refused) lines are not events") }
+        history.sort()
+        let hasHistory = history.hasDecisions || !history.publications.isEmpty
+        return (sorted(events.filter { $0.time < span.upperBound }), hasHistory ? history : nil)
+    }
+
     /// By time; events of one time keep their order.
     private static func sorted(_ events: [TimedEvent]) -> [TimedEvent] {
         events.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }.map(\.element)
@@ -59,28 +103,53 @@ enum SimulationEvents {
         return sorted(events)
     }
 
-    /// Reads the publications of a time span; empty if the topic cannot be read.
-    static func publications(_ settings: Settings, _ span: Range<Timestamp>) async throws -> Publications {
+    /// Reads from Kafka what really happened in a time span.
+    static func history(_ settings: Settings, _ span: Range<Timestamp>) async throws -> RealHistory {
+        var history = RealHistory(span)
+        history.hasTimelines = try await read(settings.topics.timelines, settings, before: span.upperBound) {
+            history.noteTimeline($0, at: $1)
+        }.isWhole(in: span)
+        let decisions = try await read(settings.topics.decisions, settings, before: span.upperBound) {
+            history.noteDecision($0, at: $1)
+        }
+        history.hasDecisions = decisions.hasMessages && decisions.isWhole(in: span)
+        history.sort()
+        return history
+    }
+
+    /// Reads the messages of a topic until a time; a topic that cannot be read is complained of.
+    private static func read(
+        _ topic: String, _ settings: Settings, before end: Timestamp, note: (JSONValue, Timestamp) -> Void
+    ) async throws -> LogGaps {
         let kafka = try settings.requiredKafka()
         let admin = KafkaAdmin(configuration: kafka, logger: LogSettings.ofCommands)
         let reader = KafkaReader(configuration: kafka, logger: LogSettings.ofCommands)
-        var found = Publications()
+        var gaps = LogGaps()
         do {
-            for partition in try await partitions(of: settings.topics.timelines, admin) {
+            for partition in try await partitions(of: topic, admin) {
                 let bounds = try await admin.bounds(of: partition)
+                gaps.begin()
+                var isEnded = true
                 // Content that was published before is what people saw at first.
                 try await reader.read(partition, bounds.earliest..<bounds.end, from: .distantPast) { batch, index in
                     let time = batch.brokerTime(index)
-                    guard time < span.upperBound else { return false }
-                    if let value = batch.value(index) { found.note(Array(batch.bytes[value]), time, span) }
+                    gaps.note(batch.records[index].offset, time)
+                    isEnded = time < end
+                    guard isEnded else { return false }
+                    if let value = batch.value(index), let data = try? JSONValue.parse(Array(batch.bytes[value])) {
+                        note(data, time)
+                    }
                     return true
                 }
+                if isEnded { gaps.end(bounds.end) }
             }
         } catch let error as KafkaError {
-            Terminal.complain("the topic \(settings.topics.timelines) was not read: \(error)")
+            if error.code != .unknownTopicOrPartition {
+                Terminal.complain("the topic \(topic) was not read: \(error)")
+            }
+            gaps.isUnread = true
         }
-        found.sort()
-        return found
+        return gaps
     }
 
     private static func partitions(of topic: String, _ admin: KafkaAdmin) async throws -> [TopicPartition] {
@@ -135,34 +204,30 @@ extension FreshetEvent {
     }
 }
 
-/// Publications that really happened.
-struct Publications {
-    /// Times by timeline.
-    private(set) var times: [TimelineID: [Timestamp]] = [:]
-    /// Number in the span, by app and kind, as in ``SimulationReport/Kind/title``.
-    private(set) var counts: [String: Int] = [:]
-    /// Time from a publication to its policy's reload, likewise.
-    private var refreshes: [String: [Duration]] = [:]
+/// Missing offsets of a topic's partitions: messages that compaction or retention has removed.
+struct LogGaps {
+    private var next: Int64 = 0
+    private var previous = Timestamp.distantPast
+    /// Times before and after each gap.
+    private var gaps: [ClosedRange<Timestamp>] = []
+    private(set) var hasMessages = false
+    var isUnread = false
 
-    mutating func note(_ value: [UInt8], _ time: Timestamp, _ span: Range<Timestamp>) {
-        guard let document = try? JSONValue.parse(value), let name = document["kind"]?.stringValue,
-            let app = document["app"]?.stringValue,
-            let id = document["timeline"]?.stringValue.flatMap({ TimelineID($0) })
-        else { return }
-        let kind = "\(app) \(name)"
-        times[id, default: []].append(time)
-        if span.contains(time) { counts[kind, default: 0] += 1 }
-        let stored = document["storedAt"]?.stringValue.flatMap { Timestamp(rfc3339: $0) } ?? time
-        let last = document["entries"]?.arrayValue?.last?["date"]?.stringValue.flatMap { Timestamp(rfc3339: $0) }
-        let after = document["policy"]?["after"]?.stringValue.flatMap { Timestamp(rfc3339: $0) }
-        let isAtEnd = document["policy"]?.stringValue == "atEnd"
-        if let end = after ?? (isAtEnd ? last : nil) { refreshes[kind, default: []].append(end - stored) }
+    /// Begins a partition.
+    mutating func begin() { (next, previous) = (0, .distantPast) }
+
+    mutating func note(_ offset: Int64, _ time: Timestamp) {
+        if offset > next { gaps.append(min(previous, time)...max(previous, time)) }
+        (next, previous, hasMessages) = (offset + 1, time, true)
     }
 
-    mutating func sort() { times = times.mapValues { $0.sorted() } }
+    /// Ends a partition that was read to its end.
+    mutating func end(_ offset: Int64) {
+        if offset > next { gaps.append(previous...Timestamp.distantFuture) }
+    }
 
-    /// Median time from a publication to its policy's reload, likewise.
-    var refresh: [String: Duration] {
-        refreshes.mapValues { max(.seconds(60), $0.sorted()[$0.count / 2]) }
+    /// Whether no message of a time span can be missing.
+    func isWhole(in span: Range<Timestamp>) -> Bool {
+        !isUnread && !gaps.contains { $0.upperBound >= span.lowerBound && $0.lowerBound < span.upperBound }
     }
 }

@@ -145,9 +145,10 @@ struct SimulateProcessTests {
                 ] + settings)
             #expect(result.status == 0, "\(result.err)")
             let replay = try JSONValue.parse(result.out)
-            #expect(
-                replay["published"] == ["com.example.other DueDate": 1, "com.example.simulated DueDate": 2],
-                "\(result.out)")
+            let real = try #require(replay["real"]?.arrayValue)
+            #expect(real.map { $0["name"]?.stringValue } == ["DueDate", "Weather"])
+            #expect(real.map { $0["publications"]?.numberValue?.int64 } == [2, 0], "\(result.out)")
+            #expect(real.allSatisfy { $0["fetches"] == .null && $0["ages"] == .null }, "there are no decisions")
             let run = try #require(replay["runs"]?.arrayValue?.first)
             let kind = try #require(run["report"]?["kinds"]?.arrayValue?.first)
             #expect(kind["timelines"]?.numberValue?.int64 == 1)
@@ -155,5 +156,92 @@ struct SimulateProcessTests {
             #expect(kind["views"]?.numberValue?.int64 == 140)
             #expect(kind["realPublicationAges"]?["p50"]?.numberValue != nil, "\(result.out)")
         }
+    }
+
+    @Test("A replay shows what a running service really did, and unknown figures as such")
+    func really() async throws {
+        let folder = try Self.folder()
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let manifest = folder.appending(path: "bank.yaml").path
+        let kinds = """
+            app: \(Installation.app)
+            developerMode: true
+            provider: {url: "https://widgets.example.com/bank"}
+            kinds: [{name: DueDate, placeholder: {card: Card}}]
+            """
+        try Data(kinds.utf8).write(to: URL(filePath: manifest))
+        try await withInstallation { installation in
+            let (process, _) = try await installation.run("--set", "workers.publishDecisions=true")
+            let app = ["--app", Installation.app]
+            func publish(_ arguments: [String], renders: Int) async throws {
+                let published = try await FreshetProcess.run(
+                    ["publish"] + arguments + app, environment: installation.environment)
+                #expect(published.status == 0, "\(published.err)")
+                try await eventually("\(renders) requests are served") {
+                    try await installation.store.integer("SELECT rendered FROM timeline") == renders
+                }
+            }
+            try await publish(
+                ["widget", "placed", "--user", "u", "--device", "d", "--kind", "DueDate", "w"], renders: 1)
+            for number in 2...4 { try await publish(["push", "--user", "u", "--kind", "DueDate"], renders: number) }
+            try await publish(["widget", "viewed", "w"], renders: 4)
+            try await eventually("the view has arrived") {
+                try await installation.store.integer("SELECT count(*) FROM timeline WHERE viewed_at IS NOT NULL") == 1
+            }
+            process.send(signal: SIGTERM)
+            #expect(try await process.end().status == 0)
+
+            func real(_ settings: [String] = []) async throws -> JSONValue {
+                let now = WallClock.now()
+                let result = try await FreshetProcess.run(
+                    [
+                        "simulate", "--manifest", manifest, "--replay", "--json", "--warm-up", "0",
+                        "--from", (now - .seconds(3_600)).rfc3339, "--to", (now + .seconds(60)).rfc3339,
+                    ] + settings, environment: installation.environment)
+                #expect(result.status == 0, "\(result.err)")
+                return try #require(try JSONValue.parse(result.out)["real"]?.arrayValue?.first)
+            }
+            let whole = try await real()
+            #expect(whole["publications"]?.numberValue?.int64 == 4 && whole["fetches"]?.numberValue?.int64 == 4)
+            #expect(whole["failed"]?.numberValue?.int64 == 0 && whole["app"]?.stringValue == Installation.app)
+            #expect(whole["ages"]?["p50"]?.numberValue != nil && whole["publicationAges"]?["p50"]?.numberValue != nil)
+            // Without the topic of decisions, publications are known, and fetches are not.
+            let partial = try await real(["--set", "topics.decisions=freshet.no-such-topic"])
+            #expect(partial["publications"]?.numberValue?.int64 == 4 && partial["fetches"] == .null)
+            #expect(partial["ages"] == .null && partial["publicationAges"]?["p50"]?.numberValue != nil)
+        }
+    }
+
+    @Test("Exported messages stand beside a replay of exported events")
+    func exported() async throws {
+        let folder = try Self.folder()
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let manifest = folder.appending(path: "kinds.yaml").path
+        func replay(_ lines: String, _ arguments: [String] = []) async throws -> String {
+            let file = folder.appending(path: "events.jsonl")
+            try Data(lines.utf8).write(to: file)
+            let result = try await FreshetProcess.run(
+                [
+                    "simulate", "--manifest", manifest, "--replay", "--events", file.path, "--from", "2026-06-22",
+                    "--warm-up", "0",
+                ] + arguments)
+            #expect(result.status == 0, "\(result.err)")
+            return result.out
+        }
+        #expect(try await !replay(Self.events).contains("really"))
+        let time = (Timestamp(microseconds: 1_782_086_400_000_000) + .seconds(3_600)).rfc3339
+        func message(_ type: String, _ members: String) -> String {
+            #"{"type":"freshet.timeline.\#(type).v1","time":"\#(time)","data":{"app":"com.example.simulated","#
+                + #""kind":"DueDate","timeline":"4b8f5b7e-7f0a-5c43-9a56-4f2f3d6d9f10"\#(members)}}"# + "\n"
+        }
+        let updated = try await replay(Self.events + message("updated", ""))
+        #expect(updated.contains("really") && updated.contains("unknown: the topic of timelines"), "\(updated)")
+        let decided = try await replay(
+            Self.events + message("decided", #","decision":"reloaded""#)
+                + message("decided", #","decision":"deferred""#),
+            ["--json"])
+        let real = try #require(try JSONValue.parse(decided)["real"]?.arrayValue?.first)
+        #expect(real["fetches"]?.numberValue?.int64 == 1 && real["publications"]?.numberValue?.int64 == 1)
+        #expect(real["deferred"]?.numberValue?.int64 == 1)
     }
 }
