@@ -324,6 +324,40 @@ struct OrderTests {
         }
     }
 
+    @Test("A batch that waits for a timeline holds no registration, which a walk of the timeline's devices needs")
+    func registrationsLast() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            let registration = DeviceRegistration(user: "u1", device: "d1", channel: .webhook)
+            let request = ReloadRequest(
+                app: TestKinds.app, audience: .user("u1"), kinds: .all, reason: .push)
+            let directory = try await store.directory()
+            let applier = BatchApplier(pool: store.pool, audienceLimit: 100)
+            @Sendable func apply(_ first: Int) async throws {
+                var fold = BatchFold(directory: directory)
+                for (record, event) in [
+                    FreshetEvent.deviceRegistered(app: TestKinds.app, registration), .push(request),
+                ].enumerated() {
+                    fold.add(
+                        BatchEvent(
+                            record: record, position: .at(first + record), time: Timestamp(microseconds: Int64(first)),
+                            event: event))
+                }
+                let outcome = try await applier.apply(fold, advancing: [], deadLetter: { _ in fatalError() })
+                #expect(outcome.marked == 1 && outcome.ignored.isEmpty)
+            }
+            try await apply(1)
+            try await store.pool.withTransaction { holder in
+                try await holder.simple("SELECT 1 FROM timeline FOR UPDATE")
+                async let other: Void = apply(3)
+                try await store.waitUntilBlocked(1)
+                try await holder.simple("SELECT 1 FROM registration FOR UPDATE NOWAIT; COMMIT; BEGIN")
+                try await other
+            }
+            #expect(try await store.integer("SELECT count(*) FROM registration") == 1)
+        }
+    }
+
     @Test(
         "A diverted event that earlier ones would override is not replayed alone; a resumed diversion keeps the order")
     func replayedAlone() async throws {

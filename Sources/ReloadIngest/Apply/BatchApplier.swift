@@ -135,7 +135,9 @@ struct BatchApplier: Sendable {
         appendReloadsOfEveryone(fold, to: &last, &outcome)
         outcome.rejected = fold.rejected
         var people = try await lockPeople(of: fold, behind: &last, on: connection)
-        if !fold.devices.isEmpty { try await writeDevices(of: fold, behind: &last, on: connection, &outcome) }
+        let devices = try await readDevices(of: fold, behind: &last, on: connection)
+        outcome.rejected += devices.rejected
+        outcome.ignored += devices.ignored
         let lifecycle = try await applySteps(of: fold, to: &people, behind: &last, on: connection)
         outcome.rejected += people.rejected
         outcome.ignored += people.ignored
@@ -153,16 +155,23 @@ struct BatchApplier: Sendable {
         }
         let marks = appendMarks(input, to: &last)
         let orphaned = input.departed.isEmpty ? nil : last.append(.orphanTimelines(input.departed))
+        var timelines: PostgresPipelineResults?
+        if let written = appendRegistrations(of: devices, to: &last) {
+            let results = try await connection.run(last)
+            outcome.ignored += devices.older(written: results.rows(written))
+            (timelines, last) = (results, PostgresPipeline())
+        }
         let failures = settle(outcome.rejected, &last)
         appendOutcomes(outcomes(outcome.ignored, outcome.rejected), to: &last)
         // Appended last, so that a transaction that waits for one of these rows holds no lock that the rows' owner
         // still needs.
         if !writes.placeholders.isEmpty { _ = last.append(.recordPlaceholders(writes.placeholders)) }
-        guard !last.isEmpty else { return outcome }
-        let results = try await connection.run(last)
-        count(marks, results, &outcome)
-        outcome.lists += orphaned.flatMap { results.rows($0).first }.map { Int($0) } ?? 0
-        outcome.failures = failures.map { results.rows($0) } ?? []
+        let results = last.isEmpty ? nil : try await connection.run(last)
+        if let timelines = timelines ?? results {
+            count(marks, timelines, &outcome)
+            outcome.lists += orphaned.flatMap { timelines.rows($0).first }.map { Int($0) } ?? 0
+        }
+        outcome.failures = failures.flatMap { results?.rows($0) } ?? []
         return outcome
     }
 
@@ -212,24 +221,30 @@ struct BatchApplier: Sendable {
 
     // MARK: Devices
 
-    private func writeDevices(
-        of fold: BatchFold, behind pipeline: inout PostgresPipeline, on connection: PostgresConnection,
-        _ outcome: inout Outcome
-    ) async throws {
-        let stored = pipeline.append(.registeredDevices(of: DeviceFold.users(of: fold.devices)))
-        let registered = try await connection.run(pipeline).rows(stored)
-        pipeline = PostgresPipeline()
-        let devices = DeviceFold(fold.devices, registered: registered, sealing: tokenKeys, rules: registrations)
-        outcome.rejected += devices.rejected
-        outcome.ignored += devices.ignored
+    /// Folds the registrations of the batch onto the devices that are registered.
+    private func readDevices(
+        of fold: BatchFold, behind pipeline: inout PostgresPipeline, on connection: PostgresConnection
+    ) async throws -> DeviceFold {
+        var registered: [RegisteredDevice] = []
+        if !fold.devices.isEmpty {
+            let stored = pipeline.append(.registeredDevices(of: DeviceFold.users(of: fold.devices)))
+            registered = try await connection.run(pipeline).rows(stored)
+            pipeline = PostgresPipeline()
+        }
+        return DeviceFold(fold.devices, registered: registered, sealing: tokenKeys, rules: registrations)
+    }
+
+    /// Appends the writes of registrations, behind the marks: a change of a shared timeline is locked by a store that holds the
+    /// timeline, and by a walk that needs the registrations.
+    private func appendRegistrations(
+        of devices: DeviceFold, to pipeline: inout PostgresPipeline
+    ) -> PostgresPipeline.Handle<RegisteredDevice>? {
         let writes = devices.writes
-        guard !writes.isEmpty else { return }
+        guard !writes.isEmpty else { return nil }
         _ = pipeline.append(.lockTokens(of: writes))
         let written = pipeline.append(.writeRegistrations(writes))
         _ = pipeline.append(.releaseTokens(of: writes))
-        let results = try await connection.run(pipeline)
-        outcome.ignored += devices.older(written: results.rows(written))
-        pipeline = PostgresPipeline()
+        return written
     }
 
     // MARK: Widgets

@@ -45,12 +45,12 @@ extension WidgetStore {
         }
     }
 
-    /// Deletes in ingest's order of locks: the person, widgets, timelines.
+    /// Deletes in ingest's order of locks: the person, widgets, schedules, timelines, registrations.
     private func eraseOnce(_ user: String, _ app: RegisteredApp) async throws -> Erasure {
         try await pool.withTransaction { connection in
             _ = try await connection.execute(.deletePerson(appID: app.id, user: user))
-            _ = try await connection.execute(.deleteRegistrations(appID: app.id, user: user))
             let deleted = try await connection.query(.deleteWidgetsOfUser(appID: app.id, user: user))
+            _ = try await connection.execute(.emptySchedules(appID: app.id, user: user))
             let timelines = Array(Set(deleted.compactMap { $0 }))
             if !timelines.isEmpty {
                 var marks = MarkInput()
@@ -61,6 +61,7 @@ extension WidgetStore {
                 _ = pipeline.append(.deleteContentOfUser(timelines, user: user))
                 _ = try await connection.run(pipeline)
             }
+            _ = try await connection.execute(.deleteRegistrations(appID: app.id, user: user))
             _ = try await connection.execute(.deleteOutcomesOfUser(appID: app.id, user: user))
             return Erasure(widgets: deleted.count, timelines: timelines.count, deadLetters: 0)
         }
@@ -68,18 +69,23 @@ extension WidgetStore {
 }
 
 extension PostgresStatement where Self == Statements {
-    /// Deletes a person's data. The schedules of the stacks lose their content at once, and their new revisions invalidate
-    /// plans under way; workers delete them after publishing their tombstones.
     package static func deletePerson(appID: Int32, user: String) -> PostgresQuery<Void> {
+        PostgresQuery("DELETE FROM person WHERE app_id = $1::int4 AND user_id = $2::text", appID, user)
+    }
+
+    /// Takes the content from the schedules of a person's stacks. Their new revisions invalidate plans under way; workers delete
+    /// them after publishing their tombstones.
+    package static func emptySchedules(appID: Int32, user: String) -> PostgresQuery<Void> {
         PostgresQuery(
             """
-            WITH gone AS (
-                DELETE FROM person p WHERE p.app_id = $1::int4 AND p.user_id = $2::text
+            WITH locked AS MATERIALIZED (
+                SELECT s.id FROM stack_schedule s WHERE s.app_id = $1::int4 AND s.user_id = $2::text
+                ORDER BY s.id FOR NO KEY UPDATE
             )
             UPDATE stack_schedule s
             SET revision = nextval('token'), schedule = NULL, suggests = false, published = false, due_at = now(),
                 read_at = '-infinity'
-            WHERE s.app_id = $1::int4 AND s.user_id = $2::text
+            FROM locked l WHERE s.id = l.id
             """, appID, user
         )
     }

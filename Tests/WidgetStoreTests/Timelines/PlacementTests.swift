@@ -126,6 +126,34 @@ struct PlacementTests {
         }
     }
 
+    @Test("Erasing a user locks in the order of all transactions: person, widgets, schedules, timelines, registrations")
+    func erasureLocks() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1", user: "me")])
+            try await store.sql(
+                """
+                INSERT INTO person (app_id, user_id) VALUES (1, 'me');
+                INSERT INTO stack_schedule (id, app_id, user_id, device_id, stack)
+                VALUES (gen_random_uuid(), 1, 'me', 'd', 's');
+                INSERT INTO registration (app_id, user_id, device_id, registered_at, channel)
+                VALUES (1, 'me', 'd', now(), 2)
+                """)
+            let order = ["person", "widget", "stack_schedule", "timeline", "registration"]
+            for (index, table) in order.enumerated() {
+                try await store.pool.withTransaction { holder in
+                    try await holder.simple("SELECT 1 FROM \(table) FOR UPDATE")
+                    let erasure = Task { try await store.store.erase(user: "me", of: TestKinds.app) }
+                    try await store.waitUntilBlocked(1)
+                    for later in order[(index + 1)...] {
+                        try await holder.simple("SELECT 1 FROM \(later) FOR UPDATE NOWAIT")
+                    }
+                    erasure.cancel()
+                    _ = await erasure.result
+                }
+            }
+        }
+    }
+
     @Test("Erasing a user also removes the API's placements among dead letters, tombstones and outcomes")
     func erasedTraces() async throws {
         try await withStore { store in
