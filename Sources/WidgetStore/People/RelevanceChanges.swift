@@ -83,15 +83,24 @@ private let takeChangesSQL = """
     """
 
 /// Makes due the first schedules of the changes in order. A change is deleted with its last schedule; where the statement stops,
-/// the next one goes on.
+/// the change goes behind the others, so that a timeline in very many stacks does not hold them up. Further changes of a
+/// timeline are one, which waits until the one that was begun is done.
 private let settleChangesSQL = """
-    WITH links AS MATERIALIZED (
-        SELECT c.seq, l.schedule_id FROM relevance_change c CROSS JOIN LATERAL (
+    WITH taken AS MATERIALIZED (
+        SELECT c.seq, c.timeline_id, c.schedule_id,
+               bool_or(c.schedule_id IS NOT NULL) OVER (PARTITION BY c.timeline_id) AS is_begun,
+               c.schedule_id IS NULL AND row_number() OVER (
+                   PARTITION BY c.timeline_id, c.schedule_id IS NULL ORDER BY c.seq) > 1 AS is_repeated
+        FROM relevance_change c WHERE c.seq = ANY ($1::int8[])
+    ), walked AS MATERIALIZED (
+        SELECT t.seq, t.timeline_id, t.schedule_id FROM taken t
+        WHERE t.schedule_id IS NOT NULL OR NOT t.is_begun AND NOT t.is_repeated
+    ), links AS MATERIALIZED (
+        SELECT c.seq, l.schedule_id FROM walked c CROSS JOIN LATERAL (
             SELECT l.schedule_id FROM stack_timeline l
             WHERE l.timeline_id = c.timeline_id AND (c.schedule_id IS NULL OR l.schedule_id > c.schedule_id)
             ORDER BY l.schedule_id LIMIT $2::int8
         ) l
-        WHERE c.seq = ANY ($1::int8[])
         ORDER BY c.seq, l.schedule_id LIMIT $2::int8
     ), stop AS MATERIALIZED (
         SELECT l.seq, l.schedule_id FROM links l
@@ -105,10 +114,15 @@ private let settleChangesSQL = """
     ), due AS (
         UPDATE stack_schedule s SET due_at = now() FROM locked l WHERE s.id = l.id
     ), stopped AS (
-        UPDATE relevance_change c SET schedule_id = s.schedule_id FROM stop s WHERE c.seq = s.seq
+        UPDATE relevance_change c SET seq = DEFAULT, schedule_id = s.schedule_id FROM stop s WHERE c.seq = s.seq
+    ), waiting AS (
+        UPDATE relevance_change c SET seq = DEFAULT FROM taken t
+        WHERE c.seq = t.seq AND t.schedule_id IS NULL AND t.is_begun AND NOT t.is_repeated
     ), settled AS (
         DELETE FROM relevance_change c
-        WHERE c.seq = ANY ($1::int8[]) AND c.seq < coalesce((SELECT s.seq FROM stop s), 9223372036854775807)
+        WHERE c.seq = ANY (ARRAY(SELECT t.seq FROM taken t WHERE t.is_repeated)) OR c.seq = ANY (ARRAY(
+            SELECT w.seq FROM walked w
+            WHERE w.seq < coalesce((SELECT s.seq FROM stop s), 9223372036854775807)))
         RETURNING c.seq
     )
     SELECT count(*) AS settled FROM settled

@@ -125,14 +125,15 @@ struct StackLeaseTests {
         try await StackSupport.withStack { worker, planning, _ in
             let users = (0..<25).map { "v\($0)" }
             try await worker.store.place(
-                users.map { .test("w-\($0)", user: $0, device: "d", kind: "Weather") })
-            for user in users {
+                users.map { .test("w-\($0)", user: $0, device: "d", kind: "Weather") }
+                    + [.test("w-other", user: "other", device: "d")])
+            for user in users + ["other"] {
                 let stack = StackArrangement(device: "d", name: "home", widgets: ["w-\(user)"])
                 try await worker.store.change(.stack(stack, at: Timestamp(microseconds: 1)), user: user)
                 try await worker.store.want(StackPlan.Key(app: TestKinds.app, user: user, device: "d", stack: "home"))
             }
-            #expect(try await planning.pass().count == 26)
-            #expect(try await worker.store.integer("SELECT count(*) FROM stack_timeline") == 27)
+            #expect(try await planning.pass().count == 27)
+            #expect(try await worker.store.integer("SELECT count(*) FROM stack_timeline") == 28)
             try await worker.store.sql("UPDATE stack_schedule SET due_at = 'infinity'")
             try await worker.store.sql(
                 """
