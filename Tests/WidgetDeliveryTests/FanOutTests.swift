@@ -100,6 +100,43 @@ struct FanOutTests {
         }
     }
 
+    /// The view makes the statement wait between its snapshot and the lock on the change.
+    @Test("A change that is raised after the snapshot of a walk is marked with its own revision")
+    func raisedDuringMark() async throws {
+        try await withFanOut(.test()) { delivery in
+            let pool = delivery.store.pool
+            let berlin = Int64(try await delivery.store.integer("SELECT timeline_id FROM widget WHERE id = 'w0'"))
+            _ = try await pool.query(.noteChanges(of: [berlin]))
+            try await delivery.store.sql(
+                """
+                CREATE FUNCTION pass() RETURNS boolean LANGUAGE sql VOLATILE AS
+                    $$ SELECT pg_advisory_xact_lock_shared(77) IS NOT NULL $$;
+                ALTER TABLE delivery_change RENAME TO delivery_change_rows;
+                CREATE VIEW delivery_change AS SELECT * FROM delivery_change_rows WHERE pass()
+                """)
+            try await pool.withConnection { connection in
+                try await connection.simple("SELECT pg_advisory_lock(77)")
+                async let marking = delivery.service.markShared()
+                try await delivery.store.waitUntilBlocked(1)
+                try await connection.simple(
+                    """
+                    UPDATE timeline SET content_revision = nextval('token'), stored_at = now() WHERE id = \(berlin);
+                    UPDATE delivery_change_rows SET changed_at = clock_timestamp()
+                    """)
+                try await connection.simple("SELECT pg_advisory_unlock(77)")
+                #expect(try await marking)
+            }
+            #expect(try await marked(delivery, from: 0, to: 29) == 0)
+            while try await delivery.service.markShared() {}
+            #expect(
+                try await delivery.store.integer(
+                    """
+                    SELECT count(*) FROM registration r JOIN timeline t ON t.id = \(berlin)
+                    WHERE r.stale_revisions = ARRAY[t.content_revision]
+                    """) == 30)
+        }
+    }
+
     @Test("Waiting lists of one app do not delay the fan-out of another")
     func fairness() async throws {
         try await withFanOut(.test { $0.backlog = 2 }) { delivery in

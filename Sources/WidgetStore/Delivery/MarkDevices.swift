@@ -31,7 +31,8 @@ func onDeliveryGrid(_ time: String, width: String) -> String {
 /// Marks the devices that show the timelines of one change, at most `$1` widgets, and appends their lists.
 ///
 /// Locks rows in the order that all statements on registrations follow: the change, registrations by id, statistics by
-/// kind.
+/// kind. A change that was raised after the statement's snapshot is left to the next call: the lock brings it up to date, but
+/// the timeline's revision, which devices are compared with, is that of the snapshot.
 ///
 /// - Parameters:
 ///   - change: condition on the change `c`.
@@ -44,7 +45,9 @@ private func markSQL(change: String, widgets: String, room: String = "true", adv
         SELECT c.*, CASE WHEN c.is_second_round THEN c.end_app ELSE 2147483647 END AS last_app
         FROM delivery_change c WHERE \(change) ORDER BY c.id LIMIT 1 FOR UPDATE SKIP LOCKED
     ), room AS MATERIALIZED (
-        SELECT \(room) AS is_left FROM change
+        SELECT free.is_free, free.is_free AND EXISTS (
+            SELECT FROM change n JOIN delivery_change s ON s.id = n.id AND s.changed_at = n.changed_at) AS is_left
+        FROM (SELECT \(room) AS is_free FROM change) free
     ), shown AS MATERIALIZED (
         SELECT w.app_id, w.id, w.user_id, w.device_id, w.timeline_id FROM widget w
         WHERE \(widgets) AND (SELECT is_left FROM room)
@@ -116,7 +119,7 @@ private func markSQL(change: String, widgets: String, room: String = "true", adv
         WHERE c.id = n.id AND (SELECT count(*) FROM shown) >= $1::int8
     )
     SELECT (SELECT count(*) FROM shown) AS widgets, (SELECT count(*) FROM locked) AS devices,
-           (SELECT app_id FROM change) AS app, NOT (SELECT is_left FROM room) AS held_up
+           (SELECT app_id FROM change) AS app, NOT (SELECT is_free FROM room) AS held_up
     """
 }
 
