@@ -14,13 +14,15 @@ import WidgetStore
 struct WebhookTests {
     /// Creates a delivery whose first app has a webhook at a stub that answers 200.
     private func withWebhook(
-        patience: Duration = .seconds(3 * 86_400), _ body: (DeliveryHarness, StubProvider) async throws -> Void
+        patience: Duration = .seconds(3 * 86_400), batch: Int = 100,
+        _ body: (DeliveryHarness, StubProvider) async throws -> Void
     ) async throws {
         try await withStubProvider { backend in
             backend.respond(to: .options) { _ in .body([]) }
             let configuration = DeliveryConfiguration.test { configuration in
                 configuration.webhooks = [TestKinds.app: backend.url + ProviderEndpoint.options.path]
                 configuration.webhookPatience = patience
+                configuration.webhookBatch = batch
                 configuration.restBackoff = Backoff(base: .microseconds(1), cap: .microseconds(1))
             }
             try await withDelivery(configuration) { delivery in
@@ -100,6 +102,27 @@ struct WebhookTests {
             try await delivery.deliver()
             let ids = backend.requests(to: .options).compactMap { $0.headers["webhook-id"] }
             #expect(ids.count == 4 && ids[0] == ids[1] && Set(ids).count == 3)
+        }
+    }
+
+    @Test("A batch that was accepted is settled although the database fails for another one")
+    func independent() async throws {
+        try await withWebhook(batch: 1) { delivery, backend in
+            backend.respond(to: .options) { request in
+                String(decoding: request.body, as: UTF8.self).contains(#""d1""#) ? .body([]) : .status(500)
+            }
+            try await delivery.store.sql(
+                """
+                CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN RAISE EXCEPTION 'no'; END $$;
+                CREATE TRIGGER refuse BEFORE INSERT ON webhook FOR EACH ROW EXECUTE FUNCTION refuse()
+                """)
+            try await delivery.change()
+            try await delivery.mark()
+            await #expect(throws: PostgresError.self) { try await delivery.service.notify() }
+            let sent = "SELECT count(*) FROM registration WHERE sent = changed AND device_id"
+            #expect(try await delivery.store.integer("\(sent) = 'd1'") == 1)
+            #expect(try await delivery.store.integer("\(sent) = 'd2'") == 0)
         }
     }
 

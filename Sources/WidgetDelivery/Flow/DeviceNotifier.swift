@@ -147,12 +147,21 @@ struct DeviceNotifier: Sendable {
         if answer.isAccepted {
             statistics.count { $0.webhookDevices += devices.count }
             routes.succeeded(first.route)
-            if state == .fails { _ = try await store.query(.recordWebhookSuccess(appID: first.appID)) }
+            if state == .fails { await recordSuccess(of: first.appID) }
             return settleAll(DeliveryOutcome(verdict: .accepted, answer: answer.status))
         }
         return settleAll(
             try await failed(answer, devices: devices.count, first),
             resting: routes.failed(first.route, at: now(), retryAfter: answer.retryAfter))
+    }
+
+    /// An error leaves this to the next success: what was sent is settled in any case.
+    private func recordSuccess(of app: Int32) async {
+        do {
+            _ = try await store.query(.recordWebhookSuccess(appID: app))
+        } catch {
+            statistics.count { $0.databaseErrors += 1 }
+        }
     }
 
     private func failed(

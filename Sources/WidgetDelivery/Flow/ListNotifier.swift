@@ -11,7 +11,8 @@ enum Notified: Sendable {
 
 /// Notifies the devices of a leased list.
 ///
-/// Results are settled in groups, and at an interval, so that a device that does not answer leaves no other one unsettled.
+/// Results are settled in groups, and at an interval, so that a device that does not answer leaves no other one unsettled. After
+/// an error, such as of the database, nothing more is sent, and what was sent is settled.
 struct ListNotifier: Sendable {
     /// Attempts that are settled in one statement.
     private static let settledAtOnce = 250
@@ -19,7 +20,7 @@ struct ListNotifier: Sendable {
     private static let settlingInterval = Duration.milliseconds(500)
 
     private enum Step: Sendable {
-        case done(Notified)
+        case done(Result<Notified, any Error>)
         case settlingTime
     }
 
@@ -32,19 +33,23 @@ struct ListNotifier: Sendable {
     let settle: @Sendable ([DeliverySettlement]) async throws -> Void
 
     /// - Parameter now: the database's time.
+    /// - Throws: the first error, when the results of all that was sent are settled.
     /// - Returns: time until which devices of a resting route stay on the list; nil: none do.
     func notify(_ devices: [DueDevice], now: @escaping @Sendable () -> Timestamp) async throws -> Timestamp? {
         let groups = DeliveryGroups(devices)
         notifier.statistics.count { $0.spared += groups.fetched.count }
         var settled = groups.fetched.map { notifier.settle(DeliveryOutcome(verdict: .fetchedAlready), $0, at: now()) }
         var rest: Timestamp?
+        var failure: (any Error)?
         try await withThrowingTaskGroup(of: Step.self) { group in
             var works = works(groups, now).makeIterator()
             var running = 0
             func begin(_ group: inout ThrowingTaskGroup<Step, any Error>) {
-                guard let work = works.next() else { return }
+                guard failure == nil, let work = works.next() else { return }
                 running += 1
-                group.addTask { .done(try await work()) }
+                group.addTask {
+                    do { return .done(.success(try await work())) } catch { return .done(.failure(error)) }
+                }
             }
             func waitToSettle(_ group: inout ThrowingTaskGroup<Step, any Error>) {
                 group.addTask {
@@ -60,13 +65,14 @@ struct ListNotifier: Sendable {
                 case .settlingTime:
                     isTime = true
                     waitToSettle(&group)
-                case .done(let notified):
+                case .done(let result):
                     running -= 1
-                    begin(&group)
-                    switch notified {
-                    case .settled(let more): settled += more
-                    case .resting(let until): rest = min(rest ?? until, until)
+                    switch result {
+                    case .success(.settled(let more)): settled += more
+                    case .success(.resting(let until)): rest = min(rest ?? until, until)
+                    case .failure(let error): failure = failure ?? error
                     }
+                    begin(&group)
                 }
                 guard isTime, !settled.isEmpty else { continue }
                 try await settle(settled)
@@ -75,6 +81,7 @@ struct ListNotifier: Sendable {
             group.cancelAll()
         }
         if !settled.isEmpty { try await settle(settled) }
+        if let failure { throw failure }
         return rest
     }
 
