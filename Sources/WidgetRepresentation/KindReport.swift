@@ -11,9 +11,9 @@ package struct KindReport: Sendable {
     }
 
     package private(set) var kinds: [Kind] = []
-    package let delivery: [(kind: String, totals: DeliveryTotals)]
+    package let delivery: DeliveryReport
 
-    package init(_ rows: [KindStatistics], delivery: [(kind: String, totals: DeliveryTotals)] = []) {
+    package init(_ rows: [KindStatistics], delivery: DeliveryReport) {
         self.delivery = delivery
         for row in rows {
             if kinds.last.map({ !Text.equal($0.name, row.kind) }) ?? true {
@@ -27,7 +27,8 @@ package struct KindReport: Sendable {
 
     package func json(app: String, days: Int) -> JSONValue {
         [
-            "app": .string(app), "days": .count(days), "delivery": deliveryJSON,
+            "app": .string(app), "days": .count(days), "delivery": delivery.kindsJSON,
+            "deliveryDays": .count(delivery.days), "devices": delivery.devicesJSON,
             "kinds": .array(
                 kinds.map { kind in
                     [
@@ -36,25 +37,6 @@ package struct KindReport: Sendable {
                     ]
                 }),
         ]
-    }
-
-    private var deliveryJSON: JSONValue {
-        .array(
-            delivery.map { kind, totals in
-                func milliseconds(_ latencies: LatencyClasses, _ quantile: Double) -> JSONValue {
-                    latencies.quantile(quantile).map { .count($0.wholeMilliseconds) } ?? .null
-                }
-                return [
-                    "kind": .string(kind), "changes": .count(totals.changes), "fetched": .count(totals.fetched),
-                    "notFetched": .count(totals.notFetched), "late": .count(totals.late),
-                    "inTime": totals.attained.flatMap { JSONNumber($0) }.map(JSONValue.number) ?? .null,
-                    "p50Milliseconds": milliseconds(totals.latencies, 0.5),
-                    "p95Milliseconds": milliseconds(totals.latencies, 0.95),
-                    "p99Milliseconds": milliseconds(totals.latencies, 0.99),
-                    "pushP50Milliseconds": milliseconds(totals.pushLatencies, 0.5),
-                    "pushP99Milliseconds": milliseconds(totals.pushLatencies, 0.99),
-                ]
-            })
     }
 }
 

@@ -53,6 +53,38 @@ struct OperatorRoutesTests {
         }
     }
 
+    @Test("The delivery sums up an app's own changes, and at most a month of them")
+    func delivery() async throws {
+        try await withStore { store in
+            try await store.sql(
+                """
+                INSERT INTO delivery_statistics (kind_id, bucket, changes, fetched, late, latencies, push_latencies)
+                SELECT k.id, now() - age, 4, 3, 1, '{0,0,2,1}', '{0,3,0,0}'
+                FROM kind k, unnest(ARRAY[interval '1 hour', interval '2 days']) age WHERE k.name = 'Purchases';
+                INSERT INTO registration (app_id, user_id, device_id, registered_at, channel, changed, sent_at, fetched_at)
+                SELECT app, 'u' || n, 'd', now(), 2, n, now() - n * interval '1 day', now() - interval '2 days'
+                FROM generate_series(0, 3) n, unnest(ARRAY[1, 2]) app
+                """)
+            try await withAPI(store) { api in
+                let day = try await api.json("\(Self.base)/delivery")
+                #expect(day.status == 200, "\(day.document)")
+                #expect(day.document["devices"] == ["registered": 4, "waiting": 3, "silent": 1])
+                let kinds = try #require(day.document["kinds"]?.arrayValue)
+                #expect(kinds.map { $0["kind"] } == ["Purchases"])
+                #expect(kinds[0]["changes"] == 4 && kinds[0]["notFetched"] == 1)
+                func share(_ share: Double) -> JSONValue? { JSONNumber(share).map(JSONValue.number) }
+                #expect(kinds[0]["notFetchedShare"] == share(0.25) && kinds[0]["inTime"] == share(0.5))
+                #expect(kinds[0]["p50Milliseconds"] == 7)
+                #expect(kinds[0]["pushP50Milliseconds"] == 3)
+                let week = try await api.json("\(Self.base)/delivery?days=7").document
+                #expect(week["kinds"]?.arrayValue?.first?["changes"] == 8 && week["days"] == 7)
+                let long = try await api.json("\(Self.base)/delivery?days=32")
+                #expect(long.status == 400)
+                #expect("\(long.document)".contains("expected a whole number from 1 to 31"))
+            }
+        }
+    }
+
     @Test("The explanation includes the widget's device with its notification and fetches, but without its token")
     func explainedDevice() async throws {
         try await withStore { store in

@@ -11,7 +11,8 @@ struct FetchTests {
     private func totals(
         _ delivery: DeliveryHarness, objectives: FreshnessObjectives = FreshnessObjectives(general: .seconds(30))
     ) async throws -> [DeliveryTotals] {
-        try await delivery.store.pool.query(.deliveryTotals(hours: 1, objectives: objectives))
+        try await delivery.store.pool.query(
+            .deliveryTotals(of: (1...9).map { Int32($0) }, hours: 1, objectives: objectives))
     }
 
     /// Moves all recorded times into the past.

@@ -229,6 +229,7 @@ extension FreshetNode {
             resources.askProvider = { url, secrets in await probe.trial(url, secrets: secrets) }
             resources.configurations = configurations
             resources.ingest = settings.ingestConfiguration
+            resources.objective = settings.delivery.objective
             resources.fetches = FetchRecorder(
                 store: WidgetStore(pool: pool), directory: directory, objective: settings.delivery.objective,
                 logger: logger)

@@ -7,6 +7,7 @@ import ReloadWorkers
 import ServiceLifecycle
 import Synchronization
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 /// Reads the database's figures for the metrics and ingest's lag. It reads at an interval, never for a scrape.
@@ -160,7 +161,7 @@ final class StoreSampler: Service, CustomStringConvertible {
     }
 
     private func readDelivery() async throws {
-        if let totals = try await pool.query(.deviceTotals(silentFor: .seconds(86_400))).first {
+        if let totals = try await pool.query(.deviceTotals(silentFor: DeliveryReport.silence)).first {
             bridge.replace(
                 MetricCatalogue.devices,
                 [
@@ -184,9 +185,9 @@ final class StoreSampler: Service, CustomStringConvertible {
         let objectives = FreshnessObjectives(general: objective, kinds: known.kinds.values)
         var rows: [(window: String, totals: DeliveryTotals)] = []
         for hours in [1, 6] {
-            rows += try await pool.query(.deliveryTotals(hours: hours, objectives: objectives)).map {
-                ("\(hours)h", $0)
-            }
+            rows += try await pool.query(
+                .deliveryTotals(of: known.kinds.values.map(\.id), hours: hours, objectives: objectives)
+            ).map { ("\(hours)h", $0) }
         }
         for (definition, value) in [
             (MetricCatalogue.deliveryChanges, \DeliveryTotals.due), (MetricCatalogue.deliveryFetched, \.fetched),

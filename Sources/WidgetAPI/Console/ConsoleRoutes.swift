@@ -56,11 +56,8 @@ struct ConsoleRoutes: Sendable {
         let days = try call.integer("days", in: 1...400, default: 1)
         let rows = try await parts.store.query(.readKindStatistics(app: call.app, days: days))
         let kinds = try await parts.store.query(.listKinds(app: call.app))
-        let objectives = FreshnessObjectives(general: configuration.objective, kinds: kinds)
-        let delivery = try await parts.store.query(.deliveryTotals(hours: 24 * days, objectives: objectives))
-            .compactMap { totals in
-                kinds.first { $0.id == totals.kindID }.map { ($0.definition.name, totals) }
-            }
+        let delivery = try await DeliveryReport(
+            of: call.app, kinds: kinds, days: days, objective: configuration.objective, from: parts.store)
         let limits = kinds.map { kind in
             let objective = kind.definition.freshnessObjective ?? configuration.objective
             return JSONObject.Member(key: kind.definition.name, value: .count(objective.wholeMilliseconds))

@@ -27,6 +27,8 @@ package struct APIResources: Sendable {
     package var rotation = RotationPolicy()
     /// Recorder of fetches by registered devices.
     package var fetches: FetchRecorder?
+    /// Freshness objective of kinds without one of their own.
+    package var objective = Duration.seconds(30)
 
     package init() {}
 }

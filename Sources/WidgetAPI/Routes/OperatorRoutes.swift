@@ -11,6 +11,7 @@ struct OperatorRoutes: Sendable {
         [
             APIRoute("explainWidget", .get, "widgets/{widget}/explanation", .app(.operateRead), handle: explain),
             APIRoute("getForecast", .get, "forecast", .app(.operateRead), query: ["hours"], handle: forecast),
+            APIRoute("getDelivery", .get, "delivery", .app(.operateRead), query: ["days"], handle: delivery),
             APIRoute("eraseUser", .delete, "users/{user}", .app(.operate), handle: erase),
             APIRoute("pauseApp", .put, "pause", .app(.operate)) { try await set(true, $0) },
             APIRoute("resumeApp", .delete, "pause", .app(.operate)) { try await set(false, $0) },
@@ -42,6 +43,14 @@ struct OperatorRoutes: Sendable {
         let hours = try call.integer("hours", in: 1...168, default: 24)
         let rows = try await parts.store.query(.forecastDue(app: call.app, hours: hours))
         return Response(Forecast(rows, hours: hours).json)
+    }
+
+    private func delivery(_ call: APICall) async throws -> Response {
+        let days = try call.integer("days", in: 1...DeliveryTotals.keptDays, default: 1)
+        let kinds = try await parts.store.query(.listKinds(app: call.app))
+        let report = try await DeliveryReport(
+            of: call.app, kinds: kinds, days: days, objective: parts.resources.objective, from: parts.store)
+        return Response(report.json(app: call.app))
     }
 
     /// Erases a person as `freshet users erase` does; a person without data is erased too.

@@ -61,6 +61,9 @@ package struct LatencyClasses: Hashable, Sendable {
 
 /// Delivery to the devices that show a kind's timelines.
 package struct DeliveryTotals: Hashable, Sendable {
+    /// Days for which statistics are kept.
+    package static let keptDays = 31
+
     package let kindID: Int32
     /// Timelines that became stale on a device.
     package let changes: Int64
@@ -79,6 +82,9 @@ package struct DeliveryTotals: Hashable, Sendable {
 
     /// Changes that the device has not fetched.
     package var notFetched: Int64 { max(0, changes - fetched) }
+
+    /// Share of the changes that the device has not fetched; nil: there were none.
+    package var notFetchedShare: Double? { changes > 0 ? Double(notFetched) / Double(changes) : nil }
 
     /// Changes that are older than the objective and were not fetched within it.
     package var missed: Int64 { max(0, due - inTime) }
@@ -102,38 +108,45 @@ package struct DeviceTotals: Hashable, Sendable {
     }
 }
 
-/// SQL of the sums of an array of the rows of a kind, place by place, separated by commas.
-private func sums(of column: String) -> String {
-    """
-    (SELECT string_agg(c.count::text, ',' ORDER BY c.place)
-     FROM (SELECT x.place, sum(x.count) AS count
-           FROM totals o CROSS JOIN unnest(o.\(column)) WITH ORDINALITY x (count, place)
-           WHERE o.kind_id = s.kind_id
-           GROUP BY x.place) c)
-    """
-}
-
 private let totalsSQL = """
     WITH totals AS MATERIALIZED (
         SELECT b.*, b.bucket + interval '5 minutes'
-                   <= now() - \(objective(of: "b.kind_id", after: 1)) * interval '1 millisecond' AS is_due
-        FROM delivery_statistics b WHERE b.bucket > now() - $1::int8 * interval '1 hour'
+                   <= now() - coalesce(o.objective, $2::int8) * interval '1 millisecond' AS is_due
+        FROM delivery_statistics b
+        LEFT JOIN unnest($3::int4[], $4::int8[]) o (kind_id, objective) ON o.kind_id = b.kind_id
+        WHERE b.bucket > now() - $1::int8 * interval '1 hour' AND b.kind_id = ANY ($5::int4[])
+    ), classes AS (
+        SELECT t.kind_id, x.place, coalesce(sum(x.latencies), 0) AS latencies,
+               coalesce(sum(x.push_latencies), 0) AS push_latencies
+        FROM totals t CROSS JOIN unnest(t.latencies, t.push_latencies) WITH ORDINALITY
+            x (latencies, push_latencies, place)
+        GROUP BY t.kind_id, x.place
+    ), distributions AS (
+        SELECT c.kind_id, string_agg(c.latencies::text, ',' ORDER BY c.place) AS latencies,
+               string_agg(c.push_latencies::text, ',' ORDER BY c.place) AS push_latencies
+        FROM classes c GROUP BY c.kind_id
+    ), counts AS (
+        SELECT t.kind_id, sum(t.changes)::int8 AS changes, sum(t.fetched)::int8 AS fetched, sum(t.late)::int8 AS late,
+               coalesce(sum(t.changes) FILTER (WHERE t.is_due), 0)::int8 AS due,
+               coalesce(sum(t.fetched - t.late) FILTER (WHERE t.is_due), 0)::int8 AS in_time
+        FROM totals t GROUP BY t.kind_id
     )
-    SELECT s.kind_id, sum(s.changes)::int8 AS changes, sum(s.fetched)::int8 AS fetched, sum(s.late)::int8 AS late,
-           coalesce(sum(s.changes) FILTER (WHERE s.is_due), 0)::int8 AS due,
-           coalesce(sum(s.fetched - s.late) FILTER (WHERE s.is_due), 0)::int8 AS in_time,
-           \(sums(of: "latencies")) AS latencies, \(sums(of: "push_latencies")) AS push_latencies
-    FROM totals s GROUP BY s.kind_id ORDER BY s.kind_id
+    SELECT c.kind_id, c.changes, c.fetched, c.late, c.due, c.in_time, d.latencies, d.push_latencies
+    FROM counts c LEFT JOIN distributions d ON d.kind_id = c.kind_id ORDER BY c.kind_id
     """
 
 /// Rows from which numbers of devices are estimated.
 private let sampledDevices = 50_000
 
 extension PostgresStatement where Self == Statements {
-    /// Delivery by kind over the last hours, to five minutes.
-    package static func deliveryTotals(hours: Int, objectives: FreshnessObjectives) -> PostgresQuery<DeliveryTotals> {
-        PostgresQuery(totalsSQL, hours, objectives.general.wholeMilliseconds, objectives.kinds, objectives.limits) {
-            row in
+    /// Delivery by kind over the last hours, to five minutes; ``DeliveryTotals/keptDays`` at most.
+    package static func deliveryTotals(
+        of kinds: some Sequence<Int32>, hours: Int, objectives: FreshnessObjectives
+    ) -> PostgresQuery<DeliveryTotals> {
+        PostgresQuery(
+            totalsSQL, hours, objectives.general.wholeMilliseconds, objectives.kinds, objectives.limits,
+            PostgresArray(Array(kinds))
+        ) { row in
             DeliveryTotals(
                 kindID: try row.value("kind_id"), changes: try row.value("changes"), fetched: try row.value("fetched"),
                 late: try row.value("late"), due: try row.value("due"), inTime: try row.value("in_time"),
@@ -144,7 +157,9 @@ extension PostgresStatement where Self == Statements {
 
     /// Number of registered devices, of those that wait to be notified, and of those that were notified longer ago than a time
     /// and have fetched nothing since: an estimate from a part of the rows where there are many.
-    package static func deviceTotals(silentFor time: Duration) -> PostgresQuery<DeviceTotals> {
+    ///
+    /// - Parameter app: nil for the devices of all apps.
+    package static func deviceTotals(of app: String? = nil, silentFor time: Duration) -> PostgresQuery<DeviceTotals> {
         PostgresQuery(
             """
             WITH share AS MATERIALIZED (
@@ -156,22 +171,24 @@ extension PostgresStatement where Self == Statements {
                    (count(*) FILTER (WHERE r.sent_at < now() - $1::int8 * interval '1 millisecond'
                        AND (r.fetched_at IS NULL OR r.fetched_at < r.sent_at)) * 100 / s.percent)::int8 AS silent
             FROM share s LEFT JOIN (
-                SELECT * FROM registration x TABLESAMPLE SYSTEM ((SELECT percent FROM share)) WHERE x.channel <> 0
+                SELECT * FROM registration x TABLESAMPLE SYSTEM ((SELECT percent FROM share))
+                WHERE x.channel <> 0
+                    AND ($2::text IS NULL OR x.app_id = (SELECT a.id FROM app a WHERE a.name = $2::text))
             ) r ON true GROUP BY s.percent
-            """, time.wholeMilliseconds
+            """, time.wholeMilliseconds, app
         ) { row in
             DeviceTotals(
                 devices: try row.value("devices"), waiting: try row.value("waiting"), silent: try row.value("silent"))
         }
     }
 
-    /// Deletes statistics that are older than a month, and devices that were registered no longer three months ago; a part of
+    /// Deletes statistics that are older than ``DeliveryTotals/keptDays``, and devices that were registered no longer three months ago; a part of
     /// them if there are many.
     package static func deleteOldDelivery() -> PostgresQuery<Void> {
         PostgresQuery(
             """
             WITH statistics AS (
-                DELETE FROM delivery_statistics s WHERE s.bucket < now() - interval '31 days'
+                DELETE FROM delivery_statistics s WHERE s.bucket < now() - interval '\(DeliveryTotals.keptDays) days'
             ), gone AS (
                 SELECT r.id FROM registration r
                 WHERE r.channel = 0 AND r.registered_at < now() - interval '90 days'

@@ -17,10 +17,11 @@ extension KindsCommand {
                 single entry with atEnd, and reloads after a full hour.
 
                 Where devices are registered, a second table shows the changes of what they display (further changes before \
-                the fetch count as one), how many of them were fetched, how many of these later than the objective, and the \
-                share that was fetched in time of those that are older than the objective: the kind's freshnessObjective or \
+                the fetch count as one), how many of them were fetched, the share that was not, how many were fetched later than the \
+                objective, and the share that was fetched in time of those that are older than the objective: the kind's freshnessObjective or \
                 delivery.objective. P50, P95 and P99 are times from the change to the fetch, and the last two columns those from \
-                the push to the fetch. These are kept for a month.
+                the push to the fetch. These are kept for 31 days: with more, the table is of the last 31. Below it is the number of \
+                devices, an estimate where there are more than 50,000.
 
                 Examples:
                   freshet kinds stats --app com.example.bank
@@ -36,11 +37,8 @@ extension KindsCommand {
             let rows = try await store.query(.readKindStatistics(app: app, days: days))
             guard !rows.isEmpty else { throw try await KindLookup.notFound(nil, of: app, in: store) }
             let kinds = try await store.query(.listKinds(app: app))
-            let objectives = FreshnessObjectives(general: settings.delivery.objective, kinds: kinds)
-            let delivery = try await store.query(.deliveryTotals(hours: 24 * days, objectives: objectives))
-                .compactMap { totals in
-                    kinds.first { $0.id == totals.kindID }.map { ($0.definition.name, totals) }
-                }
+            let delivery = try await DeliveryReport(
+                of: app, kinds: kinds, days: days, objective: settings.delivery.objective, from: store)
             let report = KindReport(rows, delivery: delivery)
             output.print(report.json(app: app, days: days), or: report.text)
         }
@@ -50,20 +48,29 @@ extension KindsCommand {
 extension KindReport {
     /// The reloads, and below them the delivery to devices, if there is any.
     var text: String {
-        let tables = delivery.isEmpty ? [table] : [table, deliveryTable]
-        return tables.map { $0.lines.joined(separator: "\n") }.joined(separator: "\n\n")
+        var parts = [table.lines.joined(separator: "\n")]
+        if !delivery.kinds.isEmpty { parts.append(deliveryTable.lines.joined(separator: "\n")) }
+        if delivery.devices.devices > 0 { parts.append(devices) }
+        return parts.joined(separator: "\n\n")
+    }
+
+    private var devices: String {
+        let (devices, silence) = (delivery.devices, DeliveryReport.silence.words)
+        return "\(NumberText.counted(Int(devices.devices), "device")), \(devices.waiting) waiting for a notification, "
+            + "\(devices.silent) silent for \(silence) after one"
     }
 
     private var deliveryTable: TextTable {
         TextTable(
             "KIND", "CHANGES", "FETCHED", "NOT FETCHED", "LATE", "IN TIME", "P50", "P95", "P99", "PUSH P50", "PUSH P99",
-            rows: delivery.map { kind, totals in
+            rows: delivery.kinds.map { kind, totals in
                 func words(_ latencies: LatencyClasses, _ quantile: Double) -> String {
                     latencies.quantile(quantile)?.words ?? "-"
                 }
+                func percent(_ share: Double?) -> String { share.map { "\(Figure.digits(100 * $0)) %" } ?? "-" }
                 return [
-                    kind, "\(totals.changes)", "\(totals.fetched)", "\(totals.notFetched)", "\(totals.late)",
-                    totals.attained.map { "\(Figure.digits(100 * $0)) %" } ?? "-", words(totals.latencies, 0.5),
+                    kind, "\(totals.changes)", "\(totals.fetched)", percent(totals.notFetchedShare), "\(totals.late)",
+                    percent(totals.attained), words(totals.latencies, 0.5),
                     words(totals.latencies, 0.95), words(totals.latencies, 0.99), words(totals.pushLatencies, 0.5),
                     words(totals.pushLatencies, 0.99),
                 ]

@@ -94,11 +94,14 @@ struct KindReportTests {
         var second = KindCounters()
         second.reloaded = 3
         second.roundHours = 4
-        let report = KindReport([
-            KindStatistics(kind: "A", isRetired: false, day: "2026-06-21", counters: first),
-            KindStatistics(kind: "A", isRetired: false, day: "2026-06-22", counters: second),
-            KindStatistics(kind: "B", isRetired: true, day: nil, counters: KindCounters()),
-        ])
+        let devices = DeviceTotals(devices: 3, waiting: 1, silent: 2)
+        let delivery = DeliveryReport(days: 2, kinds: [], devices: devices)
+        let report = KindReport(
+            [
+                KindStatistics(kind: "A", isRetired: false, day: "2026-06-21", counters: first),
+                KindStatistics(kind: "A", isRetired: false, day: "2026-06-22", counters: second),
+                KindStatistics(kind: "B", isRetired: true, day: nil, counters: KindCounters()),
+            ], delivery: delivery)
         #expect(
             report.table.lines == [
                 "KIND         REQUESTS  ASKED  RELOADED  UNCHANGED  FAILED  DEFERRED  SLEPT  SPARED             LINTS",
