@@ -220,11 +220,15 @@ package struct DeliveryService: Service {
 
 /// Progress of the loops of a delivery, each step of which the database's time limits bound.
 package struct DeliveryPulse: Sendable {
-    let mark = Heartbeat()
-    let markShared = Heartbeat()
-    let claim = Heartbeat()
+    let mark: Heartbeat
+    let markShared: Heartbeat
+    let claim: Heartbeat
 
-    package init() {}
+    package init(now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
+        mark = Heartbeat(now: now)
+        markShared = Heartbeat(now: now)
+        claim = Heartbeat(now: now)
+    }
 
     /// Time since the loop that has been busy for the longest made progress; nil: all are idle.
     package var silence: Duration? { [mark, markShared, claim].compactMap(\.silence).max() }

@@ -196,7 +196,7 @@ struct AnswerTableTests {
             configuration.timeout = .seconds(2)
             try await delivery.change()
             try await delivery.mark()
-            #expect(try await delivery.makeServiceWith(configuration).notify())
+            #expect(try await delivery.makeServiceWith(configuration, DeliveryPulse()).notify())
             #expect(delivery.statistics.snapshot.pushes[.unanswered] == 1)
             #expect(try await delivery.waiting() == 1)
         }

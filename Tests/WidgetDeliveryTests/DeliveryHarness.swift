@@ -24,9 +24,9 @@ struct DeliveryHarness: Sendable {
     let http: HTTPClient
     let configuration: DeliveryConfiguration
     /// Creates the delivery of another process.
-    let makeServiceWith: @Sendable (DeliveryConfiguration) -> DeliveryService
+    let makeServiceWith: @Sendable (DeliveryConfiguration, DeliveryPulse) -> DeliveryService
 
-    func makeService() -> DeliveryService { makeServiceWith(configuration) }
+    func makeService() -> DeliveryService { makeServiceWith(configuration, DeliveryPulse()) }
 
     private var keys: DeviceTokenKeys { get throws { try #require(configuration.tokenKeys) } }
 
@@ -162,15 +162,17 @@ func withDelivery(
     do {
         try await withStore(apps) { store in
             let egress = EgressGuard(try EgressPolicy(allowing: ["127.0.0.0/8"]))
-            let makeService: @Sendable (DeliveryConfiguration) -> DeliveryService = { configuration in
+            let makeService: @Sendable (DeliveryConfiguration, DeliveryPulse) -> DeliveryService = {
+                configuration, pulse in
                 DeliveryService(
                     configuration: configuration, store: store.store, directory: DirectoryCache(pool: store.pool),
-                    apns: http, webhooks: http, egress: egress, statistics: statistics,
+                    apns: http, webhooks: http, egress: egress, statistics: statistics, pulse: pulse,
                     logger: logger)
             }
             try await body(
                 DeliveryHarness(
-                    store: store, service: makeService(configuration), apns: apns, statistics: statistics, http: http,
+                    store: store, service: makeService(configuration, DeliveryPulse()), apns: apns,
+                    statistics: statistics, http: http,
                     configuration: configuration, makeServiceWith: makeService))
         }
     } catch {

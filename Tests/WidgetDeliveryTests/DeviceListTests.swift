@@ -98,7 +98,7 @@ struct DeviceListTests {
             try await delivery.store.sql("UPDATE delivery SET ready_at = now()")
             var configuration = delivery.configuration
             configuration.lease = .seconds(60)
-            #expect(try await delivery.makeServiceWith(configuration).notify())
+            #expect(try await delivery.makeServiceWith(configuration, DeliveryPulse()).notify())
             #expect(delivery.apns.statistics.accepted == 1)
             #expect(try await delivery.waiting() == 0)
         }

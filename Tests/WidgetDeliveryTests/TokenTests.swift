@@ -68,7 +68,7 @@ struct TokenTests {
             configuration.tokenKeys = DeviceTokenKeys([Self.new])
             try await delivery.change()
             try await delivery.mark()
-            while try await delivery.makeServiceWith(configuration).notify() {}
+            while try await delivery.makeServiceWith(configuration, DeliveryPulse()).notify() {}
             #expect(Set(delivery.apns.statistics.byToken.keys) == [Self.token, "0202020202020202"])
         }
     }
