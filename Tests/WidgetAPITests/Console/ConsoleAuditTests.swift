@@ -23,10 +23,10 @@ struct ConsoleAuditTests {
     private static let letters = "/console/dead-letters"
 
     private static let acts = [
-        Act(path: "/console/app/pause", page: "/console/kinds", what: "pauseApp", outcome: "204"),
-        Act(path: "/console/app/resume", page: "/console/kinds", what: "resumeApp", outcome: "204"),
-        Act(path: kind + "/pause", page: kind, what: "pauseKind", outcome: "204"),
-        Act(path: kind + "/resume", page: kind, what: "resumeKind", outcome: "204"),
+        Act(path: "/console/app/pause", page: "/console/kinds", what: "pauseApp"),
+        Act(path: "/console/app/resume", page: "/console/kinds", what: "resumeApp"),
+        Act(path: kind + "/pause", page: kind, what: "pauseKind"),
+        Act(path: kind + "/resume", page: kind, what: "resumeKind"),
         Act(path: kind + "/reload", page: kind, what: "requestReload", outcome: "202"),
         Act(path: kind + "/cancel", page: kind, what: "consoleCancel"),
         Act(path: kind + "/test", page: "/console/providers", what: "testProvider"),

@@ -12,9 +12,9 @@ const isInUse = (part) => part.contains(document.activeElement) && document.acti
 /** Replaces the live parts of the page by those of a new rendering, except a part in use. */
 async function refresh() {
     const response = await fetch(location.href, { headers: { Accept: "text/html" }, redirect: "manual" });
-    // The session is over: the reload leads to the sign-in. After another failure the next event tries again.
+    // The session is over: the reload leads to the sign-in.
     if (response.type === "opaqueredirect") return location.reload();
-    if (!response.ok) return;
+    if (!response.ok) throw new Error(response.statusText);
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
     for (const part of document.querySelectorAll("[data-part]")) {
         const next = fresh.getElementById(part.id);
@@ -30,45 +30,42 @@ async function refresh() {
     }
 }
 
-let isRefreshing = false, isOutdated = false;
-
-/** Refreshes the page now, or once more after a refresh that is under way. */
-async function update() {
-    isOutdated = true;
-    if (isRefreshing) return;
-    isRefreshing = true;
-    try {
-        while (isOutdated) {
-            isOutdated = false;
-            await refresh();
-        }
-    } catch {
-        // The server does not answer, or the page is left. The next event tries again.
-    } finally {
-        isRefreshing = false;
-    }
-}
-
-/** Follows the events of the page's live parts, and reports while there is no connection. */
+/** Follows the events of the page's live parts, and reports while the page cannot be refreshed. */
 function follow(path) {
     const notice = document.createElement("p");
     notice.className = "notice";
     notice.hidden = true;
     notice.setAttribute("role", "status");
     document.querySelector("h1").after(notice);
-    let source;
+    const report = (isLive) => {
+        notice.hidden = isLive;
+        notice.textContent = isLive ? "" : "Not live: the connection is interrupted. Figures may be old.";
+    };
+
+    let source, isRefreshing = false, isOutdated = false;
+    const update = async () => {
+        isOutdated = true;
+        if (isRefreshing) return;
+        isRefreshing = true;
+        try {
+            while (isOutdated) {
+                isOutdated = false;
+                await refresh();
+            }
+            report(true);
+        } catch {
+            // The next event tries again.
+            report(false);
+        } finally {
+            isRefreshing = false;
+        }
+    };
     const connect = () => {
         source = new EventSource(path);
         source.addEventListener("changed", update);
-        source.addEventListener("open", () => {
-            if (notice.hidden) return;
-            notice.hidden = true;
-            notice.textContent = "";
-            update();
-        });
+        source.addEventListener("open", () => notice.hidden || update());
         source.addEventListener("error", () => {
-            notice.hidden = false;
-            notice.textContent = "Not live: the connection is interrupted. Figures may be old.";
+            report(false);
             // The browser tries again after an interruption, but not after a refusal, such as that of an ended session.
             if (source.readyState !== EventSource.CLOSED) return;
             update();
