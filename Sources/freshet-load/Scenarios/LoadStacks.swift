@@ -17,7 +17,8 @@ struct LoadStacksCommand: AsyncParsableCommand {
             Needs an empty PostgreSQL database (postgres.url). Imports people, each with stacks of widgets. First, a service of the \
             role ingest applies donations that wait in Kafka, and then as many pushes; the result has both rates. Then \
             a service of all roles plans the stacks of some people, while donations go on at --rate and readers ask for \
-            schedules with the entity tag that they have, as fast as they are answered. Sizes of the stored people come last.
+            schedules with the entity tag that they have at --read-rate. Latencies count from the intended time: of a read to \
+            its answer, of a donation to its commit. Sizes of the stored people come last.
 
             Examples:
               deploy/local/postgres run -- freshet-load stacks --people 20000 --donations 100000
@@ -35,6 +36,9 @@ struct LoadStacksCommand: AsyncParsableCommand {
     @Option(help: "Donations a second while schedules are read.")
     var rate = 1_000
 
+    @Option(help: "Reads of schedules a second.")
+    var readRate = 2_000
+
     @Option(help: "Seconds for which schedules are read.")
     var duration = 20
 
@@ -48,6 +52,7 @@ struct LoadStacksCommand: AsyncParsableCommand {
         try OptionRange.check("--stacks", stacks, in: 1...16)
         try OptionRange.check("--donations", donations, in: 1...3_000_000)
         try OptionRange.check("--rate", rate, in: 1...100_000)
+        try OptionRange.check("--read-rate", readRate, in: 1...100_000)
         try OptionRange.check("--duration", duration, in: 1...3_600)
         try OptionRange.check("--readers", readers, in: 1...people)
     }
@@ -206,18 +211,41 @@ struct LoadStacks: Sendable {
         let planning = ContinuousClock.now
         try await readers.readAll(width: 256)
         let planned = planning.duration(to: .now) / .seconds(1)
+        let cpu = service.cpuSeconds ?? 0
+        let began = ContinuousClock.now
+        let donations = try await donateWhileReading(readers, &random, environment)
+        let seconds = began.duration(to: .now) / .seconds(1)
+        result.serviceCPUSeconds = service.cpuSeconds.map { $0 - cpu }
+        result.peakResidentBytes = service.peakResidentBytes
+        result.latency = readers.latency
+        result.lost = readers.failures
+        result.extras += [
+            ("readsPerSecond", .rounded(Double(readers.answers) / seconds)),
+            ("donationsPerSecondBeside", .rounded(Double(donations.applied) / seconds)),
+            ("donationLatencyMilliseconds", donations.latency.percentiles),
+            ("plannedPerSecond", .rounded(Double(paths.count) / planned)),
+        ]
+        try await readers.shutdown()
+        await environment.stop(service)
+    }
+
+    /// Publishes donations and reads schedules, each at its rate.
+    ///
+    /// - Returns: the donations that were applied meanwhile, with the latency of the last one applied at each look.
+    private func donateWhileReading(
+        _ readers: ScheduleReaders, _ random: inout SampleRandom, _ environment: LoadTestEnvironment
+    ) async throws -> (applied: Int, latency: LatencySummary) {
         Terminal.progress("reading schedules for \(options.duration) s")
         let before = try await environment.store.appliedEvents()
-        let count = options.rate * options.duration
+        let (rate, count) = (options.rate, options.rate * options.duration)
         let events = (0..<count).map { donation(to: random.below(options.people), $0, &random) }
         let began = ContinuousClock.now
-        let cpu = service.cpuSeconds ?? 0
         let end = began + .seconds(options.duration)
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try await readers.read(until: end, width: 64) }
+        return try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await readers.read(until: end, rate: options.readRate, width: 256) }
             group.addTask {
                 try await environment.withPublisher { publisher in
-                    let chunk = max(1, options.rate / 20)
+                    let chunk = max(1, rate / 20)
                     for (index, first) in stride(from: 0, to: count, by: chunk).enumerated() {
                         try await Task.sleep(until: began + .milliseconds(50 * index), clock: .continuous)
                         let part = Array(events[first..<min(first + chunk, count)])
@@ -225,20 +253,15 @@ struct LoadStacks: Sendable {
                     }
                 }
             }
+            var (applied, latency) = (0, LatencyHistogram())
+            while ContinuousClock.now < end {
+                try await Task.sleep(for: .milliseconds(20))
+                let now = try await environment.store.appliedEvents() - before
+                if now > applied { latency.record((began + .seconds(1) * now / rate).duration(to: .now)) }
+                applied = now
+            }
             try await group.waitForAll()
+            return (applied, latency.summary)
         }
-        let seconds = began.duration(to: .now) / .seconds(1)
-        let applied = try await environment.store.appliedEvents() - before
-        result.serviceCPUSeconds = service.cpuSeconds.map { $0 - cpu }
-        result.peakResidentBytes = service.peakResidentBytes
-        result.latency = readers.latency
-        result.lost = readers.failures
-        result.extras += [
-            ("readsPerSecond", .rounded(Double(readers.answers) / seconds)),
-            ("donationsPerSecondBeside", .rounded(Double(applied) / seconds)),
-            ("plannedPerSecond", .rounded(Double(paths.count) / planned)),
-        ]
-        try await readers.shutdown()
-        await environment.stop(service)
     }
 }

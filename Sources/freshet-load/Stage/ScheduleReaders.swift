@@ -7,7 +7,7 @@ import Synchronization
 import WidgetAPI
 import WidgetModel
 
-/// Readers of stacks' schedules over HTTP: each asks again as soon as it is answered, with the entity tag that it has.
+/// Readers of stacks' schedules over HTTP, with the entity tags that they have.
 final class ScheduleReaders: Sendable {
     private struct State {
         var latency = LatencyHistogram()
@@ -58,41 +58,50 @@ final class ScheduleReaders: Sendable {
 
     /// Reads each schedule once, so that all are planned. What is counted begins afterwards.
     func readAll(width: Int) async throws {
-        try await run(width: width) { index in index < self.paths.count }
+        try await run(width: width) { index in index < self.paths.count ? .now : nil }
         state.withLock { state in
             state.latency.reset()
             (state.answers, state.failures) = (0, 0)
         }
     }
 
-    /// Reads at random until a time.
-    func read(until end: ContinuousClock.Instant, width: Int) async throws {
-        try await run(width: width) { _ in ContinuousClock.now < end }
+    /// Reads in turn at a rate until a time. Latencies count from the intended time.
+    ///
+    /// - Parameter width: most requests at a time; those beyond it wait.
+    func read(until end: ContinuousClock.Instant, rate: Int, width: Int) async throws {
+        let began = ContinuousClock.now
+        try await run(width: width) { index in
+            let intended = began + .seconds(1) * index / rate
+            return intended < end && ContinuousClock.now < end ? intended : nil
+        }
     }
 
-    private func run(width: Int, while goesOn: @escaping @Sendable (Int) -> Bool) async throws {
+    /// - Parameter time: intended time of a request by its number; nil ends the run.
+    private func run(
+        width: Int, at time: @escaping @Sendable (Int) -> ContinuousClock.Instant?
+    ) async throws {
         next.store(0, ordering: .relaxed)
         try await withThrowingDiscardingTaskGroup { group in
             for _ in 0..<width {
                 group.addTask {
                     while true {
                         let index = self.next.add(1, ordering: .relaxed).oldValue
-                        guard goesOn(index) else { return }
-                        try await self.ask(self.paths[index % self.paths.count])
+                        guard let intended = time(index) else { return }
+                        try await Task.sleep(until: intended, clock: .continuous)
+                        try await self.ask(self.paths[index % self.paths.count], at: intended)
                     }
                 }
             }
         }
     }
 
-    private func ask(_ path: String) async throws {
+    private func ask(_ path: String, at intended: ContinuousClock.Instant) async throws {
         var request = HTTPClientRequest(url: base + path)
         request.headers.add(name: "Authorization", value: "Bearer \(token)")
         if let tag = state.withLock({ $0.tags[path] }) { request.headers.add(name: "If-None-Match", value: tag) }
-        let began = ContinuousClock.now
         let response = try await http.execute(request, timeout: .seconds(30))
         _ = try await response.body.collect(upTo: 1 << 20)
-        let took = began.duration(to: .now)
+        let took = intended.duration(to: .now)
         state.withLock { state in
             state.answers += 1
             if response.status != .ok, response.status != .notModified { state.failures += 1 }
