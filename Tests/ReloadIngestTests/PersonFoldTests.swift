@@ -148,6 +148,33 @@ struct PersonFoldTests {
         }
     }
 
+    @Test("A widget that is given to another user leaves the stack of the former one, whose schedule is planned again")
+    func movedToAnotherUser() async throws {
+        try await IngestHarness.lend { ingest in
+            let key = StackPlan.Key(app: TestKinds.app, user: "u1", device: "d1", stack: "home")
+            _ = try await ingest.store.pool.query(.wantSchedule(key))
+            let stack = StackArrangement(device: "d1", name: "home", widgets: ["w1", "w2"])
+            let time = WallClock.now() - .seconds(60)
+            let events: [FreshetEvent] = [
+                .placed(.test("w1")), .stackChanged(app: TestKinds.app, user: "u1", stack),
+                .placed(.test("w1", user: "u2")),
+            ]
+            for (number, event) in events.enumerated() {
+                try await ingest.store.sql("UPDATE stack_schedule SET due_at = 'infinity'")
+                try await ingest.running([ingest.service()]) {
+                    try await ingest.publish([event], at: time + .seconds(number))
+                    try await ingest.waitUntilApplied(number + 1)
+                }
+            }
+            let appID = try #require(try await ingest.store.directory().apps[TestKinds.app]).id
+            let stored = try #require(
+                try await ingest.store.pool.query(.readPeople([PersonKey(appID: appID, user: "u1")])).first)
+            let person = try stored.record(app: TestKinds.app)
+            #expect(person.stacks.map(\.arrangement.widgets) == [["w2"]])
+            #expect(try await ingest.store.integer("SELECT count(*) FROM stack_schedule WHERE due_at <= now()") == 1)
+        }
+    }
+
     @Test("A donation without a time zone uses that of the person's widgets")
     func timeZone() async throws {
         try await IngestHarness.lend { ingest in

@@ -73,6 +73,36 @@ struct RetireTests {
         }
     }
 
+    @Test("A retired kind's widgets leave their owners' stacks, whose schedules are due; other stacks stay")
+    func stacks() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1"), .test("w2", kind: "DueDate"), .test("w3", user: "u2", kind: "DueDate")])
+            let app = try #require(try await store.directory().apps[TestKinds.app])
+            let time = WallClock.now() - .seconds(60)
+            let arranged = [("u1", ["w1", "w2"]), ("u2", ["w3"])].map { user, widgets in
+                ImportedStack(
+                    app: app, user: user, arrangement: StackArrangement(device: "d1", name: "home", widgets: widgets),
+                    time: time)
+            }
+            _ = try await store.store.importStacks(arranged)
+            for user in ["u1", "u2"] {
+                _ = try await store.pool.query(
+                    .wantSchedule(StackPlan.Key(app: TestKinds.app, user: user, device: "d1", stack: "home")))
+            }
+            try await store.sql("UPDATE stack_schedule SET due_at = 'infinity'")
+            _ = try await chunks(try await retire(store), store)
+
+            let people = try await store.pool.query(
+                .readPeople(["u1", "u2"].map { PersonKey(appID: app.id, user: $0) }))
+            let stacks = try people.map { try $0.record(app: app.name).stacks }
+            #expect(stacks.map { $0.map(\.arrangement.widgets) } == [[["w2"]], [["w3"]]])
+            #expect(stacks.joined().allSatisfy { $0.changedAt == time })
+            let due = "SELECT count(*) FROM stack_schedule WHERE due_at <= now() AND user_id = "
+            #expect(try await store.integer(due + "'u1'") == 1)
+            #expect(try await store.integer(due + "'u2'") == 0)
+        }
+    }
+
     @Test("A retired kind is restored only without remaining timelines; its generations continue")
     func again() async throws {
         try await withStore { store in

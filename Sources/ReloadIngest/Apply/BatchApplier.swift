@@ -204,7 +204,8 @@ struct BatchApplier: Sendable {
         of fold: BatchFold, behind pipeline: inout PostgresPipeline, on connection: PostgresConnection
     ) async throws -> PersonFold {
         let removed = fold.lifecycle.compactMap(\.removedWidget)
-        guard !fold.people.isEmpty || !removed.isEmpty else { return PersonFold(stored: [], of: fold.directory) }
+        var people = PersonFold(of: fold.directory)
+        guard !fold.people.isEmpty || !removed.isEmpty else { return people }
         var needed = PersonFold.needed(fold.people)
         if !needed.isEmpty { _ = pipeline.append(.createPeople(needed)) }
         if !removed.isEmpty {
@@ -216,7 +217,8 @@ struct BatchApplier: Sendable {
         let stored = pipeline.append(.readPeople(needed))
         let results = try await connection.run(pipeline)
         pipeline = PostgresPipeline()
-        return PersonFold(stored: results.rows(stored), of: fold.directory)
+        people.add(needed, stored: results.rows(stored))
+        return people
     }
 
     // MARK: Devices
@@ -250,7 +252,8 @@ struct BatchApplier: Sendable {
     // MARK: Widgets
 
     /// Locks and reads the widgets of the lifecycle events and those that stacks were turned to, and applies all steps in log
-    /// order: a turn counts for what the widget shows then, and a removed widget leaves its stack.
+    /// order: a turn counts for what the widget shows then, and a widget that is removed, or given to another user, leaves its
+    /// stack.
     ///
     /// - Returns: the widgets; nil without any.
     private func applySteps(
@@ -283,6 +286,10 @@ struct BatchApplier: Sendable {
                 removal.change, of: removal.user, step.app, isOrderedByArrival: step.handling.isOrderedByArrival)
         }
         applyPeople(before: .max, &people)
+        // Former owners are known only now. Their rows are locked behind those of widgets, against the order: such a batch
+        // may meet a deadlock, and is applied again then.
+        let missing = people.missing
+        if !missing.isEmpty { people.add(missing, stored: try await connection.query(.readPeople(missing))) }
         return lifecycle
     }
 

@@ -104,7 +104,7 @@ struct LifecycleFold {
 
     /// Applies a step.
     ///
-    /// - Returns: the removal of a widget for its owner's stacks; nil unless the step removes one.
+    /// - Returns: the removal of a widget for its owner's stacks; nil unless the step removes it or gives it to another user.
     @discardableResult
     mutating func apply(_ step: LifecycleStep) -> (user: String, change: PersonChange)? {
         var removal: (user: String, change: PersonChange)?
@@ -131,6 +131,7 @@ struct LifecycleFold {
                         pointer: problem.pointer))
                 return nil
             }
+            let owner = widgets[key]?.record.flatMap { $0.removed ? nil : $0.user }
             let outcome = apply(change, to: key, step)
             if case .removed = change, widgets[key]?.record?.isUnplaced == true {
                 // A tombstone is not reported as an effect, because the result must look the same as for another user's
@@ -140,6 +141,8 @@ struct LifecycleFold {
                 ignore(step, reason)
             } else if case .removed(_, let time) = change, case .removed(let record) = outcome {
                 removal = (record.user, .removed(widget: id, at: time))
+            } else if let owner, let record = outcome.record, !Text.equal(record.user, owner) {
+                removal = (owner, .removed(widget: id, at: record.changedAt))
             }
         case .defaults(let id, let kind, let defaults):
             decide(ScopedIdentifier(step.app.id, id), kind, defaults, step)
@@ -151,28 +154,35 @@ struct LifecycleFold {
                 views.append(WidgetView(appID: step.app.id, widget: id, time: time))
             }
         case .device(let id, let environment, let time):
-            let moved = devices[ScopedIdentifier(step.app.id, id)] ?? []
-            guard moved.count <= Self.deviceLimit else {
-                rejected.append(
-                    RejectedEvent(
-                        record: step.record, app: step.app.name, code: "audienceTooLarge",
-                        message: "/device: device \(Text.quoted(id)) has more than \(Self.deviceLimit) widgets",
-                        pointer: "/device"))
-                return nil
-            }
-            var (reason, isApplied) = (WidgetIgnoredReason.unknown, false)
-            for key in moved where retiredKind(of: key, step.app) == nil {
-                switch apply(.environment(environment, at: time), to: key, step) {
-                case .changed:
-                    widgets[key]?.isMoved = true
-                    isApplied = true
-                case .ignored(let found): reason = found
-                default: isApplied = true
-                }
-            }
-            if !isApplied { ignore(step, reason) }
+            move(device: id, to: environment, at: time, step)
         }
         return removal
+    }
+
+    /// Applies a device's environment to its widgets.
+    private mutating func move(
+        device id: String, to environment: WidgetEnvironment, at time: Timestamp, _ step: LifecycleStep
+    ) {
+        let moved = devices[ScopedIdentifier(step.app.id, id)] ?? []
+        guard moved.count <= Self.deviceLimit else {
+            rejected.append(
+                RejectedEvent(
+                    record: step.record, app: step.app.name, code: "audienceTooLarge",
+                    message: "/device: device \(Text.quoted(id)) has more than \(Self.deviceLimit) widgets",
+                    pointer: "/device"))
+            return
+        }
+        var (reason, isApplied) = (WidgetIgnoredReason.unknown, false)
+        for key in moved where retiredKind(of: key, step.app) == nil {
+            switch apply(.environment(environment, at: time), to: key, step) {
+            case .changed:
+                widgets[key]?.isMoved = true
+                isApplied = true
+            case .ignored(let found): reason = found
+            default: isApplied = true
+            }
+        }
+        if !isApplied { ignore(step, reason) }
     }
 
     /// What a widget of a user shows, as the donation of a view; nil if there is no such widget.

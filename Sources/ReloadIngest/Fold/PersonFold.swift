@@ -46,15 +46,30 @@ struct PersonFold {
         var planning = PersonWrite.Planning.never
     }
 
+    /// A widget that a person does not have any longer.
+    private typealias Departure = (key: ScopedIdentifier, change: PersonChange, isOrderedByArrival: Bool)
+
+    private let names: [Int32: String]
     private var people: [ScopedIdentifier: State] = [:]
+    /// People whose rows were read, if they have any.
+    private var known: Set<ScopedIdentifier> = []
+    /// Departures of other people's widgets, in log order.
+    private var departures: [Departure] = []
     private(set) var ignored: [IgnoredEvent] = []
     /// People whose stored state cannot be read.
     private var unreadable: Set<ScopedIdentifier> = []
     /// Events of unreadable people.
     private(set) var rejected: [RejectedEvent] = []
 
-    init(stored: [StoredPerson], of directory: KindDirectory) {
-        let names = Dictionary(directory.apps.values.map { ($0.id, $0.name) }) { $1 }
+    init(of directory: KindDirectory) {
+        names = Dictionary(directory.apps.values.map { ($0.id, $0.name) }) { $1 }
+    }
+
+    /// Adds people.
+    ///
+    /// - Parameter stored: their rows.
+    mutating func add(_ keys: [PersonKey], stored: [StoredPerson]) {
+        known.formUnion(keys.lazy.map { ScopedIdentifier($0.appID, $0.user) })
         for person in stored {
             let key = ScopedIdentifier(person.appID, person.user)
             if let record = try? person.record(app: names[person.appID] ?? "") {
@@ -63,6 +78,9 @@ struct PersonFold {
                 unreadable.insert(key)
             }
         }
+        let waiting = departures
+        departures = []
+        for departure in waiting { apply(departure) }
     }
 
     /// People with further ones, of whom nothing is wanted but their rows.
@@ -104,10 +122,19 @@ struct PersonFold {
         }
     }
 
-    /// Takes a removed widget out of its owner's stacks.
-    mutating func apply(_ removal: PersonChange, of user: String, _ app: RegisteredApp, isOrderedByArrival: Bool) {
-        let key = ScopedIdentifier(app.id, user)
-        _ = people[key]?.apply(removal, isOrderedByArrival: isOrderedByArrival)
+    /// Takes a widget that was removed or given to another user out of its owner's stacks.
+    mutating func apply(_ change: PersonChange, of user: String, _ app: RegisteredApp, isOrderedByArrival: Bool) {
+        apply((ScopedIdentifier(app.id, user), change, isOrderedByArrival))
+    }
+
+    private mutating func apply(_ departure: Departure) {
+        guard known.contains(departure.key) else { return departures.append(departure) }
+        _ = people[departure.key]?.apply(departure.change, isOrderedByArrival: departure.isOrderedByArrival)
+    }
+
+    /// People whose rows are needed for departures.
+    var missing: [PersonKey] {
+        Set(departures.map(\.key)).map { PersonKey(appID: $0.appID, user: $0.id.text) }
     }
 
     /// People that have changed.

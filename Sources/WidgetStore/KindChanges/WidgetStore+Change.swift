@@ -77,10 +77,7 @@ extension WidgetStore {
             if let kind {
                 marks.revived = try await move(shown, off: timelines, to: kind, &chunk, connection)
             } else {
-                var pipeline = PostgresPipeline()
-                _ = pipeline.append(.lockWidgets(WidgetScope(widgets: shown)))
-                let removed = pipeline.append(.removeWidgets(shown, from: timelines.sorted()))
-                chunk.widgets = try await connection.run(pipeline).affected(removed)
+                chunk.widgets = try await remove(shown, from: timelines.sorted(), connection)
             }
         }
         var pipeline = PostgresPipeline()
@@ -88,6 +85,34 @@ extension WidgetStore {
         let orphaned = pipeline.append(.orphanTimelines(timelines.sorted()))
         chunk.orphans = Int(try await connection.run(pipeline).rows(orphaned).first ?? 0)
         return (chunk, found.count <= limit || chunk.widgets == 0)
+    }
+
+    /// Removes widgets from timelines and from their owners' stacks, and returns their number. Locks people before widgets, like
+    /// ingest.
+    private func remove(
+        _ shown: [WidgetScope.Name], from timelines: [Int64], _ connection: PostgresConnection
+    ) async throws -> Int {
+        let owners = try await connection.query(.ownersOfWidgets(shown))
+        var pipeline = PostgresPipeline()
+        let people = pipeline.append(.readPeople(owners))
+        _ = pipeline.append(.lockWidgets(WidgetScope(widgets: shown)))
+        let removed = pipeline.append(.removeWidgets(shown, from: timelines))
+        let results = try await connection.run(pipeline)
+        let widgets = Set(shown.map { Array($0.id.utf8) })
+        var writes: [PersonWrite] = []
+        for person in results.rows(people) {
+            // The stacks of a person whose state cannot be read stay as they are.
+            guard var record = PersonRecord(app: "", habits: nil, arrangement: person.arrangement) else { continue }
+            let members = record.stacks.flatMap(\.arrangement.widgets).filter { widgets.contains(Array($0.utf8)) }
+            guard !members.isEmpty else { continue }
+            for widget in members {
+                _ = record.apply(.removed(widget: widget, at: .distantPast), isOrderedByArrival: true)
+            }
+            writes.append(
+                PersonWrite(appID: person.appID, user: person.user, arrangement: record.storedArrangement))
+        }
+        if !writes.isEmpty { _ = try await connection.query(.writePeople(writes)) }
+        return results.affected(removed)
     }
 
     /// Moves widgets and returns the rows to revive.

@@ -57,6 +57,7 @@ struct DocumentedLinksTests {
             "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Tests/README.md", "Benchmarks/README.md",
             "schemas/README.md", "deploy/README.md", "deploy/api.md", "deploy/capacity.md", "deploy/observe.md",
             "deploy/operations.md", "deploy/providers.md", "deploy/publishing.md", "deploy/runbook.md",
+            "deploy/stacks.md",
         ])
     func documents(_ path: String) throws {
         let document = try Self.text(path)
