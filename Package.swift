@@ -286,8 +286,10 @@ let package = Package(
             name: "ChaosTests",
             dependencies: [
                 "freshet", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore",
-                "FreshetClient", "Fuzzing", "Randomness", "SampleProvider", "TestSupport", logging, lifecycle, crypto,
-                hummingbird, nio,
+                "WidgetAPI", "FreshetClient", "Fuzzing", "Randomness", "SampleProvider", "TestSupport", logging,
+                lifecycle,
+                crypto, hummingbird, httpClient, nio, .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             swiftSettings: strict),
     ]

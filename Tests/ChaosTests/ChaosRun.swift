@@ -55,7 +55,7 @@ struct ChaosRun: Sendable {
         let server = try await ChaosPostgres(in: directory)
         let kafka = try await ChaosKafka(options, logger: logger)
         let provider = ChaosProvider(world: world, seed: options.seed, report: report)
-        let devices = try await ChaosDevices(in: directory)
+        let devices = try await ChaosDevices(in: directory, world: world)
         let fleet = try Fleet(
             server: server, kafka: kafka, devices: devices, options: options, directory: directory, report: report)
         let pool = server.pool("chaos-checker", maximumConnections: 4)
@@ -77,7 +77,7 @@ struct ChaosRun: Sendable {
             group.addTask { try await web.run() }
             group.addTask { try await inputs.run() }
             group.addTask { try await timelines.run() }
-            group.addTask { await devices.fetch(from: pool) }
+            group.addTask { await devices.fetch() }
             do {
                 try await eventually("the provider listens") { provider.port != 0 }
                 try await install(world, provider, server, kafka, directory, pool)
@@ -274,6 +274,7 @@ struct ChaosRun: Sendable {
             }
             let behind = inputs.next.reduce(0) { $0 + abs($1.value - (stored[$1.key] ?? 0)) }
             guard let row = try await pool.query(Unsettled()).first else { return (false, "no answer") }
+            guard stage.devices.areIdle else { return (false, "devices are reading") }
             if behind == 0, row.isQuiet {
                 // Requires a connection per partition, so it runs last.
                 guard await inputs.isAtEnd(), await timelines.isAtEnd() else {

@@ -201,7 +201,7 @@ struct FinalCheck {
         }
         report.checked(.delivered, ChaosDevices.count)
         expect(pushes >= ChaosDevices.count, .delivered) { "\(pushes) pushes for \(ChaosDevices.count) devices" }
-        for text in try await devices.outdated(in: pool) { report.violated(.delivered, text) }
+        for text in try await devices.findings(in: pool) { report.violated(.delivered, text) }
     }
 
     // MARK: -

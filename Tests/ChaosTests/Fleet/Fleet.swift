@@ -6,12 +6,14 @@ final class Fleet: Sendable {
     let ingest: [FleetMember]
     let workers: [FleetMember]
     let delivery: [FleetMember]
+    /// Serves the devices.
+    let api: FleetMember
     /// Joins and leaves, so that partitions move.
     let guest: FleetMember
 
     var members: [FleetMember] { residents + [guest] }
     /// Members that always run.
-    var residents: [FleetMember] { ingest + workers + delivery }
+    var residents: [FleetMember] { ingest + workers + delivery + [api] }
 
     init(
         server: ChaosPostgres, kafka: ChaosKafka, devices: ChaosDevices, options: ChaosOptions,
@@ -26,6 +28,7 @@ final class Fleet: Sendable {
         ingest = [try member("ingest-1", .ingest), try member("ingest-2", .ingest)]
         workers = [try member("workers-1", .workers), try member("workers-2", .workers)]
         delivery = [try member("delivery-1", .delivery), try member("delivery-2", .delivery)]
+        api = try member("api-1", .api)
         guest = try member("ingest-3", .ingest)
     }
 

@@ -12,7 +12,7 @@ import Darwin
 /// Each member has its own proxies to the database and the brokers.
 final class FleetMember: Sendable {
     enum Role: String, Sendable {
-        case ingest, workers, delivery
+        case ingest, workers, delivery, api
     }
 
     private struct State {
