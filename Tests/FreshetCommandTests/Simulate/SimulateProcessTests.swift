@@ -184,7 +184,7 @@ struct SimulateProcessTests {
             try await publish(
                 ["widget", "placed", "--user", "u", "--device", "d", "--kind", "DueDate", "w"], renders: 1)
             for number in 2...4 { try await publish(["push", "--user", "u", "--kind", "DueDate"], renders: number) }
-            try await publish(["widget", "viewed", "w"], renders: 4)
+            try await publish(["widget", "viewed", "--user", "u", "w"], renders: 4)
             try await eventually("the view has arrived") {
                 try await installation.store.integer("SELECT count(*) FROM timeline WHERE viewed_at IS NOT NULL") == 1
             }
