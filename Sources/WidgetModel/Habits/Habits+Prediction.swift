@@ -40,13 +40,15 @@ extension Habits {
 
     /// Predicts views of the most probable of some combinations, those of a widget for example.
     private func prediction(ofAny profiles: [HabitProfile], at halfHour: HalfHour) -> Prediction {
-        let probabilities = profiles.map { $0.probability(at: halfHour.index) }
-        let best = profiles.indices.max { probabilities[$0] < probabilities[$1] }
-        let calendar = HabitCalendar(of: self, on: halfHour.day)
-        let evidence = calendar.evidence(best.map { profiles[$0].days(at: halfHour.index) } ?? 0, at: halfHour)
+        var best = (probability: 0.0, days: profiles.first?.days(at: halfHour.index) ?? 0)
+        for profile in profiles {
+            let probability = profile.probability(at: halfHour.index)
+            if probability > best.probability { best = (probability, profile.days(at: halfHour.index)) }
+        }
+        let evidence = HabitCalendar(of: self, on: halfHour.day).evidence(best.days, at: halfHour)
         return Prediction(
-            probability: best.map { probabilities[$0] } ?? 0, viewed: evidence.viewed, days: evidence.days,
-            dayName: evidence.name, halfHour: halfHour)
+            probability: best.probability, viewed: evidence.viewed, days: evidence.days, dayName: evidence.name,
+            halfHour: halfHour)
     }
 
     /// Predictions for a range of time, one for each half hour of the person's, of the most probable of some combinations.
@@ -57,14 +59,13 @@ extension Habits {
         var time = range.lowerBound
         var last: HalfHour?
         var profiles: [HabitProfile] = []
+        let zone = TimeZone(identifier: timeZone)
         while time < range.upperBound {
-            let halfHour = HalfHour(at: time, timeZone: timeZone)
+            let halfHour = HalfHour(at: time, in: zone)
             if halfHour != last {
                 if halfHour.day != last?.day { profiles = self.profiles(of: keys, on: halfHour.day) }
                 let prediction = prediction(ofAny: profiles, at: halfHour)
-                predictions.append(
-                    WidgetPrediction(
-                        from: time, probability: prediction.probability, explanation: prediction.explanation))
+                predictions.append(WidgetPrediction(from: time, habit: prediction))
             }
             last = halfHour
             time = HalfHour.nextQuarter(after: time)

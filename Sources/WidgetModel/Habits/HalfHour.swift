@@ -18,8 +18,12 @@ package struct HalfHour: Hashable, Sendable {
 
     /// - Parameter timeZone: an IANA name; an unknown one is taken for UTC.
     package init(at time: Timestamp, timeZone: String) {
+        self.init(at: time, in: TimeZone(identifier: timeZone))
+    }
+
+    /// - Parameter zone: nil is UTC.
+    init(at time: Timestamp, in zone: TimeZone?) {
         let seconds = time.microseconds / 1_000_000
-        let zone = TimeZone(identifier: timeZone)
         let offset = zone?.secondsFromGMT(for: Date(timeIntervalSince1970: Double(seconds))) ?? 0
         let local = Int(seconds) + offset + 900
         let second = ((local % 86_400) + 86_400) % 86_400

@@ -39,3 +39,16 @@ struct SimulatedWidget {
     var user: Int32 = -1
     var device: Int32 = -1
 }
+
+/// A decided fetch. Not part of the generic ``Simulation``, so that its arrays are specialized.
+struct DecidedFetch {
+    let timeline: Int32
+    let provider: Int32
+    let rule: ReloadRule
+    let ledger: BudgetLedger
+    let views: ViewStatistics
+    let reason: ReloadReason
+    let isMine: Bool
+    /// Budget in effect; 0 for a fetch that takes no token.
+    let budget: Int32
+}

@@ -33,22 +33,9 @@ package struct Simulation<Source: TimelineSource> {
 
     // Reused by every instant.
     private var due: [Int32] = []
-    private var fetches: [Fetch] = []
+    private var fetches: [DecidedFetch] = []
     private var targets: [SimulatedTarget] = []
     private var outcomes: [SimulatedFetch] = []
-
-    /// A decided fetch.
-    private struct Fetch {
-        let timeline: Int32
-        let provider: Int32
-        let rule: ReloadRule
-        let ledger: BudgetLedger
-        let views: ViewStatistics
-        let reason: ReloadReason
-        let isMine: Bool
-        /// Budget in effect; 0 for a fetch that takes no token.
-        let budget: Int32
-    }
 
     package init(_ apps: [AppDefinition], options: SimulationOptions, source: Source) {
         self.apps = apps
@@ -171,7 +158,7 @@ package struct Simulation<Source: TimelineSource> {
         case .fetch(let rule, let ledger):
             let isBudgeted = rule == .paced || rule == .token
             fetches.append(
-                Fetch(
+                DecidedFetch(
                     timeline: timeline, provider: Int32(kinds[kind].provider),
                     rule: rule, ledger: ledger, views: facts.views, reason: reason(of: timeline),
                     isMine: via == .appointment,
@@ -251,7 +238,7 @@ package struct Simulation<Source: TimelineSource> {
         }
     }
 
-    private mutating func fail(_ fetch: Fetch, _ rule: ReloadRule, _ retryAfter: Duration?) {
+    private mutating func fail(_ fetch: DecidedFetch, _ rule: ReloadRule, _ retryAfter: Duration?) {
         let index = Int(fetch.timeline)
         let kind = timelines[index].kind
         let delay = Backoff.ofProviders.delay(attempt: timelines[index].record.attempts + 1, using: &random)
@@ -261,7 +248,7 @@ package struct Simulation<Source: TimelineSource> {
         settle(fetch.timeline, .fail(retryAt: retryAt), isMine: fetch.isMine)
     }
 
-    private mutating func store(_ answer: SimulatedAnswer, _ fetch: Fetch) {
+    private mutating func store(_ answer: SimulatedAnswer, _ fetch: DecidedFetch) {
         let index = Int(fetch.timeline)
         let kind = timelines[index].kind
         let rules = kinds[kind].rules
@@ -291,7 +278,7 @@ package struct Simulation<Source: TimelineSource> {
         noteContent(answer.relevance, of: fetch.timeline, isFirst: isFirst)
     }
 
-    private mutating func countFetch(_ fetch: Fetch, _ lints: TimelineLints) {
+    private mutating func countFetch(_ fetch: DecidedFetch, _ lints: TimelineLints) {
         let index = Int(fetch.timeline)
         let kind = timelines[index].kind
         counts.kinds[kind].fetches[Int(fetch.rule.rawValue)] += 1
