@@ -166,12 +166,15 @@ extension Simulation {
     ///
     /// - Parameter isFirst: whether there was no content before.
     mutating func noteContent(_ curve: RelevanceCurve?, of timeline: Int32, isFirst: Bool) {
-        if let curve {
-            var record = timelines[Int(timeline)].relevance ?? RelevanceRecord()
-            record.replace(with: curve, at: now)
-            timelines[Int(timeline)].relevance = record
+        let index = Int(timeline)
+        let known = timelines[index].relevance
+        if curve != nil || known != nil {
+            var record = timelines[index].isRelevanceRead ? known ?? RelevanceRecord() : RelevanceRecord()
+            record.replace(with: curve ?? RelevanceCurve([]), at: now)
+            timelines[index].relevance = record
+        } else if !isFirst {
+            return
         }
-        guard curve != nil || isFirst else { return }
         for stack in people.stacksOfTimeline[timeline] ?? [] { people.replan(stack, by: now) }
     }
 
@@ -187,9 +190,15 @@ extension Simulation {
         let key = state.key
         let members = users[ScopedName(app: key.app, name: key.user)].map { widgetsOfUser[Int($0)] } ?? []
         let placed = members.filter { Text.equal(widgets[Int($0)].record.device, key.device) }
+        for timeline in members.map({ widgets[Int($0)].timeline }) where timeline >= 0 {
+            timelines[Int(timeline)].isRelevanceRead = true
+        }
         let plan = planner(of: state, placed).plan(key, after: state.plan, at: now)
         count(state.plan)
         people.replace(plan, of: stack)
+        if options.keepsDecisions {
+            counts.plans.append(plan ?? StackPlan(key: key, schedule: StackSchedule(), plannedAt: now))
+        }
         guard let plan else { return }
         if isMeasuring { counts.stacks.plans += 1 }
         let arrangement = people.people[state.person].record.stacks.map(\.arrangement).first {

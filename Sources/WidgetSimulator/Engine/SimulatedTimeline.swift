@@ -18,8 +18,10 @@ struct SimulatedTimeline {
     /// Day of the latest budgeted reload, and their number on that day.
     var day: Int32 = -1
     var budgeted: Int32 = 0
-    /// Nil without a stack that asks for it.
+    /// Nil for a timeline whose content never had any.
     var relevance: RelevanceRecord?
+    /// Whether a plan has read the relevance: from then on its history is kept, before that only the present content counts.
+    var isRelevanceRead = false
 
     var kind: Int { target.kind }
     var isCollected: Bool { collectedAt != nil }

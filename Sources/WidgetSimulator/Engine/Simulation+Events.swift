@@ -236,7 +236,8 @@ extension Simulation {
         }
         move(widget, to: timeline, name.app)
         if oldTimeline >= 0, oldTimeline != timeline { departed.append(oldTimeline) }
-        if case .removed = outcome, let old { forget(old) }
+        // A widget that is given to another user leaves its stack as well.
+        if let old, !old.removed, record.removed || !Text.equal(record.user, old.user) { forget(old) }
         people.replan(name.app, record.user, by: now)
     }
 

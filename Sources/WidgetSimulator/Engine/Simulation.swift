@@ -314,6 +314,8 @@ package struct SimulationCounts: Sendable {
     package internal(set) var decisions: [SimulatedDecision] = []
     /// Fetches that took a token of the budget; empty unless the options keep decisions.
     package internal(set) var budgetedFetches: [SimulatedDecision] = []
+    /// Plans of stacks, an empty one for a stack that is gone; empty unless the options keep decisions.
+    package internal(set) var plans: [StackPlan] = []
     /// Empty unless the options keep events.
     package internal(set) var applied: [TimedEvent] = []
 

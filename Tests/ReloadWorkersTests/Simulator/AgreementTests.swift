@@ -1,5 +1,3 @@
-import PostgresClient
-import Synchronization
 import TestSupport
 import Testing
 import WidgetEvents
@@ -35,7 +33,7 @@ struct AgreementTests {
             let apps = Self.apps(worker.provider.url)
             try await worker.store.apply(apps)
             var population = Population.Options(people: people)
-            (population.stacks, population.looks) = (0, 4)
+            (population.stacks, population.looks) = (1, 4)
             var members = Population(
                 population, of: apps, begin: options.begin, days: options.days, seed: options.seed)
             var generated = Simulation(apps, options: options, source: Versions())
@@ -51,10 +49,25 @@ struct AgreementTests {
             var simulation = Simulation(apps, options: options, source: Versions())
             try await simulation.run(events)
             let real = try await VirtualTime.lend(worker.store, at: options.begin) { time in
-                try await Self.run(events, until: options.end, worker, time)
+                var service = VirtualService(
+                    worker, time, fetcher: { VersionsOverHTTP(time: $0) }, try await worker.store.directory())
+                try await service.run(events, until: options.end)
+                return (decisions: service.decisions, plans: service.plans)
             }
-            return (simulated: simulation.counts.decisions, real: real)
+            let shown = (
+                ShownWidgets.all(of: simulation.counts.plans, until: options.end),
+                ShownWidgets.all(of: real.plans, until: options.end)
+            )
+            return (simulated: simulation.counts.decisions, real: real.decisions, shown: shown)
         }
+        let (simulatedTops, realTops) = decisions.shown
+        #expect(simulatedTops.count > people && Set(simulatedTops.map(\.reason)).count > 2, "\(simulatedTops.count)")
+        #expect(simulatedTops.contains { $0.widget.hasPrefix("freshet-suggestion-") })
+        if let place = zip(simulatedTops, realTops).enumerated().first(where: { $0.element.0 != $0.element.1 })?.offset
+        {
+            Issue.record("\(simulatedTops[place]) in the simulator, \(realTops[place]) in the service")
+        }
+        #expect(simulatedTops.count == realTops.count)
         let (simulated, real) = (Self.sorted(decisions.simulated), Self.sorted(decisions.real))
         let kinds = Set(simulated.map(\.rule))
         #expect(simulated.count > 50 * people)
@@ -75,7 +88,7 @@ struct AgreementTests {
     }
 
     /// Changes of each person's widgets during the first day: a new configuration, another owner, a removal, another time
-    /// zone, and the same widget again.
+    /// zone, the same widget again, and a shortcut that is suggested.
     private static func changes(of population: Population, from begin: Timestamp) throws -> [TimedEvent] {
         let environment = try WidgetEnvironment(locale: "fr-FR", timeZone: "Europe/Paris")
         let users = population.members.map(\.user)
@@ -99,6 +112,17 @@ struct AgreementTests {
                 .environmentChanged(
                     app: first.app, device: member.device, environment: environment, significantTimeChange: true))
             add(16, .placed(third))
+            guard let stacked = member.stacked.first, stacked < member.placements.count else { continue }
+            // Suggestions of a widget's kind with another configuration, at a time of the day.
+            let kind = member.placements[stacked]
+            let content = WidgetContent(
+                app: kind.app, kind: kind.kind, configuration: try WidgetConfiguration(["place": "suggested"]))
+            let range = (begin + .seconds(14 * 3_600))..<(begin + .seconds(15 * 3_600))
+            add(
+                10,
+                .shortcutsReplaced(
+                    app: kind.app, user: member.user, device: member.device,
+                    [RelevantShortcut(content: content, ranges: [range])]))
         }
         return changes.sorted { $0.time < $1.time }
     }
@@ -118,80 +142,6 @@ struct AgreementTests {
         }
         return apps
     }
-
-    // MARK: The service
-
-    private static func run(
-        _ events: [TimedEvent], until end: Timestamp, _ first: TestWorker, _ time: VirtualTime
-    ) async throws -> [SimulatedDecision] {
-        let record = DecisionRecord()
-        let worker = first.another(
-            fetcher: VersionsOverHTTP(time: { record.now }), pool: time.pool, clock: WorkerClock(StandingClock()),
-            decisions: record
-        ) { $0.directoryAge = .seconds(86_400) }
-        let directory = try await first.store.directory()
-        var applier = BatchApplier(pool: time.pool, audienceLimit: 1_000)
-        applier.recordsDecisions = true
-        for (number, event) in events.enumerated() {
-            try await work(worker, before: event.time, time, record)
-            try await advance(to: event.time, time, record)
-            var fold = BatchFold(directory: directory)
-            fold.add(
-                BatchEvent(
-                    record: 0, position: EventPosition(topic: 2, partition: 0, offset: Int64(number)),
-                    time: event.time, event: event.event))
-            let outcome = try await applier.apply(fold, advancing: []) { _ in
-                DeadLetter(
-                    topic: "test", partition: 0, offset: 0, app: nil, code: "", error: "", key: nil, headers: [],
-                    payload: nil)
-            }
-            #expect(outcome.rejected.isEmpty)
-            record.record(MarkDecisions.records(of: outcome.marks, directory: directory))
-            if outcome.sweeps > 0 { try await worker.sweep() }
-            if outcome.lists > 0 || outcome.sweeps > 0 { try await worker.drain() }
-        }
-        try await work(worker, before: end, time, record)
-        return record.decisions
-    }
-
-    private static func work(
-        _ worker: TestWorker, before end: Timestamp, _ time: VirtualTime, _ record: DecisionRecord
-    ) async throws {
-        while let next = try await time.nextList(before: end) {
-            try await advance(to: max(next, time.now), time, record)
-            try await worker.drain()
-        }
-    }
-
-    private static func advance(
-        to now: Timestamp, _ time: VirtualTime, _ record: DecisionRecord
-    ) async throws {
-        guard now != record.now else { return }
-        record.advance(to: now)
-        try await time.advance(to: now)
-    }
-}
-
-/// Records decisions with their virtual times.
-private final class DecisionRecord: DecisionPublishing {
-    private let state = Mutex((now: Timestamp.distantPast, decisions: [SimulatedDecision]()))
-
-    var now: Timestamp { state.withLock { $0.now } }
-    var decisions: [SimulatedDecision] { state.withLock { $0.decisions } }
-
-    func advance(to now: Timestamp) { state.withLock { $0.now = now } }
-
-    func record(_ decisions: [TimelineDecidedEvent]) {
-        state.withLock { state in
-            for decision in decisions {
-                guard let timeline = decision.timeline else { continue }
-                state.decisions.append(
-                    SimulatedDecision(
-                        time: state.now, timeline: timeline, decision: decision.decision, rule: decision.rule,
-                        reason: decision.reason ?? .policy))
-            }
-        }
-    }
 }
 
 /// Content that changes every forty minutes, with both policies, and failures of some timelines in some hours.
@@ -202,6 +152,18 @@ private struct Versions: TimelineSource {
         let date: Timestamp
         let last: Timestamp
         let policy: ReloadPolicy
+        /// Nil for timelines without relevance.
+        let score: Int?
+
+        /// As in an answer.
+        var entries: JSONValue {
+            .array(
+                [date, last].enumerated().map { number, date in
+                    var entry: JSONObject = ["date": .string(date.rfc3339), "content": ["text": "fresh"]]
+                    if let score { entry["relevance"] = ["score": .count((score + 3 * number) % 7)] }
+                    return .object(entry)
+                })
+        }
     }
 
     /// Longer than any back-off, whose jitter the simulator cannot know.
@@ -215,19 +177,20 @@ private struct Versions: TimelineSource {
         let phase = Int64(id.high % 2_400) * 1_000_000
         let date = Timestamp(microseconds: (now.microseconds + phase) / period * period - phase)
         let last = date + .seconds(3_600)
+        let score = id.high % 3 == 0 ? nil : Int((UInt64(date.microseconds / 1_000_000) / 60 ^ id.low) % 7)
         switch id.low % 3 {
-        case 0: return Answer(date: date, last: last, policy: .atEnd)
+        case 0: return Answer(date: date, last: last, policy: .atEnd, score: score)
         case 1:
             // The minute at which the provider changes.
             let after = Timestamp(microseconds: (now.microseconds / 60_000_000 + 45) * 60_000_000)
-            return Answer(date: date, last: last, policy: .after(after))
-        default: return Answer(date: date, last: last, policy: .never)
+            return Answer(date: date, last: last, policy: .after(after), score: score)
+        default: return Answer(date: date, last: last, policy: .never, score: score)
         }
     }
 
     mutating func fetch(
         _ targets: ArraySlice<SimulatedTarget>, at now: Timestamp, into outcomes: inout [SimulatedFetch]
-    ) {
+    ) throws {
         for target in targets {
             guard !Self.fails(target.id, at: now) else {
                 outcomes.append(.failure(.providerError, retryAfter: .seconds(Self.retryAfter)))
@@ -238,7 +201,10 @@ private struct Versions: TimelineSource {
                 .answer(
                     SimulatedAnswer(
                         policy: answer.policy, lastEntry: answer.last,
-                        hash: ContentHash(high: target.id.low, low: UInt64(answer.date.microseconds)))))
+                        hash: ContentHash(high: target.id.low, low: UInt64(answer.date.microseconds)),
+                        relevance: answer.score == nil
+                            ? nil : try RelevanceCurve(timeline: JSONValue.object(["entries": answer.entries]).encoded))
+                ))
         }
     }
 }
@@ -260,9 +226,7 @@ private struct VersionsOverHTTP: ProviderFetching {
             }
             let answer = Versions.answer(id, at: now)
             return [
-                "id": .string(text), "policy": answer.policy.json,
-                "entries": .array(
-                    [answer.date, answer.last].map { ["date": .string($0.rfc3339), "content": ["text": "fresh"]] }),
+                "id": .string(text), "policy": answer.policy.json, "entries": answer.entries,
             ]
         }
         return JSONValue.object(["timelines": .array(timelines)]).encoded

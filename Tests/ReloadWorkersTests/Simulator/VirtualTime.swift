@@ -28,6 +28,7 @@ final class VirtualTime: Sendable {
             BEGIN SELECT c.now INTO t FROM virtual.clock c; RETURN t; END $$;
             ALTER TABLE timeline ALTER placed_at SET DEFAULT virtual.now();
             ALTER TABLE worker ALTER seen_at SET DEFAULT virtual.now();
+            ALTER TABLE stack_schedule ALTER due_at SET DEFAULT virtual.now(), ALTER read_at SET DEFAULT virtual.now();
             DO $$ BEGIN EXECUTE format(
                 'ALTER DATABASE %I SET search_path = public, virtual, pg_catalog', current_database());
             END $$
@@ -52,13 +53,18 @@ final class VirtualTime: Sendable {
         }
     }
 
-    /// Returns the time of the next list before the given time.
-    func nextList(before end: Timestamp) async throws -> Timestamp? {
-        try await pool.query(NextList()).first.flatMap { $0 }.flatMap { $0 < end ? $0 : nil }
+    /// Returns the time of the next list or plan of a stack before the given time.
+    func nextWork(before end: Timestamp) async throws -> Timestamp? {
+        try await pool.query(NextWork()).first.flatMap { $0 }.flatMap { $0 < end ? $0 : nil }
     }
 
-    private struct NextList: PostgresStatement {
-        let sql = "SELECT min(ready_at) AS next FROM work"
+    private struct NextWork: PostgresStatement {
+        let sql = """
+            SELECT least(
+                (SELECT min(ready_at) FROM work),
+                (SELECT min(coalesce(leased_until, due_at)) FROM stack_schedule
+                 WHERE coalesce(leased_until, due_at) < 'infinity')) AS next
+            """
 
         func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Timestamp? { try row.optional("next") }
     }
