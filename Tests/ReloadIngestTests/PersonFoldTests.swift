@@ -91,6 +91,29 @@ struct PersonFoldTests {
         }
     }
 
+    @Test("Stacks that cannot be read reject events about them, but not donations, and stay as they are")
+    func damagedStacks() async throws {
+        try await IngestHarness.lend { ingest in
+            let appID = try #require(try await ingest.store.directory().apps[TestKinds.app]).id
+            try await ingest.store.sql("INSERT INTO person (app_id, user_id, arrangement) VALUES (\(appID), 'u1', '!')")
+            let stack = StackArrangement(device: "d1", name: "home", widgets: ["w1"])
+            let events: [FreshetEvent] = [
+                .interactionDonated(
+                    app: TestKinds.app, user: "u1", DonatedInteraction(kind: "Purchases", timeZone: "UTC")),
+                .stackChanged(app: TestKinds.app, user: "u1", stack),
+            ]
+            try await ingest.running([ingest.service()]) {
+                try await ingest.publish(events, at: WallClock.now())
+                try await ingest.waitUntilApplied(events.count)
+            }
+            #expect(
+                try await ingest.store.integer("SELECT count(*) FROM dead_letter WHERE code = 'unreadablePerson'") == 1)
+            #expect(
+                try await ingest.store.integer(
+                    "SELECT count(*) FROM person WHERE arrangement = '!' AND length(habits) > 1") == 1)
+        }
+    }
+
     @Test("Placing, changing or removing a widget replans only the schedules of its person")
     func replanned() async throws {
         try await IngestHarness.lend { ingest in

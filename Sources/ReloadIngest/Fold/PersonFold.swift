@@ -40,6 +40,8 @@ struct PersonStep: Sendable {
 struct PersonFold {
     fileprivate struct State {
         var record: PersonRecord
+        /// Stored stacks and shortcuts, until a step needs them. Donations, which are most of the steps, do not.
+        var undecoded: String?
         let timeZone: String?
         var learned = false
         var arranged = false
@@ -58,7 +60,7 @@ struct PersonFold {
     private(set) var ignored: [IgnoredEvent] = []
     /// People whose stored state cannot be read.
     private var unreadable: Set<ScopedIdentifier> = []
-    /// Events of unreadable people.
+    /// Events that unreadable state prevents.
     private(set) var rejected: [RejectedEvent] = []
 
     init(of directory: KindDirectory) {
@@ -72,8 +74,8 @@ struct PersonFold {
         known.formUnion(keys.lazy.map { ScopedIdentifier($0.appID, $0.user) })
         for person in stored {
             let key = ScopedIdentifier(person.appID, person.user)
-            if let record = try? person.record(app: names[person.appID] ?? "") {
-                people[key] = State(record: record, timeZone: person.timeZone)
+            if let record = PersonRecord(app: "", habits: person.habits, arrangement: nil) {
+                people[key] = State(record: record, undecoded: person.arrangement, timeZone: person.timeZone)
             } else {
                 unreadable.insert(key)
             }
@@ -103,7 +105,9 @@ struct PersonFold {
     ///
     /// - Parameter view: what the widget shows that the step turns a stack to.
     mutating func apply(_ step: PersonStep, turnedTo view: PersonStep.View? = nil) {
-        guard !unreadable.contains(step.key) else {
+        var isReadable = !unreadable.contains(step.key)
+        if isReadable, case .change = step.operation { isReadable = decodeArrangement(of: step.key) }
+        guard isReadable else {
             rejected.append(
                 RejectedEvent(
                     record: step.record, app: step.app.name, code: "unreadablePerson",
@@ -122,6 +126,18 @@ struct PersonFold {
         }
     }
 
+    /// Returns whether a person's stacks and shortcuts can be read.
+    private mutating func decodeArrangement(of key: ScopedIdentifier) -> Bool {
+        guard let text = people[key]?.undecoded else { return true }
+        guard let stored = PersonRecord(app: names[key.appID] ?? "", habits: nil, arrangement: text) else {
+            return false
+        }
+        people[key]?.undecoded = nil
+        people[key]?.record.stacks = stored.stacks
+        people[key]?.record.sets = stored.sets
+        return true
+    }
+
     /// Takes a widget that was removed or given to another user out of its owner's stacks.
     mutating func apply(_ change: PersonChange, of user: String, _ app: RegisteredApp, isOrderedByArrival: Bool) {
         apply((ScopedIdentifier(app.id, user), change, isOrderedByArrival))
@@ -129,6 +145,7 @@ struct PersonFold {
 
     private mutating func apply(_ departure: Departure) {
         guard known.contains(departure.key) else { return departures.append(departure) }
+        guard decodeArrangement(of: departure.key) else { return }
         _ = people[departure.key]?.apply(departure.change, isOrderedByArrival: departure.isOrderedByArrival)
     }
 
