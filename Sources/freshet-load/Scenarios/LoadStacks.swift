@@ -237,7 +237,9 @@ struct LoadStacks: Sendable {
     ) async throws -> (applied: Int, latency: LatencySummary) {
         Terminal.progress("reading schedules for \(options.duration) s")
         let before = try await environment.store.appliedEvents()
-        let (rate, count) = (options.rate, options.rate * options.duration)
+        let count = options.rate * options.duration
+        // Published together, every 50 ms.
+        let chunk = max(1, options.rate / 20)
         let events = (0..<count).map { donation(to: random.below(options.people), $0, &random) }
         let began = ContinuousClock.now
         let end = began + .seconds(options.duration)
@@ -245,7 +247,6 @@ struct LoadStacks: Sendable {
             group.addTask { try await readers.read(until: end, rate: options.readRate, width: 256) }
             group.addTask {
                 try await environment.withPublisher { publisher in
-                    let chunk = max(1, rate / 20)
                     for (index, first) in stride(from: 0, to: count, by: chunk).enumerated() {
                         try await Task.sleep(until: began + .milliseconds(50 * index), clock: .continuous)
                         let part = Array(events[first..<min(first + chunk, count)])
@@ -257,7 +258,9 @@ struct LoadStacks: Sendable {
             while ContinuousClock.now < end {
                 try await Task.sleep(for: .milliseconds(20))
                 let now = try await environment.store.appliedEvents() - before
-                if now > applied { latency.record((began + .seconds(1) * now / rate).duration(to: .now)) }
+                if now > applied {
+                    latency.record((began + .milliseconds(50 * ((now - 1) / chunk))).duration(to: .now))
+                }
                 applied = now
             }
             try await group.waitForAll()
