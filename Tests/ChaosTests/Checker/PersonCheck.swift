@@ -50,9 +50,12 @@ struct PersonCheck {
             try await pool.query(OpenSchedules()).first == 0
         }
         let published = try await latest()
+        let directory = try await DirectoryCache(pool: pool).refresh()
+        let wanted = Dictionary(keys.map { ($0.id, $0) }) { $1 }
         var stored: Set<TimelineID> = []
         for row in try await pool.query(StoredSchedules()) {
             stored.insert(row.id)
+            if let key = wanted[row.id] { try await checkPlan(key, stored: row.schedule, directory) }
             let message = published[row.id]
             var expected = try JSONValue.parse(row.schedule).objectValue ?? JSONObject()
             expected["revision"] = .count(row.revision)
@@ -69,6 +72,24 @@ struct PersonCheck {
         }
         for (id, message) in published where !stored.contains(id) && message.value != nil {
             report.violated(.publishedIsStored, "schedule \(id) is gone, but the last message is not a tombstone")
+        }
+    }
+
+    /// Plans a stack again from the final state: nothing may come out of it that is not stored, or a change has been lost.
+    private func checkPlan(
+        _ key: StackPlan.Key, stored text: String, _ directory: KindDirectory
+    ) async throws {
+        guard let app = directory.apps[key.app]?.id,
+            let stored = StackPlan(stored: try JSONValue.parse(text), key: key)
+        else { return report.violated(.noLostReload, "the plan of \(key.app) \(key.user) cannot be read: \(text)") }
+        let material = try await StackMaterial.read([(app, key.user)], from: pool, directory)
+        let now = max(WallClock.now(), stored.plannedAt)
+        let planner = material.planner(
+            for: key.device, of: (app, key.user), app: key.app, policy: RotationPolicy(), at: now)
+        report.checked(.noLostReload)
+        guard let plan = planner.plan(key, after: stored, at: now), plan.continues(stored) else {
+            return report.violated(
+                .noLostReload, "the plan of \(key.app) \(key.user) does not fit the person's state: \(text)")
         }
     }
 
