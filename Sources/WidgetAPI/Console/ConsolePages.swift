@@ -153,7 +153,11 @@ extension ConsoleVisit {
         }
         func found(_ severity: String) -> [JSONValue] { marked.filter { $0["severity"] == .string(severity) } }
         let (problems, warnings) = (found("problem"), found("warning"))
-        let summary = "\(problems.count) problems, \(warnings.count) warnings, \(found("ok").count) ok"
+        func count(_ findings: [JSONValue], _ name: String) -> String {
+            "\(findings.count) \(name)\(findings.count == 1 ? "" : "s")"
+        }
+        let summary =
+            "\(count(problems, "problem")), \(count(warnings, "warning")), \(found("ok").count) ok"
         return page(
             "doctor", "Doctor",
             [

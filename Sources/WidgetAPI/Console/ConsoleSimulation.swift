@@ -9,6 +9,7 @@ import WidgetSimulator
 struct ConsoleSimulation: Sendable {
     static let days = 1...31
     static let people = 1...1_000
+    private static let firstDays = "2000-01-01"..."2099-12-31"
     /// Most days of all people together, which take a few seconds.
     static let maximumPersonDays = 5_000
     /// Each kind has a chart, and may have a provider of its own, whose load is counted by minute.
@@ -38,8 +39,8 @@ struct ConsoleSimulation: Sendable {
         }
         guard let seed = UInt64(text("seed")) else { throw .unprocessable("/seed", "expected a number") }
         let day = text("from").isEmpty ? String(now.rfc3339.prefix(10)) : text("from")
-        guard day.utf8.count == 10, let from = Timestamp(rfc3339: "\(day)T00:00:00Z") else {
-            throw .unprocessable("/from", "expected a day such as 2026-06-22")
+        guard Self.firstDays.contains(day), let from = Timestamp(rfc3339: "\(day)T00:00:00Z") else {
+            throw .unprocessable("/from", "expected a day such as 2026-06-22, from 2000 to 2099")
         }
         var options = SimulationOptions(from: from, days: days)
         options.seed = seed

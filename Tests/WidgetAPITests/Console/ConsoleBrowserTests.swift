@@ -32,6 +32,10 @@ struct ConsoleBrowserTests {
                 freshet_work_lists_ready{lane="bulk"} \(wave * 2)
                 freshet_provider_breakers_open \(minute / 50)
                 freshet_dead_letters_waiting{cause="invalid"} \(minute / 7)
+                freshet_delivery_changes{app="a",kind="k",window="1h"} 1000
+                freshet_delivery_missed{app="a",kind="k",window="1h"} \(wave)
+                freshet_delivery_changes{app="a",kind="k",window="6h"} 6000
+                freshet_delivery_missed{app="a",kind="k",window="6h"} \(wave * 2)
                 freshet_reload_latency_seconds_bucket{le="0.1",reason="push"} \(minute * 500)
                 freshet_reload_latency_seconds_bucket{le="0.5",reason="push"} \(minute * 900 + wave)
                 freshet_reload_latency_seconds_bucket{le="+Inf",reason="push"} \(minute * 1_000 + wave)

@@ -76,7 +76,8 @@ struct ConsoleSimulatorTests {
         "An input beyond its limits is refused with the field's name",
         arguments: [
             ("days", "32"), ("days", "0"), ("days", "x"), ("people", "1001"), ("people", "-1"), ("seed", "-1"),
-            ("from", "2026-13-01"), ("from", "2026-06-22T10:00:00Z"),
+            ("from", "2026-13-01"),
+            ("from", "1999-12-31"), ("from", "9999-12-31"), ("from", "2026-06-221"), ("from", "2026-06-22T10:00:00Z"),
         ])
     func limits(field: String, value: String) async throws {
         try await Self.withSimulator { browser in
@@ -135,6 +136,7 @@ struct ConsoleSimulatorTests {
             try ConsoleSimulation(["days": "31", "people": "1000"], now: WallClock.now())
         }
         _ = try ConsoleSimulation(["days": "5", "people": "1000"], now: WallClock.now())
+        _ = try ConsoleSimulation(["from": "2099-12-31", "seed": "18446744073709551615"], now: WallClock.now())
     }
 
     @Test("A second simulation is refused while one runs, and accepted afterwards")

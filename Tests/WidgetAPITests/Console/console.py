@@ -104,11 +104,12 @@ class Console:
         assert self.browser.errors == [], f"{what}: {self.browser.errors}"
 
     def look(self, path, name):
-        """Audits a page in both widths and colours, and takes screenshots."""
+        """Audits a page, or without a path the present one, in both widths and colours, and takes screenshots."""
         for width in (1280, 390):
             for is_dark in (False, True):
                 self.browser.window(width, is_phone=width == 390, is_dark=is_dark)
-                self.open(path)
+                if path:
+                    self.open(path)
                 height = min(6000, self.browser.run("document.documentElement.scrollHeight"))
                 self.browser.window(width, height, is_phone=width == 390, is_dark=is_dark)
                 self.audit(f"{name} {width} {'dark' if is_dark else 'light'}")
@@ -181,6 +182,7 @@ def kinds(console):
     console.browser.wait("document.querySelector('#manifest').value", "app: other")
     console.submit("main button", "document.querySelector('.difference') !== null")
     assert "7" in console.browser.run(text(".difference .sides > div:last-child pre"))
+    console.look(None, "differences")
 
 
 def widget(console):
@@ -235,6 +237,7 @@ def dead_letters(console):
     console.open("/console/dead-letters")
     console.submit("form[action$='/discard'] button", text("h1") + " === 'Discard?'")
     assert "Nothing has changed" in browser.run(text("main"))
+    console.look(None, "confirmation")
     console.submit("main .actions form button", text("h1") + " === 'Done'")
     console.open("/console/dead-letters")
     assert "No dead letters" in browser.run(text("main"))
@@ -247,19 +250,14 @@ def simulator(console):
                 " document.getElementById(name).value = value; })()")
     console.submit("main form button", "document.querySelector('figure svg') !== null")
     assert "20 people, 2 days" in browser.run(text("main h2"))
-    for width in (1280, 390):
-        for is_dark in (False, True):
-            browser.window(width, 3000, is_phone=width == 390, is_dark=is_dark)
-            console.audit(f"simulation {width}")
-            browser.screenshot(f"{console.folder}/simulation-{width}-{'dark' if is_dark else 'light'}.png")
-    browser.window(1280)
+    console.look(None, "simulation")
 
 
 def overview(console):
     browser = console.browser
     console.open("/console")
     # The doctor's findings come after the page.
-    browser.wait(text("[data-summary]") + ".includes('1 problems') && " + text("[data-summary]") + ".includes('cannot be reached')")
+    browser.wait(text("[data-summary]") + ".includes('1 problem,') && " + text("[data-summary]") + ".includes('cannot be reached')")
     browser.run("window.isOld = true")
     console.ask("letter")
     browser.wait("window.isOld && " + text("#figures .number"), "1")
@@ -299,7 +297,8 @@ def use(browser, url, token, viewer, pipe, folder):
     pages = {
         "overview": "/console", "doctor": "/console/doctor", "kinds": "/console/kinds", "kind": "/console/kinds/Purchases",
         "manifest": "/console/manifest", "widgets": "/console/widgets", "widget": "/console/widgets/w1",
-        "dead-letters": "/console/dead-letters", "dead-letter": "/console/dead-letters/1", "providers": "/console/providers", "simulator": "/console/simulator",
+        "dead-letters": "/console/dead-letters", "dead-letter": "/console/dead-letters/1", "providers": "/console/providers",
+        "simulator": "/console/simulator",
     }
     for name, path in pages.items():
         console.look(path, name)
