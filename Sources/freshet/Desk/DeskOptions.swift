@@ -25,7 +25,10 @@ struct DeskOptions: ParsableArguments {
     var secretFile: String?
 
     @Option(
-        help: "A person for whom the provider answers; can be given several times.",
+        help: """
+            A person for whom the provider answers; can be given several times. By default the made-up \
+            freshet-lint-1 to freshet-lint-3.
+            """,
         transform: OptionText.identifier)
     var user: [String] = []
 
@@ -50,7 +53,7 @@ struct DeskOptions: ParsableArguments {
         }
     }
 
-    var users: [String] { user.isEmpty ? ["lint-1", "lint-2", "lint-3"] : user }
+    var users: [String] { user.isEmpty ? ["freshet-lint-1", "freshet-lint-2", "freshet-lint-3"] : user }
 }
 
 /// A kind whose provider is asked.

@@ -21,8 +21,13 @@ struct SimulateCommand: AsyncParsableCommand {
 
             With --replay it reads the events of a time span from Kafka, or from --events, and compares the manifest with \
             changes: each --budget, --spacing, --varies-by and --sharing is one alternative, and all of them together \
-            another. Widgets are those of the topic of widgets, as far back as it goes. Where the topic of timelines can \
-            be read, the real publications stand beside.
+            another. Widgets are those of the topic of widgets, as far back as it goes. What really happened stands beside, \
+            as far as the topics of timelines and decisions tell.
+
+            Of each kind: reloads of a timeline on a day, and how many of them took from the budget, with the budgets in \
+            effect; the most such reloads of a timeline on a day; deferrals by rule; the wait from a request to its reload; \
+            the age of what people saw, since it was fetched; and the share of views of content that was requested anew or \
+            past its policy's time. p50, p95 and p99 are the values that 50, 95 and 99 % of the cases do not exceed.
 
             Examples:
               freshet simulate --manifest bank.yaml --from 2026-06-22 --days 7 --report week.html
@@ -52,11 +57,12 @@ struct SimulateCommand: AsyncParsableCommand {
     @Option(help: "End of a replay; a day after --from by default.", transform: SimulationTime.parse)
     var to: Timestamp?
 
-    @Option(help: "Days.", transform: OptionText.number(1...366))
+    @Option(help: "Days that are counted; 7 by default.", transform: OptionText.number(1...366))
     var days = 7
 
     @Option(
-        help: "Days before --from that are simulated and not counted.", transform: OptionText.number(0...60))
+        help: "Days before --from that are simulated and not counted; 3 by default.",
+        transform: OptionText.number(0...60))
     var warmUp = 3
 
     @Option(help: "JSON lines with events and their times.")
@@ -65,7 +71,7 @@ struct SimulateCommand: AsyncParsableCommand {
     @Option(help: "Synthetic people; 200 by default, none with --events.", transform: OptionText.number(0...1_000_000))
     var people: Int?
 
-    @Option(help: "Share of people with a stack, from 0 to 1.", transform: OptionText.number(0.0...1))
+    @Option(help: "Share of people with a stack, from 0 to 1; 0.5 by default.", transform: OptionText.number(0.0...1))
     var stacks = 0.5
 
     @Option(help: "Seed of everything random.")

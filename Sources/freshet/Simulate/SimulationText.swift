@@ -73,18 +73,20 @@ struct SimulationText {
         var sums = [Int](repeating: 0, count: 24)
         for (hour, timelines) in provider.timelinesByHour.enumerated() { sums[hour % 24] += timelines }
         guard let most = sums.max(), most > 0, provider.timelinesByHour.count >= 24 else { return [] }
-        return sums.enumerated().map { hour, sum in
-            let name = String(report.time(ofHour: hour).dropFirst(11).prefix(5))
-            let mean = "\(sum / max(1, report.days))"
-            return "  \(name)  " + String(repeating: " ", count: max(0, 7 - mean.count)) + mean + "  "
-                + Forecast.bar(sum, of: most, columns: 50)
-        }
+        return ["  mean timelines by hour of the day, UTC"]
+            + sums.enumerated().map { hour, sum in
+                let name = String(report.time(ofHour: hour).dropFirst(11).prefix(5))
+                let mean = "\(sum / max(1, report.days))"
+                return "  \(name)  " + String(repeating: " ", count: max(0, 7 - mean.count)) + mean + "  "
+                    + Forecast.bar(sum, of: most, columns: 50)
+            }
     }
 
     private var stacks: String {
         let stacks = report.stacks
+        let rotations = stacks.rotations.isEmpty ? "no rotations" : "rotations by \(Self.counts(stacks.rotations))"
         let share = Figure.digits(100 * Double(stacks.found) / Double(max(1, stacks.wanted)))
-        return "\(NumberText.counted(stacks.stacks, "stack")): rotations \(Self.counts(stacks.rotations)), "
+        return "\(NumberText.counted(stacks.stacks, "stack")): \(rotations), "
             + "\(NumberText.counted(stacks.suggestions, "suggestion")); a wanted widget was on top in \(share) % of "
             + "\(NumberText.grouped(stacks.wanted)) cases"
     }
