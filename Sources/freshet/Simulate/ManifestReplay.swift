@@ -81,8 +81,9 @@ struct ReplayComparison {
             lines.append("")
         }
         lines.append("providers")
-        let rows = first.providers.indices.flatMap { index in
+        let rows = first.providers.indices.flatMap { index -> [[String]] in
             let loads = reports.map { $0.report.providers[index] }
+            guard loads.contains(where: { $0.requests > 0 }) else { return [] }
             let name = "\(first.providers[index].app) \(first.providers[index].url)"
             return [
                 ["\(name) requests"] + loads.map { "\($0.requests)" },
