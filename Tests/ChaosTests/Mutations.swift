@@ -104,16 +104,13 @@ struct Mutation: Sendable {
         rewrites: [TextRewrite("greatest(r.sent, i.changed) ELSE r.sent", "greatest(r.sent, r.changed) ELSE r.sent")],
         invariants: [.delivered], script: slowSettlements)
 
-    /// Much changes between the claim of a device and the settlement of its push.
+    /// Much changes between the claim of a device and the settlement of its push, also the last changes of all.
     private static let slowSettlements: @Sendable (ChaosRun.Stage) async throws -> Void = { stage in
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for member in stage.fleet.delivery {
-                group.addTask {
-                    try await happen(.databaseDelay(member.name, .milliseconds(400)), .seconds(15), stage)
-                }
-            }
-            try await group.waitForAll()
-        }
+        stage.report.fault("database delayed", "database delayed of all deliveries by 400.0 ms until the end")
+        for member in stage.fleet.delivery { member.postgres.set(delay: .milliseconds(400)) }
+        try await Task.sleep(for: .seconds(12))
+        stage.workload.stop()
+        try await Task.sleep(for: .seconds(4))
     }
 
     /// A change of a person's stacks, shortcuts or habits does not make their schedules due.
