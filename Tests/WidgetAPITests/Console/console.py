@@ -123,13 +123,14 @@ class Console:
         self.browser.wait(f"!window.isOld && document.readyState === 'complete' && ({then})")
         self.audit(selector)
 
-    def choose_file(self, selector, content):
-        """Chooses a file with the content, as the system's dialog does."""
+    def choose_manifest(self, content):
+        """Chooses a file with the content, as the system's dialog does, and waits until the page has read it."""
         path = f"{self.folder}/chosen.yaml"
         with open(path, "w") as file:
             file.write(content)
-        field = self.browser.call("Runtime.evaluate", expression=f"document.querySelector({json.dumps(selector)})")
+        field = self.browser.call("Runtime.evaluate", expression="document.querySelector('[data-file] input')")
         self.browser.call("DOM.setFileInputFiles", files=[path], objectId=field["result"]["objectId"])
+        self.browser.wait("document.querySelector('#manifest').value", content)
         os.remove(path)
 
     def ask(self, change):
@@ -178,8 +179,7 @@ def kinds(console):
     for action, word in (("pause", "paused"), ("resume", "resumed"), ("reload", "requested"), ("cancel", "cancelled")):
         console.submit(f"form[action$='/Purchases/{action}'] button", text(STATUS) + f".includes('{word}')")
     console.open("/console/manifest")
-    console.choose_file("[data-file] input", "app: other")
-    console.browser.wait("document.querySelector('#manifest').value", "app: other")
+    console.choose_manifest("app: other")
     console.submit("main button", "document.querySelector('.difference') !== null")
     assert "7" in console.browser.run(text(".difference .sides > div:last-child pre"))
     console.look(None, "differences")
