@@ -88,7 +88,7 @@ struct TenancyMatrixTests {
         "watchDevice": Rule(foreign: .silent, query: "?for=1"),
         "requestReload": Rule(
             foreign: .forbidden, body: ["audience": ["user": "u1"], "kinds": ["Purchases"]], status: 202),
-        "getForecast": Rule(foreign: .forbidden),
+        "getForecast": Rule(foreign: .forbidden), "getDelivery": Rule(foreign: .forbidden),
         "eraseUser": Rule(foreign: .forbidden),
         "getSigningSecret": Rule(foreign: .forbidden), "rotateSigningSecret": Rule(foreign: .forbidden),
         "endSecretRotation": Rule(foreign: .forbidden), "testProvider": Rule(foreign: .forbidden),
