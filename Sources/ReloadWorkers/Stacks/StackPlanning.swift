@@ -112,7 +112,8 @@ struct StackPlanning {
         let stack = material.stacks(of: person).first {
             Text.equal($0.device, due.key.device) && Text.equal($0.name, due.key.stack)
         }
-        let members = placed.filter { widget in stack?.widgets.contains { Text.equal($0, widget.widget) } ?? false }
+        // The first one has the family of suggestions.
+        let members = (stack?.widgets ?? []).compactMap { id in placed.first { Text.equal($0.widget, id) } }
         if !result.ends {
             let shown = members + placed.filter { plan.isSuggestion(widget: $0.widget) }
             result.timelines = Array(Set(shown.map(\.timeline))).sorted()

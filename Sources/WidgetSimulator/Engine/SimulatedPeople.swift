@@ -204,8 +204,9 @@ extension Simulation {
         let arrangement = people.people[state.person].record.stacks.map(\.arrangement).first {
             Text.equal($0.device, key.device) && Text.equal($0.name, key.stack)
         }
-        let own = placed.filter { widget in
-            arrangement?.widgets.contains { Text.equal($0, widgets[Int(widget)].record.widget) } ?? false
+        // The first one has the family of suggestions.
+        let own = (arrangement?.widgets ?? []).compactMap { id in
+            placed.first { Text.equal(widgets[Int($0)].record.widget, id) }
         }
         let shown = own + placed.filter { plan.isSuggestion(widget: widgets[Int($0)].record.widget) }
         for timeline in shown.map({ widgets[Int($0)].timeline })
