@@ -111,8 +111,11 @@ struct FanOutTests {
                 """
                 CREATE FUNCTION pass() RETURNS boolean LANGUAGE sql VOLATILE AS
                     $$ SELECT pg_advisory_xact_lock_shared(77) IS NOT NULL $$;
+                CREATE SEQUENCE change_id START 1000;
+                ALTER TABLE delivery_change ALTER id DROP IDENTITY;
                 ALTER TABLE delivery_change RENAME TO delivery_change_rows;
-                CREATE VIEW delivery_change AS SELECT * FROM delivery_change_rows WHERE pass()
+                CREATE VIEW delivery_change AS SELECT * FROM delivery_change_rows WHERE pass();
+                ALTER VIEW delivery_change ALTER id SET DEFAULT nextval('change_id')
                 """)
             try await pool.withConnection { connection in
                 try await connection.simple("SELECT pg_advisory_lock(77)")
