@@ -13,7 +13,6 @@ struct Mutation: Sendable {
 
     static let all = [
         nextFromClaim, unlisted, listedLeft, storeWithoutRevision, positions, deviceUnlisted, changeDuringPush,
-        stackNotReplanned,
     ]
 
     /// A store computes the next look from the claimed row: requests during the fetch have no appointment.
@@ -112,12 +111,6 @@ struct Mutation: Sendable {
         stage.workload.stop()
         try await Task.sleep(for: .seconds(4))
     }
-
-    /// A change of a person's stacks, shortcuts or habits does not make their schedules due.
-    private static let stackNotReplanned = Mutation(
-        name: "stackNotReplanned",
-        rewrites: [TextRewrite("SET due_at = least(s.due_at, l.due_at)", "SET due_at = s.due_at")],
-        invariants: [.noLostReload], script: slowProviders)
 
     /// Providers answer so slowly that many events arrive meanwhile.
     private static let slowProviders: @Sendable (ChaosRun.Stage) async throws -> Void = { stage in
