@@ -12,7 +12,7 @@ struct Mutation: Sendable {
     let script: @Sendable (ChaosRun.Stage) async throws -> Void
 
     static let all = [
-        nextFromClaim, unlisted, listedLeft, storeWithoutRevision, positions, deviceUnlisted, changeDuringPush,
+        nextFromClaim, unlisted, listedLeft, storeWithoutRevision, positions, deviceUnlisted,
     ]
 
     /// A store computes the next look from the claimed row: requests during the fetch have no appointment.
@@ -96,12 +96,6 @@ struct Mutation: Sendable {
             CREATE TRIGGER chaos_device_unlisted BEFORE INSERT ON delivery FOR EACH ROW
             EXECUTE FUNCTION chaos_device_unlisted();
             """, invariants: [.delivered, .liveness], script: slowSettlements)
-
-    /// A settlement counts changes during the push as sent: the device keeps what it fetched after the push.
-    private static let changeDuringPush = Mutation(
-        name: "changeDuringPush",
-        rewrites: [TextRewrite("greatest(r.sent, i.changed) ELSE r.sent", "greatest(r.sent, r.changed) ELSE r.sent")],
-        invariants: [.delivered], script: slowSettlements)
 
     /// Much changes between the claim of a device and the settlement of its push, also the last changes of all.
     private static let slowSettlements: @Sendable (ChaosRun.Stage) async throws -> Void = { stage in

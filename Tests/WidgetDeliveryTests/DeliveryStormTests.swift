@@ -58,6 +58,28 @@ struct DeliveryStormTests {
         configuration.pollInterval = .milliseconds(10)
     }
 
+    @Test("An urgent change moves an appointment to now, unless its list may be claimed meanwhile")
+    func soonAppointment() async throws {
+        try await withDelivery { delivery in
+            try await delivery.register()
+            try await delivery.deliver()
+            for (listed, isMoved) in [("200 milliseconds", false), ("1 hour", true)] {
+                try await delivery.store.sql(
+                    """
+                    UPDATE registration SET sent_at = NULL, eligible_at = '-infinity', retry_at = '-infinity',
+                        listed_at = now() + interval '\(listed)'
+                    """)
+                let before = try await delivery.store.integer(Self.listedAt)
+                try await delivery.change()
+                try await delivery.mark()
+                let after = try await delivery.store.integer(Self.listedAt)
+                #expect((after < before) == isMoved, "\(listed)")
+            }
+        }
+    }
+
+    private static let listedAt = "SELECT (extract(epoch FROM max(listed_at)) * 1000000)::int8 FROM registration"
+
     /// Runs two processes' deliveries until the body ends, and then cancels them at any point.
     private func withServices(_ delivery: DeliveryHarness, _ body: () async throws -> Void) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in

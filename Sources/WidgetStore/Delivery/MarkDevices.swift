@@ -19,6 +19,10 @@ let deliveryListLimit = 500
 /// Most timelines that are remembered as stale on a device.
 private let staleLimit = 500
 
+/// Appointments that come sooner are not moved to an earlier time: their list could be claimed before the move is committed, and
+/// the device would be notified for both.
+private let leastAdvance = "interval '250 milliseconds'"
+
 /// SQL that rounds a time up to a grid, so that devices that become due at about the same time share a list. The grid's
 /// offset is that of the statement: a device that is listed twice for about the same time has two different times, of
 /// which only the later one is its appointment.
@@ -75,6 +79,7 @@ private func markSQL(change: String, widgets: String, room: String = "true", adv
         ORDER BY r.id FOR NO KEY UPDATE OF r
     ), due AS MATERIALIZED (
         SELECT l.id, l.app_id, l.listed_at, l.fresh, CASE
+            WHEN l.listed_at <= clock_timestamp() + \(leastAdvance) THEN l.listed_at
             WHEN l.earliest <= now() + $2::int8 * interval '1 millisecond' AND NOT c.urgent OR l.earliest <= now()
                 THEN l.earliest
             WHEN c.urgent THEN \(onDeliveryGrid("l.earliest", width: "interval '100 milliseconds'"))
