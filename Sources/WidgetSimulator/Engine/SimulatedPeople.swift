@@ -194,8 +194,12 @@ extension Simulation {
             timelines[Int(timeline)].isRelevanceRead = true
         }
         let plan = planner(of: state, placed).plan(key, after: state.plan, at: now)
-        count(state.plan)
-        people.replace(plan, of: stack)
+        // A plan that says the same is not stored: the earlier one has more of the past.
+        let isContinued = plan.flatMap { plan in state.plan.map { plan.continues($0) } } ?? false
+        if !isContinued {
+            count(state.plan)
+            people.replace(plan, of: stack)
+        }
         if options.keepsDecisions {
             counts.plans.append(plan ?? StackPlan(key: key, schedule: StackSchedule(), plannedAt: now))
         }
