@@ -61,6 +61,7 @@ struct DeliveryStormTests {
     @Test("An urgent change moves an appointment to now, unless its list may be claimed meanwhile")
     func soonAppointment() async throws {
         try await withDelivery { delivery in
+            try await delivery.store.place([.test("w1")])
             try await delivery.register()
             try await delivery.deliver()
             for (listed, isMoved) in [("200 milliseconds", false), ("1 hour", true)] {
