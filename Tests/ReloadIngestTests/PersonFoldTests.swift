@@ -156,11 +156,7 @@ struct PersonFoldTests {
                     try await ingest.waitUntilApplied(number + 1)
                 }
             }
-            let appID = try #require(try await ingest.store.directory().apps[TestKinds.app]).id
-            let stored = try #require(
-                try await ingest.store.pool.query(.readPeople([PersonKey(appID: appID, user: "u1")])).first)
-            let person = try #require(
-                PersonRecord(app: TestKinds.app, habits: stored.habits, arrangement: stored.arrangement))
+            let person = try await Self.person("u1", ingest)
             #expect(person.stacks.map(\.arrangement.widgets) == [["w2"]])
             #expect(person.stacks.map(\.turn?.widget) == ["w2"])
             var expected = Habits()
@@ -169,6 +165,12 @@ struct PersonFoldTests {
                 at: HalfHour(at: time + .seconds(2), timeZone: "Asia/Tokyo"))
             #expect(person.habits == expected)
         }
+    }
+
+    private static func person(_ user: String, _ ingest: IngestHarness) async throws -> PersonRecord {
+        let appID = try #require(try await ingest.store.directory().apps[TestKinds.app]).id
+        let stored = try await ingest.store.pool.query(.readPeople([PersonKey(appID: appID, user: user)]))
+        return try #require(stored.first).record(app: TestKinds.app)
     }
 
     @Test("A widget that is given to another user leaves the stack of the former one, whose schedule is planned again")
@@ -189,10 +191,7 @@ struct PersonFoldTests {
                     try await ingest.waitUntilApplied(number + 1)
                 }
             }
-            let appID = try #require(try await ingest.store.directory().apps[TestKinds.app]).id
-            let stored = try #require(
-                try await ingest.store.pool.query(.readPeople([PersonKey(appID: appID, user: "u1")])).first)
-            let person = try stored.record(app: TestKinds.app)
+            let person = try await Self.person("u1", ingest)
             #expect(person.stacks.map(\.arrangement.widgets) == [["w2"]])
             #expect(try await ingest.store.integer("SELECT count(*) FROM stack_schedule WHERE due_at <= now()") == 1)
         }

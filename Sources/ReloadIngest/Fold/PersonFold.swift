@@ -48,7 +48,7 @@ struct PersonFold {
         var planning = PersonWrite.Planning.never
     }
 
-    /// A widget that a person does not have any longer.
+    /// A change that takes a widget out of the stacks of its former owner.
     private typealias Departure = (key: ScopedIdentifier, change: PersonChange, isOrderedByArrival: Bool)
 
     private let names: [Int32: String]
@@ -74,7 +74,7 @@ struct PersonFold {
         known.formUnion(keys.lazy.map { ScopedIdentifier($0.appID, $0.user) })
         for person in stored {
             let key = ScopedIdentifier(person.appID, person.user)
-            if let record = PersonRecord(app: "", habits: person.habits, arrangement: nil) {
+            if let record = PersonRecord(app: names[person.appID] ?? "", habits: person.habits, arrangement: nil) {
                 people[key] = State(record: record, undecoded: person.arrangement, timeZone: person.timeZone)
             } else {
                 unreadable.insert(key)

@@ -27,7 +27,7 @@ struct ConsoleChart: Sendable {
 
     private var highest: Double { lines.compactMap(\.highest).max() ?? 0 }
 
-    /// The objective, unless it is so far away that the lines would lie on the ground.
+    /// The objective; nil if it is so high that the lines would be drawn flat.
     private var drawnObjective: Double? { objective.flatMap { $0 <= 4 * highest ? $0 : nil } }
 
     private var isEmpty: Bool { !lines.contains { $0.highest != nil } }

@@ -148,17 +148,17 @@ struct ConsoleRoutes: Sendable {
     private func simulate(_ call: APICall) async throws -> Response {
         let fields = try await call.body()
         let simulation = try ConsoleSimulation(.object(fields), now: WallClock.now())
-        var app: AppDefinition
+        let app: AppDefinition
         if let text = fields["manifest"]?.stringValue {
             let apps = try definitions(text, of: call.app)
-            app = AppDefinition(name: call.app, kinds: apps.flatMap(\.kinds))
-            app.developerMode = apps.contains(where: \.developerMode)
+            app = AppDefinition(
+                name: call.app, developerMode: apps.contains(where: \.developerMode), kinds: apps.flatMap(\.kinds))
         } else {
             let kinds = try await parts.store.query(.listKinds(app: call.app)).filter { !$0.isRetired }
-            app = AppDefinition(name: call.app, kinds: kinds.map(\.definition))
-            app.developerMode = kinds.first?.isDeveloperMode ?? false
+            app = AppDefinition(
+                name: call.app, developerMode: kinds.first?.isDeveloperMode ?? false, kinds: kinds.map(\.definition))
         }
-        let report = try await simulations.run { [app] in
+        let report = try await simulations.run {
             try await simulation.run(app, rotation: configuration.rotation)
         }
         let name = "\(report.people) people, \(report.days) days from \(report.from.prefix(10))"

@@ -1,32 +1,16 @@
-/// Probability that the person looks at a widget, from a time until the time of the next prediction.
+/// Prediction of views of a widget, from a time until the time of the next prediction.
+///
+/// It is put into words only where it is the reason for a rotation or suggestion: few of a day's predictions are.
 package struct WidgetPrediction: Hashable, Sendable {
-    package var from: Timestamp
-    package var probability: Double
-    private let evidence: Evidence
+    package let from: Timestamp
+    package let habit: Habits.Prediction
 
-    private enum Evidence: Hashable, Sendable {
-        case words(String)
-        case habit(Habits.Prediction)
-    }
-
-    package init(from: Timestamp, probability: Double, explanation: String = "") {
+    package init(from: Timestamp, habit: Habits.Prediction) {
         self.from = from
-        self.probability = probability
-        evidence = .words(explanation)
+        self.habit = habit
     }
 
-    /// - Parameter habit: put into words only where it is the reason for something, since few of a day's are.
-    init(from: Timestamp, habit: Habits.Prediction) {
-        self.from = from
-        probability = habit.probability
-        evidence = .habit(habit)
-    }
-
+    package var probability: Double { habit.probability }
     /// Reason in words.
-    package var explanation: String {
-        switch evidence {
-        case .words(let words): words
-        case .habit(let prediction): prediction.explanation
-        }
-    }
+    package var explanation: String { habit.explanation }
 }

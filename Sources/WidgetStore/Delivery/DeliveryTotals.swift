@@ -182,8 +182,8 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Deletes statistics that are older than ``DeliveryTotals/keptDays``, and devices that were registered no longer three months ago; a part of
-    /// them if there are many.
+    /// Deletes statistics older than ``DeliveryTotals/keptDays``, and devices that were unregistered three months ago, at
+    /// most a bounded number of them.
     package static func deleteOldDelivery() -> PostgresQuery<Void> {
         PostgresQuery(
             """

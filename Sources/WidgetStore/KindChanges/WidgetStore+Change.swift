@@ -101,7 +101,7 @@ extension WidgetStore {
         let widgets = Set(shown.map { Array($0.id.utf8) })
         var writes: [PersonWrite] = []
         for person in results.rows(people) {
-            // The stacks of a person whose state cannot be read stay as they are.
+            // The stacks of a person whose state cannot be read stay as they are. The app is not part of the stored form.
             guard var record = PersonRecord(app: "", habits: nil, arrangement: person.arrangement) else { continue }
             let members = record.stacks.flatMap(\.arrangement.widgets).filter { widgets.contains(Array($0.utf8)) }
             guard !members.isEmpty else { continue }

@@ -20,9 +20,9 @@ struct RealHistory {
     private(set) var publications: [TimelineID: [Timestamp]] = [:]
     /// Times of fetches by timeline, likewise.
     private(set) var fetches: [TimelineID: [Timestamp]] = [:]
-    /// Whether every decision of the span is known.
+    /// True if no decision of the span is missing.
     var hasDecisions = false
-    /// Whether every publication of the span is in the messages about timelines.
+    /// True if no publication of the span is missing from the messages about timelines.
     var hasTimelines = false
     /// Time from a publication to its policy's reload.
     private var refreshes: [String: [Duration]] = [:]

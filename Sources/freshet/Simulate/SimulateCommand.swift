@@ -102,7 +102,10 @@ struct SimulateCommand: AsyncParsableCommand {
         var options = SimulationOptions(from: from ?? SimulationTime.midnight(WallClock.now()), days: days)
         options.warmUpDays = warmUp
         options.seed = seed
-        let events = try await SimulationEvents.read(events)
+        var events: [TimedEvent] = []
+        if let path = self.events {
+            events = try await SimulationEvents.read(path, .distantPast ..< .distantFuture).events
+        }
         let people = people ?? (self.events == nil ? 200 : 0)
         let began = ContinuousClock.now
         let report = try await withSource(manifest) { source in

@@ -12,21 +12,6 @@ enum SimulationEvents {
     /// Number of offsets that are read at once.
     fileprivate static let chunk: Int64 = 20_000
 
-    /// Reads the events of a file with JSON lines; none without a file.
-    static func read(_ path: String?) async throws -> [TimedEvent] {
-        guard let path else { return [] }
-        let reader = try LineReader(path, maximumBytes: maximumLine)
-        let lines = EventLines(now: WallClock.now)
-        var events: [TimedEvent] = []
-        func complain(_ message: String) { Terminal.complain(message) }
-        let refused = try await reader.chunks(of: 1_000, decode: lines.event, complain: complain) { chunk in
-            events += chunk.map { ($0.value.time, $0.value.event) }
-            return true
-        }
-        guard refused == 0 else { throw CommandFailure(.failure, "\(refused) lines are not events") }
-        return sorted(events)
-    }
-
     /// Reads the events and messages of a file with JSON lines; the history is nil without any of its messages.
     ///
     /// An export does not show whether messages about timelines are missing from it.
@@ -226,7 +211,7 @@ struct LogGaps {
         if offset > next { gaps.append(previous...Timestamp.distantFuture) }
     }
 
-    /// Whether no message of a time span can be missing.
+    /// Returns true if the log has every message of a time span.
     func isWhole(in span: Range<Timestamp>) -> Bool {
         !isUnread && !gaps.contains { $0.upperBound >= span.lowerBound && $0.lowerBound < span.upperBound }
     }

@@ -33,7 +33,7 @@ struct SimulationText {
         return lines.joined(separator: "\n")
     }
 
-    /// Whether there are several apps, so that names of kinds need theirs.
+    /// True if the report has kinds of several apps, which are then shown with the app's name.
     private var hasApps: Bool { Set(report.kinds.map(\.app)).count > 1 }
 
     private var kinds: [String] {

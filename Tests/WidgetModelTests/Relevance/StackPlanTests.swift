@@ -15,7 +15,7 @@ struct StackPlanTests {
             "a": .init(curve: Planner.curve([("07:00", 1), ("08:00", 0)])),
             "b": .init(
                 predictions: [
-                    WidgetPrediction(from: Planner.time("12:00"), probability: 0.8, explanation: "viewed often"),
+                    WidgetPrediction(from: Planner.time("12:00"), probability: 0.8),
                     WidgetPrediction(from: Planner.time("12:30"), probability: 0),
                 ]),
         ]

@@ -235,14 +235,15 @@ struct StackPlannerTests {
     func byHabit() {
         var planner = StackPlanner(Self.stack("weather"))
         let predictions = [("11:45", 0.7), ("12:15", 0.1)].map {
-            WidgetPrediction(from: Self.time($0.0), probability: $0.1, explanation: "at noon")
+            WidgetPrediction(from: Self.time($0.0), probability: $0.1)
         }
         planner.candidates = [
             StackPlanner.Candidate(RelevantShortcut(content: Self.content("card")), predictions: predictions)
         ]
         let schedule = planner.schedule(at: Self.time("07:00"))
         #expect(Self.rotations(schedule) == ["07:00 weather", "11:45 +card", "12:15 weather"])
-        #expect(schedule.insertions[0].reason == .prediction(probability: 0.7, explanation: "at noon"))
+        #expect(
+            schedule.insertions[0].reason == .prediction(probability: 0.7, explanation: predictions[0].explanation))
     }
 
     @Test(
@@ -381,5 +382,16 @@ struct StackPlannerTests {
             #expect(future(after) == future(before), "seed \(seed)")
             #expect(after.top(at: later)?.item == before.top(at: later)?.item, "seed \(seed)")
         }
+    }
+}
+
+extension WidgetPrediction {
+    /// A prediction of a habit of weekdays.
+    init(from: Timestamp, probability: Double) {
+        self.init(
+            from: from,
+            habit: Habits.Prediction(
+                probability: probability, viewed: 7, days: 10, dayName: "weekdays",
+                halfHour: HalfHour(at: from, timeZone: "UTC")))
     }
 }

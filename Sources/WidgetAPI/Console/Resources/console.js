@@ -63,7 +63,9 @@ function follow(path) {
     const connect = () => {
         source = new EventSource(path);
         source.addEventListener("changed", update);
-        source.addEventListener("open", () => notice.hidden || update());
+        source.addEventListener("open", () => {
+            if (!notice.hidden) update();
+        });
         source.addEventListener("error", () => {
             report(false);
             // The browser tries again after an interruption, but not after a refusal, such as that of an ended session.
