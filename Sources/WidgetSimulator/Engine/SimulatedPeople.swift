@@ -180,12 +180,21 @@ extension Simulation {
 
     // MARK: Plans
 
-    /// Plans the stacks that are due, places the widgets of suggestions that begin soon, and removes those that are over.
-    mutating func planStacks() {
-        while let stack = people.takeDue(now) { plan(stack) }
+    /// Plans the stacks that are due; then places the widgets of suggestions that begin soon, and removes those that are over.
+    /// Returns whether any stack was due.
+    mutating func planStacks() -> Bool {
+        var isPlanned = false
+        var events: [FreshetEvent] = []
+        while let stack = people.takeDue(now) {
+            isPlanned = true
+            events += plan(stack)
+        }
+        for event in events { applyEvent(event) }
+        return isPlanned
     }
 
-    private mutating func plan(_ stack: Int) {
+    /// Plans a stack, and returns the events that place and remove the widgets of its suggestions.
+    private mutating func plan(_ stack: Int) -> [FreshetEvent] {
         let state = people.stacks[stack]
         let key = state.key
         let members = users[ScopedName(app: key.app, name: key.user)].map { widgetsOfUser[Int($0)] } ?? []
@@ -203,7 +212,7 @@ extension Simulation {
         if options.keepsDecisions {
             counts.plans.append(plan ?? StackPlan(key: key, schedule: StackSchedule(), plannedAt: now))
         }
-        guard let plan else { return }
+        guard let plan else { return [] }
         if isMeasuring { counts.stacks.plans += 1 }
         let arrangement = people.people[state.person].record.stacks.map(\.arrangement).first {
             Text.equal($0.device, key.device) && Text.equal($0.name, key.stack)
@@ -221,8 +230,7 @@ extension Simulation {
         let changes = plan.suggestionChanges(
             present: placed.map { widgets[Int($0)].record.widget },
             beside: own.first.map { (widgets[Int($0)].record.family, widgets[Int($0)].record.environment) })
-        for widget in changes.removed { applyEvent(.removed(app: key.app, widget: widget)) }
-        for placement in changes.placed { applyEvent(.placed(placement)) }
+        return changes.removed.map { .removed(app: key.app, widget: $0) } + changes.placed.map { .placed($0) }
     }
 
     private func planner(of stack: SimulatedPeople.Stack, _ placed: [Int32]) -> PersonPlanner {

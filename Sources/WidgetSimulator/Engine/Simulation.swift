@@ -4,7 +4,7 @@ package import WidgetModel
 
 /// Freshet in virtual time: events, appointments, decisions and fetches by the product's rules, without a database.
 ///
-/// At one time events come before the timelines that are due, and a fetch takes no time.
+/// At one time events come before the timelines that are due, these before the stacks, and a fetch takes no time.
 package struct Simulation<Source: TimelineSource> {
     let options: SimulationOptions
     let apps: [AppDefinition]
@@ -97,12 +97,14 @@ package struct Simulation<Source: TimelineSource> {
     /// Works on what is due now, until nothing is.
     mutating func workNow() async throws {
         while true {
-            planStacks()
             takeDue()
             for timeline in due { look(at: timeline, via: .appointment) }
             if due.isEmpty { sweep() }
-            guard !due.isEmpty || !fetches.isEmpty else { return }
-            try await fetch()
+            if !due.isEmpty || !fetches.isEmpty {
+                try await fetch()
+            } else if !planStacks() {
+                return
+            }
         }
     }
 

@@ -71,6 +71,11 @@ struct MetricsTests {
                 next += 1
                 return try await health.metricsPage().sum(MetricCatalogue.breakersOpened.name) > 0
             }
+            try await eventually("the change on the device is counted") {
+                try await installation.store.integer("SELECT count(*) FROM delivery_statistics") > 0
+            }
+            // A change belongs to a metric when its five minutes and the objective have passed.
+            try await installation.store.sql("UPDATE delivery_statistics SET bucket = bucket - interval '10 minutes'")
             try await eventually("the work is counted, and sampled values are read") {
                 let page = try await health.metricsPage()
                 return page.sum(MetricCatalogue.reloadLatency.name + "_count", ["reason": "push"]) >= 1
