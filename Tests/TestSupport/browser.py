@@ -20,6 +20,78 @@ import time
 
 CONTROLS = {"textbox", "combobox", "spinbutton", "switch", "slider", "button", "link", "listbox", "group"}
 
+# Returns a list of accessibility problems.
+AUDIT = r"""
+(() => {
+    const complaints = [];
+    const say = (text, element) => complaints.push(`${text}: ${element?.outerHTML?.slice(0, 120) ?? ""}`);
+    const shown = (e) => e.getClientRects().length > 0 && getComputedStyle(e).visibility !== "hidden";
+    if (!document.documentElement.lang) say("no language");
+    if (!document.title) say("no title");
+    for (const name of ["main", "header"])
+        if (document.querySelectorAll(`body > ${name}`).length !== 1) say(`not one landmark ${name}`);
+    for (const nav of document.querySelectorAll("nav")) if (!nav.getAttribute("aria-label")) say("nav without a name", nav);
+    const headings = [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].filter(shown);
+    if (headings.filter((h) => h.tagName === "H1").length !== 1) say("not one h1");
+    let level = 0;
+    for (const heading of headings) {
+        const next = Number(heading.tagName[1]);
+        if (next > level + 1) say(`heading skips from ${level} to ${next}`, heading);
+        if (!heading.textContent.trim()) say("empty heading", heading);
+        level = next;
+    }
+    const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
+    for (const id of new Set(ids)) if (ids.filter((i) => i === id).length > 1) say(`id ${id} is used twice`);
+    for (const e of document.querySelectorAll("[aria-labelledby], [aria-describedby]"))
+        for (const id of `${e.getAttribute("aria-labelledby") ?? ""} ${e.getAttribute("aria-describedby") ?? ""}`.trim().split(/\s+/))
+            if (!document.getElementById(id)) say(`no element ${id}`, e);
+    for (const field of document.querySelectorAll("input:not([type=hidden]), select, textarea"))
+        if (!field.labels?.length && !field.getAttribute("aria-label")) say("field without a label", field);
+    for (const e of document.querySelectorAll("a, button"))
+        if (shown(e) && !e.textContent.trim() && !e.getAttribute("aria-label")) say("control without a name", e);
+    for (const svg of document.querySelectorAll("svg"))
+        if (svg.getAttribute("aria-hidden") !== "true" && !(svg.getAttribute("role") === "img"
+            && (svg.getAttribute("aria-label") || svg.getAttribute("aria-labelledby")))) say("drawing without a text", svg);
+    for (const table of document.querySelectorAll("table"))
+        if (!table.querySelector("th[scope=col]")) say("table without headers", table);
+    for (const e of document.querySelectorAll("[tabindex]")) if (e.tabIndex > 0) say("positive tabindex", e);
+    for (const e of document.querySelectorAll("main *"))
+        if (shown(e) && e.scrollWidth > e.clientWidth + 1 && ["auto", "scroll"].includes(getComputedStyle(e).overflowX)
+            && e.tabIndex < 0 && !e.querySelector("a, button, input")) say("scrolls, but not by keyboard", e);
+    if (document.documentElement.scrollWidth > innerWidth) say(`wider than the window: ${document.documentElement.scrollWidth}`);
+
+    const rgba = (text) => {
+        const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+        canvas.fillStyle = text;
+        canvas.fillRect(0, 0, 1, 1);
+        return [...canvas.getImageData(0, 0, 1, 1).data];
+    };
+    const luminance = ([r, g, b]) => {
+        const [x, y, z] = [r, g, b].map((c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+    };
+    const cache = new Map();
+    const color = (text) => cache.get(text) ?? (cache.set(text, rgba(text)), cache.get(text));
+    const back = (e) => {
+        for (; e; e = e.parentElement) {
+            const found = color(getComputedStyle(e).backgroundColor);
+            if (found[3] > 250) return found;
+        }
+        return [255, 255, 255, 255];
+    };
+    for (const e of document.querySelectorAll("body *")) {
+        const hasText = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+        if (!hasText || !shown(e) || e.closest("svg, .skip")) continue;
+        const style = getComputedStyle(e);
+        const [one, two] = [luminance(color(style.color)), luminance(back(e))].sort((a, b) => b - a);
+        const ratio = (one + 0.05) / (two + 0.05);
+        const isLarge = parseFloat(style.fontSize) >= 24 || parseFloat(style.fontSize) >= 18.6 && style.fontWeight >= 700;
+        if (ratio < (isLarge ? 3 : 4.5)) say(`contrast ${ratio.toFixed(2)}`, e);
+    }
+    return complaints;
+})()
+"""
+
 
 class Browser:
     def __init__(self, program, profile):
@@ -86,6 +158,8 @@ class Browser:
             self.errors.append(parameters["exceptionDetails"].get("exception", parameters["exceptionDetails"]))
         if message.get("method") == "Log.entryAdded" and parameters["entry"]["level"] == "error":
             self.errors.append(parameters["entry"]["text"])
+        if message.get("method") == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning"):
+            self.errors.append([part.get("value", part.get("description")) for part in parameters["args"]])
 
     def run(self, expression):
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
@@ -151,6 +225,13 @@ class Browser:
             if is_control and not node.get("name", {}).get("value"):
                 element = self.call("DOM.describeNode", backendNodeId=node["backendDOMNodeId"])["node"]
                 assert element["nodeName"] == "DETAILS", f"without a name: {node}"
+
+    def audit(self, what):
+        """Fails for accessibility problems of the page, and for errors and warnings since the start."""
+        complaints = self.run(AUDIT)
+        assert complaints == [], f"{what}: " + "\n".join(complaints)
+        self.require_names()
+        assert self.errors == [], f"{what}: {self.errors}"
 
 
 def run(use):

@@ -16,78 +16,6 @@ READY = "document.readyState === 'complete' && document.querySelector('main h1')
 # A message; that of the lost connection is hidden while there is one.
 STATUS = "main [role=status]:not([hidden])"
 
-# Returns a list of accessibility problems.
-AUDIT = r"""
-(() => {
-    const complaints = [];
-    const say = (text, element) => complaints.push(`${text}: ${element?.outerHTML?.slice(0, 120) ?? ""}`);
-    const shown = (e) => e.getClientRects().length > 0 && getComputedStyle(e).visibility !== "hidden";
-    if (!document.documentElement.lang) say("no language");
-    if (!document.title) say("no title");
-    for (const name of ["main", "header"])
-        if (document.querySelectorAll(`body > ${name}`).length !== 1) say(`not one landmark ${name}`);
-    for (const nav of document.querySelectorAll("nav")) if (!nav.getAttribute("aria-label")) say("nav without a name", nav);
-    const headings = [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].filter(shown);
-    if (headings.filter((h) => h.tagName === "H1").length !== 1) say("not one h1");
-    let level = 0;
-    for (const heading of headings) {
-        const next = Number(heading.tagName[1]);
-        if (next > level + 1) say(`heading skips from ${level} to ${next}`, heading);
-        if (!heading.textContent.trim()) say("empty heading", heading);
-        level = next;
-    }
-    const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
-    for (const id of new Set(ids)) if (ids.filter((i) => i === id).length > 1) say(`id ${id} is used twice`);
-    for (const e of document.querySelectorAll("[aria-labelledby], [aria-describedby]"))
-        for (const id of `${e.getAttribute("aria-labelledby") ?? ""} ${e.getAttribute("aria-describedby") ?? ""}`.trim().split(/\s+/))
-            if (!document.getElementById(id)) say(`no element ${id}`, e);
-    for (const field of document.querySelectorAll("input:not([type=hidden]), select, textarea"))
-        if (!field.labels?.length && !field.getAttribute("aria-label")) say("field without a label", field);
-    for (const e of document.querySelectorAll("a, button"))
-        if (shown(e) && !e.textContent.trim() && !e.getAttribute("aria-label")) say("control without a name", e);
-    for (const svg of document.querySelectorAll("svg"))
-        if (svg.getAttribute("aria-hidden") !== "true" && !(svg.getAttribute("role") === "img"
-            && (svg.getAttribute("aria-label") || svg.getAttribute("aria-labelledby")))) say("drawing without a text", svg);
-    for (const table of document.querySelectorAll("table"))
-        if (!table.querySelector("th[scope=col]")) say("table without headers", table);
-    for (const e of document.querySelectorAll("[tabindex]")) if (e.tabIndex > 0) say("positive tabindex", e);
-    for (const e of document.querySelectorAll("main *"))
-        if (shown(e) && e.scrollWidth > e.clientWidth + 1 && ["auto", "scroll"].includes(getComputedStyle(e).overflowX)
-            && e.tabIndex < 0 && !e.querySelector("a, button, input")) say("scrolls, but not by keyboard", e);
-    if (document.documentElement.scrollWidth > innerWidth) say(`wider than the window: ${document.documentElement.scrollWidth}`);
-
-    const rgba = (text) => {
-        const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-        canvas.fillStyle = text;
-        canvas.fillRect(0, 0, 1, 1);
-        return [...canvas.getImageData(0, 0, 1, 1).data];
-    };
-    const luminance = ([r, g, b]) => {
-        const [x, y, z] = [r, g, b].map((c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-        return 0.2126 * x + 0.7152 * y + 0.0722 * z;
-    };
-    const cache = new Map();
-    const color = (text) => cache.get(text) ?? (cache.set(text, rgba(text)), cache.get(text));
-    const back = (e) => {
-        for (; e; e = e.parentElement) {
-            const found = color(getComputedStyle(e).backgroundColor);
-            if (found[3] > 250) return found;
-        }
-        return [255, 255, 255, 255];
-    };
-    for (const e of document.querySelectorAll("body *")) {
-        const hasText = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
-        if (!hasText || !shown(e) || e.closest("svg, .skip")) continue;
-        const style = getComputedStyle(e);
-        const [one, two] = [luminance(color(style.color)), luminance(back(e))].sort((a, b) => b - a);
-        const ratio = (one + 0.05) / (two + 0.05);
-        const isLarge = parseFloat(style.fontSize) >= 24 || parseFloat(style.fontSize) >= 18.6 && style.fontWeight >= 700;
-        if (ratio < (isLarge ? 3 : 4.5)) say(`contrast ${ratio.toFixed(2)}`, e);
-    }
-    return complaints;
-})()
-"""
-
 
 class Console:
     def __init__(self, browser, url, pipe, folder):
@@ -96,12 +24,6 @@ class Console:
 
     def open(self, path):
         self.browser.open(self.url + path, READY % json.dumps(path.split("?")[0]))
-
-    def audit(self, what):
-        complaints = self.browser.run(AUDIT)
-        assert complaints == [], f"{what}: " + "\n".join(complaints)
-        self.browser.require_names()
-        assert self.browser.errors == [], f"{what}: {self.browser.errors}"
 
     def look(self, path, name):
         """Audits a page, or without a path the present one, in both widths and colours, and takes screenshots."""
@@ -112,7 +34,7 @@ class Console:
                     self.open(path)
                 height = min(6000, self.browser.run("document.documentElement.scrollHeight"))
                 self.browser.window(width, height, is_phone=width == 390, is_dark=is_dark)
-                self.audit(f"{name} {width} {'dark' if is_dark else 'light'}")
+                self.browser.audit(f"{name} {width} {'dark' if is_dark else 'light'}")
                 self.browser.screenshot(f"{self.folder}/{name}-{width}-{'dark' if is_dark else 'light'}.png")
         self.browser.window(1280)
 
@@ -121,7 +43,7 @@ class Console:
         self.browser.run("window.isOld = true")
         self.browser.click(selector)
         self.browser.wait(f"!window.isOld && document.readyState === 'complete' && ({then})")
-        self.audit(selector)
+        self.browser.audit(selector)
 
     def choose_manifest(self, content):
         """Chooses a file with the content, as the system's dialog does, and waits until the page has read it."""
@@ -153,6 +75,30 @@ def sign_in(console, token):
     console.open("/console/sign-in")
     console.browser.run(f"document.querySelector('#token').value = {json.dumps(token)}")
     console.submit("main button", "location.pathname === '/console'")
+
+
+def refusals(console):
+    """The refused sign-in and the page of an unknown kind are accessible."""
+    browser = console.browser
+    console.open("/console/sign-in")
+    browser.run("document.querySelector('#token').value = 'wrong'")
+    browser.click("main button")
+    browser.wait("document.readyState === 'complete' && " + text("main [role=alert]") + ".startsWith('Refused')")
+    forget_statuses(browser, "403")
+    browser.audit("refused sign-in")
+
+
+def unknown_kind(console):
+    console.open("/console/kinds/Unknown")
+    assert console.browser.run(text("main [role=alert]")), "the problem has no text"
+    forget_statuses(console.browser, "404")
+    console.browser.audit("problem")
+
+
+def forget_statuses(browser, status):
+    """Removes what the browser logs about an expected status."""
+    assert all(status in str(error) for error in browser.errors), browser.errors
+    browser.errors.clear()
 
 
 def focus_order(console):
@@ -205,7 +151,7 @@ def widget(console):
     browser.run("window.isOld = true")
     console.ask("store")
     browser.wait("window.isOld && " + text("#why") + ".includes('Revision 9')")
-    console.audit("a live change")
+    console.browser.audit("a live change")
     console.open("/console/widgets/w1")
     browser.click("a[href$='/form']")
     browser.wait("document.querySelector('#form')?.dataset.ready === ''")
@@ -234,6 +180,16 @@ def dead_letters(console):
     assert "1 would be applied" in browser.run(text("main"))
     console.submit("main .actions form button", text("h1") + " === 'Done'")
     assert "Replayed 1" in browser.run(text(STATUS))
+    # The others fail again, and wait.
+    console.open("/console/dead-letters")
+    console.submit("form[action$='/replay'] button", text("h1") + " === 'Replay?'")
+    console.submit("main .actions form button", text("h1") + " === 'Done'")
+    assert "Replayed 0; 2 failed again" in browser.run(text(STATUS))
+    console.open("/console/dead-letters")
+    console.submit("tbody tr:last-child a", "location.pathname.startsWith('/console/dead-letters/')")
+    console.submit("form[action$='/discard'] button", text("h1") + " === 'Discard?'")
+    console.submit("main .actions form button", text("h1") + " === 'Done'")
+    assert "Discarded 1" in browser.run(text(STATUS))
     console.open("/console/dead-letters")
     console.submit("form[action$='/discard'] button", text("h1") + " === 'Discard?'")
     assert "Nothing has changed" in browser.run(text("main"))
@@ -258,10 +214,12 @@ def overview(console):
     console.open("/console")
     # The doctor's findings come after the page.
     browser.wait(text("[data-summary]") + ".includes('1 problem,') && " + text("[data-summary]") + ".includes('cannot be reached')")
+    links = "document.querySelectorAll('a[href^=\"https://runbook.example.com/runbook.md#\"]').length > 0"
+    assert browser.run(links), "no chart links to the runbook"
     browser.run("window.isOld = true")
     console.ask("letter")
     browser.wait("window.isOld && " + text("#figures .number"), "1")
-    console.audit("the live overview")
+    console.browser.audit("the live overview")
 
 
 def interruption(console):
@@ -293,6 +251,7 @@ def use(browser, url, token, viewer, pipe, folder):
     browser.window(1280)
     console.open("/console/sign-in")
     console.look("/console/sign-in", "sign-in")
+    refusals(console)
     sign_in(console, token)
     pages = {
         "overview": "/console", "doctor": "/console/doctor", "kinds": "/console/kinds", "kind": "/console/kinds/Purchases",
@@ -302,6 +261,7 @@ def use(browser, url, token, viewer, pipe, folder):
     }
     for name, path in pages.items():
         console.look(path, name)
+    unknown_kind(console)
     focus_order(console)
     kinds(console)
     widget(console)
@@ -315,6 +275,12 @@ def use(browser, url, token, viewer, pipe, folder):
     browser.set_scripts(False)
     for name, path in pages.items():
         browser.open(url + path, "document.readyState === 'complete' && document.querySelector('main h1') !== null")
+        if name == "widget":
+            assert "later" in browser.run(text("#entries-part")), "the entries need scripts"
+    console.open("/console/kinds")
+    for action, word in (("pause", "paused"), ("resume", "resumed")):
+        browser.click(f"form[action$='/app/{action}'] button")
+        browser.wait("document.readyState === 'complete' && " + text(STATUS) + f".includes('are {word}')")
     browser.set_scripts(True)
     console.open("/console/kinds")
     console.submit("form[action$='/sign-out'] button", "location.pathname === '/console/sign-in'")
