@@ -212,29 +212,34 @@ struct LoadStacks: Sendable {
         try await readers.readAll(width: 256)
         let planned = planning.duration(to: .now) / .seconds(1)
         let cpu = service.cpuSeconds ?? 0
-        let began = ContinuousClock.now
-        let donations = try await donateWhileReading(readers, &random, environment)
-        let seconds = began.duration(to: .now) / .seconds(1)
+        let beside = try await donateWhileReading(readers, &random, environment)
         result.serviceCPUSeconds = service.cpuSeconds.map { $0 - cpu }
         result.peakResidentBytes = service.peakResidentBytes
         result.latency = readers.latency
         result.lost = readers.failures
         result.extras += [
-            ("readsPerSecond", .rounded(Double(readers.answers) / seconds)),
-            ("donationsPerSecondBeside", .rounded(Double(donations.applied) / seconds)),
-            ("donationLatencyMilliseconds", donations.latency.percentiles),
+            ("readsPerSecond", .rounded(Double(beside.answers) / beside.seconds)),
+            ("donationsPerSecondBeside", .rounded(Double(beside.applied) / beside.seconds)),
+            ("donationLatencyMilliseconds", beside.latency.percentiles),
             ("plannedPerSecond", .rounded(Double(paths.count) / planned)),
         ]
         try await readers.shutdown()
         await environment.stop(service)
     }
 
+    /// Donations that were applied and reads that were answered while both went on.
+    private struct Beside {
+        var seconds = 0.0
+        var applied = 0
+        var answers = 0
+        /// Of the last donation applied at each look.
+        var latency = LatencySummary()
+    }
+
     /// Publishes donations and reads schedules, each at its rate.
-    ///
-    /// - Returns: the donations that were applied meanwhile, with the latency of the last one applied at each look.
     private func donateWhileReading(
         _ readers: ScheduleReaders, _ random: inout SampleRandom, _ environment: LoadTestEnvironment
-    ) async throws -> (applied: Int, latency: LatencySummary) {
+    ) async throws -> Beside {
         Terminal.progress("reading schedules for \(options.duration) s")
         let before = try await environment.store.appliedEvents()
         let count = options.rate * options.duration
@@ -254,17 +259,19 @@ struct LoadStacks: Sendable {
                     }
                 }
             }
-            var (applied, latency) = (0, LatencyHistogram())
+            var (beside, latency) = (Beside(), LatencyHistogram())
             while ContinuousClock.now < end {
                 try await Task.sleep(for: .milliseconds(20))
                 let now = try await environment.store.appliedEvents() - before
-                if now > applied {
+                if now > beside.applied {
                     latency.record((began + .milliseconds(50 * ((now - 1) / chunk))).duration(to: .now))
                 }
-                applied = now
+                beside.applied = now
             }
+            beside.seconds = began.duration(to: .now) / .seconds(1)
+            (beside.answers, beside.latency) = (readers.answers, latency.summary)
             try await group.waitForAll()
-            return (applied, latency.summary)
+            return beside
         }
     }
 }
