@@ -10,7 +10,7 @@ package struct TimelineLints: OptionSet, Hashable, Sendable {
     package static let shortGap = TimelineLints(rawValue: 1)
     /// A single entry with `atEnd`, which requests a reload as soon as it is stored.
     package static let singleEntryAtEnd = TimelineLints(rawValue: 2)
-    /// `after` a full hour, when many other timelines are due.
+    /// A reload that is due at a full hour, as many others: `after` it, or `atEnd` with a last entry at it.
     package static let roundHour = TimelineLints(rawValue: 4)
 
     /// Several links in an entry of a systemSmall widget, which opens only one.
@@ -30,11 +30,15 @@ package struct TimelineLints: OptionSet, Hashable, Sendable {
         if zip(dates, dates.dropFirst()).contains(where: { $0 < $1 && $1 - $0 < Self.shortestGap }) {
             lints.insert(.shortGap)
         }
+        var reload: Timestamp?
+        var last: Timestamp?
+        for date in dates { last = date }
         switch policy {
-        case .atEnd: if dates.count == 1 { lints.insert(.singleEntryAtEnd) }
-        case .after(let date): if date.microseconds % 3_600_000_000 == 0 { lints.insert(.roundHour) }
+        case .atEnd: if dates.count == 1 { lints.insert(.singleEntryAtEnd) } else { reload = last }
+        case .after(let date): reload = date
         case .never: break
         }
+        if let reload, reload.microseconds % 3_600_000_000 == 0 { lints.insert(.roundHour) }
         self = lints
     }
 }
