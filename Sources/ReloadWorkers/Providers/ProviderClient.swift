@@ -90,6 +90,7 @@ package final class ProviderClient: ProviderFetching {
                 .sign(id: id, timestamp: timestamp, body: call.body),
         ]
         for (name, value) in call.headers { message.headers.replaceOrAdd(name: name, value: value) }
+        if !call.hasSignature { message.headers.remove(name: "webhook-signature") }
         message.body = .bytes(call.body)
         let response = try await http.execute(message, timeout: TimeAmount(call.timeout))
         guard response.status == .ok else {

@@ -7,7 +7,10 @@ import WidgetRepresentation
 
 /// A provider under development, with its kinds.
 struct DeskOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("URL of the provider; of all kinds of the manifest if there is one.", valueName: "url"))
+    @Option(
+        help: ArgumentHelp(
+            "URL of the provider; of all kinds of the manifest if there is one. Without a manifest parameters are unknown, so that neither options nor defaults are requested.",
+            valueName: "url"))
     var provider: String?
 
     @Option(help: ArgumentHelp("Manifest with the kinds.", valueName: "file"), completion: .file())
@@ -62,6 +65,8 @@ struct DeskKind: Sendable {
     var definition: KindDefinition
     /// The newest first; empty if none is known, so that requests have no valid signature.
     let secrets: [[UInt8]]
+    /// Whether a manifest describes the kind; the parameters of others are unknown.
+    var isDeclared = true
 
     var name: String { "\(app)/\(definition.name)" }
 }
@@ -96,7 +101,7 @@ extension DeskOptions {
                 DeskKind(
                     app: Self.unnamedApp,
                     definition: KindDefinition(name: name, providerURL: normalProvider ?? "", placeholder: nil),
-                    secrets: secrets)
+                    secrets: secrets, isDeclared: false)
             }
         }
         if let url = normalProvider {

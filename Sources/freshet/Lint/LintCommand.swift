@@ -11,7 +11,8 @@ struct LintCommand: AsyncParsableCommand {
             Asks the provider for timelines, snapshots, placeholders, options and defaults, for several families, \
             environments and people, with valid and with wrong signatures, and reports what breaks the contract or is \
             unwise. The answers are read as the service reads them. Neither a database nor Kafka is needed, and a \
-            provider on this machine may always be called. deploy/providers.md lists the rules.
+            provider on this machine may always be called. Rules that could not be checked are listed. \
+            deploy/providers.md lists all rules.
 
             Examples:
               freshet lint --sample
@@ -45,7 +46,7 @@ struct LintCommand: AsyncParsableCommand {
         let settings = try Desk.settings(options.settings)
         let report = try await report(settings)
         Terminal.print(report.text(format))
-        if report.findings.contains(where: { $0.rule.severity >= failOn }) {
+        if report.findings.contains(where: report.fails) {
             throw ExitCode(CommandStatus.failure.rawValue)
         }
     }
@@ -53,21 +54,23 @@ struct LintCommand: AsyncParsableCommand {
     private func report(_ settings: Settings) async throws -> LintReport {
         let (probe, limit) = (ProviderProbe(settings), settings.providers.maximumResponseBytes)
         let users = options.users
-        let kinds = try await Desk.withKinds(of: options, logger: LogSettings.ofCommands) { kinds in
+        let observed = try await Desk.withKinds(of: options, logger: LogSettings.ofCommands) { kinds in
             try await probe.withClient { client in
                 try await probe.withClient(now: { WallClock.now() - .seconds(600) }) { late in
                     let lint = LintProbe(
                         desk: Desk(client: client, maximumResponseBytes: limit),
                         late: Desk(client: late, maximumResponseBytes: limit), users: users)
-                    var observed: [(DeskKind, [LintFinding])] = []
-                    for kind in kinds { observed.append((kind, try await lint.observe(kind).findings)) }
+                    var observed: [LintObservation] = []
+                    for kind in kinds { observed.append(try await lint.observe(kind)) }
                     return observed
                 }
             }
         }
         return LintReport(
-            kinds: kinds.map(\.0.name), findings: kinds.flatMap(\.1).filter { !ignore.contains($0.rule.id) },
-            rules: LintRule.all.filter { !ignore.contains($0.id) }, manifest: options.manifest)
+            kinds: observed.map(\.kind.name),
+            findings: observed.flatMap(\.findings).filter { !ignore.contains($0.rule.id) },
+            rules: LintRule.all.filter { !ignore.contains($0.id) }, manifest: options.manifest,
+            skipped: observed.flatMap(\.skipped).filter { !ignore.contains($0.rule.id) }, failOn: failOn)
     }
 }
 

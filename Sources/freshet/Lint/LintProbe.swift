@@ -24,11 +24,12 @@ struct LintProbe: Sendable {
         observation.choices = try await choices(kind)
         let subjects = subjects(kind, configuration: observation.configuration)
         try await addRound(subjects, kind, to: &observation)
-        observation.trials = try await trials(subjects, kind)
         if kind.definition.hasSnapshots {
             observation.snapshots = try await desk.snapshots(of: subjects, kind)
         }
         observation.placeholders = [try await desk.placeholders(of: subjects, kind)]
+        observation.trials =
+            try await trials(subjects, kind) + unsignedTrials(observation.answeredRequests, kind)
         try await addRound(subjects, kind, to: &observation)
         // A difference may be a change of the data; two in a row are none.
         if !ResendRules.findings(in: observation).isEmpty { try await addRound(subjects, kind, to: &observation) }
@@ -90,7 +91,7 @@ struct LintProbe: Sendable {
         let timeout =
             endpoint == .defaults
             ? min(kind.definition.timeout, ConfigurationClient.defaultsTimeout) : kind.definition.timeout
-        var choice = LintChoice(name: name, search: search, timing: DeskTiming(endpoint, limit: timeout))
+        var choice = LintChoice(name: name, search: search, body: body, timing: DeskTiming(endpoint, limit: timeout))
         do {
             let bytes = try await desk.timed(desk.call(endpoint, body, of: kind, timeout: timeout), &choice.timing)
             do {
@@ -117,6 +118,7 @@ struct LintProbe: Sendable {
             switch manner {
             case .wrongSecret: call.secrets = other
             case .noSignature: call.secrets = []
+            case .noHeader: call.hasSignature = false
             case .oldTimestamp: break
             case .changedBody:
                 let id = WebhookSignature.makeID()
@@ -134,12 +136,27 @@ struct LintProbe: Sendable {
         return trials
     }
 
+    /// Requests to optional endpoints with a wrong signature, and with an empty one.
+    private func unsignedTrials(
+        _ requests: [(timing: DeskTiming, body: [UInt8])], _ kind: DeskKind
+    ) async throws -> [LintTrial] {
+        var trials: [LintTrial] = []
+        for (timing, body) in requests {
+            for manner in [LintTrial.Manner.wrongSecret, .noSignature] {
+                let secrets = manner == .wrongSecret ? [SigningSecret.random().bytes] : []
+                let call = desk.call(timing.endpoint, body, of: kind, secrets: secrets, timeout: timing.limit)
+                trials.append(try await trial(manner, call, desk))
+            }
+        }
+        return trials
+    }
+
     private func trial(_ manner: LintTrial.Manner, _ call: ProviderCall, _ desk: Desk) async throws -> LintTrial {
         do {
             _ = try await desk.client.fetch(call)
-            return LintTrial(manner: manner, failure: nil)
+            return LintTrial(manner: manner, endpoint: call.endpoint, failure: nil)
         } catch let failure as ProviderFailure {
-            return LintTrial(manner: manner, failure: failure)
+            return LintTrial(manner: manner, endpoint: call.endpoint, failure: failure)
         }
     }
 

@@ -7,14 +7,17 @@ import WidgetModel
 
 @Suite("Reports of lint")
 struct LintReportTests {
-    private static func report(evidence: String = "found", manifest: String? = nil) -> LintReport {
+    private static func report(
+        evidence: String = "found", manifest: String? = nil, failOn: LintRule.Severity = .warning
+    ) -> LintReport {
         LintReport(
             kinds: ["a/One", "a/Two"],
             findings: [
                 LintFinding(rule: SignatureRules.wrong, kind: "a/One", evidence: evidence),
                 LintFinding(rule: ScheduleRules.roundHour, kind: "a/Two", evidence: evidence),
                 LintFinding(rule: ScheduleRules.shortGap, kind: "a/Two", evidence: evidence),
-            ], rules: LintRule.all, manifest: manifest)
+            ], rules: LintRule.all, manifest: manifest,
+            skipped: [LintSkip(rule: ScheduleRules.sameTime, kind: "a/One", reason: "few people")], failOn: failOn)
     }
 
     @Test("Text contains every kind, finding, evidence, advice and the counts, and control characters are visible")
@@ -22,6 +25,7 @@ struct LintReportTests {
         let text = Self.report(evidence: "\u{1B}[31mred").text(.text)
         #expect(text.contains("error  signature/wrong") && text.contains("advice: Verify webhook-signature"))
         #expect(!text.contains("\u{1B}"))
+        #expect(text.contains("\nnot checked: schedule/same-time of a/One: few people\n"))
         #expect(text.hasSuffix("1 error, 1 warning, 1 note"))
         let clean = LintReport(kinds: ["a/One"], findings: [], rules: LintRule.all, manifest: nil).text(.text)
         #expect(clean == "a/One: no findings\n0 errors, 0 warnings, 0 notes")
@@ -65,6 +69,29 @@ struct LintReportTests {
         }
     }
 
+    @Test("SARIF without a manifest refers to kinds by relative paths")
+    func sarifWithoutManifest() throws {
+        let run = try #require(try JSONValue.parse(Self.report().text(.sarif))["runs"]?.arrayValue?.first)
+        let places = try #require(run["results"]?.arrayValue).map {
+            $0["locations"]?.arrayValue?.first?["physicalLocation"]
+        }
+        #expect(places.map { $0?["artifactLocation"]?["uri"] } == ["a/One", "a/Two", "a/Two"])
+        #expect(places.allSatisfy { $0?["region"]?["startLine"] == 1 })
+        let notes = run["invocations"]?.arrayValue?.first?["toolExecutionNotifications"]?.arrayValue
+        #expect(notes?.first?["associatedRule"]?["id"] == "schedule/same-time")
+    }
+
+    @Test(
+        "JUnit's failures are the findings that fail the run",
+        arguments: zip([LintRule.Severity.note, .error], [3, 1]))
+    func junitFailures(failOn: LintRule.Severity, count: Int) throws {
+        let document = try Self.document(Self.report(failOn: failOn))
+        #expect(document.attributes["failures"] == "\(count)")
+        let results = document.children.flatMap(\.children).flatMap(\.children).map(\.name)
+        #expect(results.filter { $0 == "failure" }.count == count)
+        #expect(document.children[0].attributes["skipped"] == "1" && results.contains("skipped"))
+    }
+
     @Test("JUnit has a test case for each rule and kind; warnings and errors are failures")
     func junit() throws {
         let document = try Self.document(Self.report())
@@ -74,7 +101,7 @@ struct LintReportTests {
             #expect(suite.children.count == LintRule.all.count)
             #expect(suite.attributes["tests"] == "\(LintRule.all.count)" && suite.attributes["failures"] == "1")
         }
-        let failure = try #require(document.children[0].children.flatMap(\.children).first)
+        let failure = try #require(document.children[0].children.flatMap(\.children).first { $0.name == "failure" })
         #expect(failure.name == "failure" && failure.attributes["message"] == "found")
         #expect(document.children[1].children.flatMap(\.children).map(\.name).sorted() == ["failure", "system-out"])
     }
@@ -82,7 +109,8 @@ struct LintReportTests {
     @Test("Hostile evidence keeps the XML well-formed and is read back unchanged", arguments: HostileTexts.all)
     func hostile(text: String) throws {
         let document = try Self.document(Self.report(evidence: text))
-        let message = document.children[0].children.flatMap(\.children).first?.attributes["message"]
+        let message = document.children[0].children.flatMap(\.children).first { $0.name == "failure" }?.attributes[
+            "message"]
         #expect(message == text.replacing("\u{0}", with: "\u{FFFD}"))
     }
 

@@ -42,6 +42,68 @@ struct LintRuleTests {
         #expect(two?.evidence == "\(one?.evidence ?? "") (and 1 more)")
     }
 
+    @Test("Relevance is constant if one widget's score never changes, whatever those of others are")
+    func constantRelevance() {
+        func isFound(_ scores: [Double], duration: Int = 0, policy: String = "\"never\"", minutes: Int = 60) -> Bool {
+            let timelines = scores.enumerated().map { index, score in
+                let entry = "\"content\":1,\"relevance\":{\"score\":\(score),\"duration\":\(duration)}"
+                let entries = Array(repeating: entry, count: 5)
+                return (
+                    LintExample.subject(user: "u\(index)"),
+                    LintExample.timeline(entries, policy: policy, minutes: minutes)
+                )
+            }
+            return LintExample.of(timelines).findings.contains { $0.rule == RelevanceRules.constant }
+        }
+        #expect(isFound([1, 2, 3]))
+        #expect(!isFound([1, 1, 1], duration: 1_800))
+        // The relevance ends only after the reload.
+        #expect(isFound([1], duration: 1_800, policy: "\"atEnd\"", minutes: 30))
+        #expect(!isFound([0, 0, 0]))
+    }
+
+    @Test("Reloads at the end of timelines count as those after a time")
+    func atEnd() {
+        let round =
+            "{\"date\":\"2026-06-22T10:00:00Z\",\"content\":1},{\"date\":\"2026-06-23T00:00:00Z\",\"content\":2}"
+        let timelines = ["u1", "u2", "u3"].map {
+            (LintExample.subject(user: $0), "{\"policy\":\"atEnd\",\"entries\":[\(round)]}")
+        }
+        let found = LintExample.of(timelines) { $0.rounds.append($0.rounds[0]) }.findings.map(\.rule)
+        #expect(found.contains(ScheduleRules.roundHour) && found.contains(ScheduleRules.sameTime))
+    }
+
+    @Test("Rules that cannot be checked are named")
+    func skipped() {
+        func skipped(_ users: [String], isDeclared: Bool = true) -> [LintRule] {
+            var kind = LintExample.kind()
+            kind.isDeclared = isDeclared
+            let timelines = users.map { (LintExample.subject(user: $0), LintExample.content("1")) }
+            return LintExample.of(timelines, kind: kind).skipped.map(\.rule)
+        }
+        #expect(skipped(["u1", "u2", "u3"]) == [])
+        #expect(skipped(["u1", "u2"]) == [ScheduleRules.sameTime])
+        #expect(
+            skipped(["u1", "u2", "u3"], isDeclared: false)
+                == [ConfigurationRules.noOptions, ConfigurationRules.noDefault])
+    }
+
+    @Test("Every endpoint that answers has to refuse a wrong signature")
+    func endpoints() {
+        let observation = LintExample.of(LintExample.content("1")) {
+            $0.trials = [
+                LintTrial(manner: .wrongSecret, endpoint: .options, failure: nil),
+                LintTrial(manner: .noHeader, failure: nil),
+            ]
+        }
+        let evidence = observation.findings.filter { $0.rule.id.hasPrefix("signature/") }.map(\.evidence)
+        #expect(
+            evidence == [
+                "POST /options signed with another secret was answered with status 200",
+                "POST /timelines without the signature's header was answered with status 200",
+            ])
+    }
+
     @Test("Findings are ordered by severity")
     func order() {
         let severities = LintExample.all.flatMap { [$0.bad.findings, $0.good.findings] }.map { $0.map(\.rule.severity) }

@@ -27,6 +27,16 @@ struct LintObservation: Sendable {
         }
     }
 
+    /// A request to each optional endpoint that answered.
+    var answeredRequests: [(timing: DeskTiming, body: [UInt8])] {
+        let all =
+            (snapshots + placeholders).map { (timing: $0.timing, body: $0.body) }
+            + choices.map { (timing: $0.timing, body: $0.body) }
+        return ProviderEndpoint.allCases.compactMap { endpoint in
+            all.first { $0.timing.endpoint == endpoint && $0.timing.failure == nil }
+        }
+    }
+
     var timings: [DeskTiming] {
         rounds.flatMap { $0.map(\.timing) } + (snapshots + placeholders).map(\.timing) + choices.map(\.timing)
     }
@@ -75,6 +85,8 @@ struct LintChoice: Sendable {
     /// `card`, or `defaults`.
     let name: String
     let search: String?
+    /// Body of the request.
+    var body: [UInt8] = []
     var timing: DeskTiming
     var answer: Answer?
 }
@@ -82,13 +94,19 @@ struct LintChoice: Sendable {
 /// A request that is not as it should be, and the provider's reaction.
 struct LintTrial: Sendable {
     enum Manner: String, CaseIterable, Sendable {
-        case wrongSecret, noSignature, oldTimestamp, changedBody
+        case wrongSecret
+        /// The signature's header is empty.
+        case noSignature
+        /// The request has no header for a signature.
+        case noHeader
+        case oldTimestamp, changedBody
         /// The valid signature is the second of two.
         case twoSignatures
         case unknownMembers
     }
 
     let manner: Manner
+    var endpoint = ProviderEndpoint.timelines
     /// Nil for an answer with status 200.
     let failure: ProviderFailure?
 }

@@ -31,6 +31,12 @@ struct LintRule: Hashable, Sendable {
 protocol LintRuleGroup: SendableMetatype {
     static var rules: [LintRule] { get }
     static func findings(in observation: LintObservation) -> [LintFinding]
+    /// Rules that the observation is not sufficient for.
+    static func skipped(in observation: LintObservation) -> [LintSkip]
+}
+
+extension LintRuleGroup {
+    static func skipped(in observation: LintObservation) -> [LintSkip] { [] }
 }
 
 /// A rule that a kind breaks.
@@ -40,6 +46,14 @@ struct LintFinding: Hashable, Sendable {
     let kind: String
     /// Observed facts, without secrets.
     let evidence: String
+}
+
+/// A rule that cannot be checked for a kind.
+struct LintSkip: Hashable, Sendable {
+    let rule: LintRule
+    /// App and kind.
+    let kind: String
+    let reason: String
 }
 
 extension LintObservation {

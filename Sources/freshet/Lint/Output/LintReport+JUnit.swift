@@ -1,19 +1,22 @@
 import WidgetModel
 
 extension LintReport {
-    /// JUnit's XML: a suite for each kind, a case for each rule; warnings and errors are failures.
+    /// JUnit's XML: a suite for each kind, a case for each rule; findings that fail the run are failures.
     var junit: String {
         let suites = kinds.map { kind in
             let own = findings.filter { $0.kind == kind }
-            let failures = own.count { $0.rule.severity > .note }
-            let cases = rules.map { rule in testCase(rule, kind, own.first { $0.rule == rule }) }
+            let failures = own.count(where: fails)
+            let notChecked = skipped.filter { $0.kind == kind }
+            let cases = rules.map { rule in
+                testCase(rule, kind, own.first { $0.rule == rule }, notChecked.first { $0.rule == rule })
+            }
             return """
-                <testsuite name="\(Self.escaped(kind))" tests="\(rules.count)" failures="\(failures)" errors="0" skipped="0">
+                <testsuite name="\(Self.escaped(kind))" tests="\(rules.count)" failures="\(failures)" errors="0" skipped="\(notChecked.count)">
                 \(cases.joined(separator: "\n"))
                 </testsuite>
                 """
         }
-        let failures = findings.count { $0.rule.severity > .note }
+        let failures = findings.count(where: fails)
         return """
             <?xml version="1.0" encoding="UTF-8"?>
             <testsuites name="freshet lint" tests="\(rules.count * kinds.count)" failures="\(failures)" errors="0">
@@ -22,13 +25,15 @@ extension LintReport {
             """
     }
 
-    private func testCase(_ rule: LintRule, _ kind: String, _ finding: LintFinding?) -> String {
+    private func testCase(_ rule: LintRule, _ kind: String, _ finding: LintFinding?, _ skip: LintSkip?) -> String {
         let start =
             "<testcase classname=\"\(Self.escaped(kind))\" name=\"\(Self.escaped("\(rule.id): \(rule.title)"))\""
+        if let skip { return "\(start)><skipped message=\"\(Self.escaped(skip.reason))\"/></testcase>" }
         guard let finding else { return start + "/>" }
         let evidence = Self.escaped(finding.evidence)
-        guard rule.severity > .note else {
-            return "\(start)><system-out>note: \(evidence)\n\(Self.escaped(rule.advice))</system-out></testcase>"
+        guard fails(finding) else {
+            return
+                "\(start)><system-out>\(rule.severity): \(evidence)\n\(Self.escaped(rule.advice))</system-out></testcase>"
         }
         return """
             \(start)><failure type="\(rule.severity)" message="\(evidence)">\(Self.escaped(rule.advice))</failure></testcase>

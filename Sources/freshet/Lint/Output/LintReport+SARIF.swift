@@ -21,6 +21,9 @@ extension LintReport {
             "runs": [
                 [
                     "tool": ["driver": driver], "columnKind": "unicodeCodePoints",
+                    "invocations": [
+                        ["executionSuccessful": true, "toolExecutionNotifications": .array(skipped.map(notification))]
+                    ],
                     "results": .array(findings.map(result)),
                 ]
             ],
@@ -28,12 +31,13 @@ extension LintReport {
     }
 
     private func result(_ finding: LintFinding) -> JSONValue {
-        var location: JSONObject = [
-            "logicalLocations": [["fullyQualifiedName": .string(finding.kind), "kind": "resource"]]
+        // Code scanning shows no result without a file and a line: without a manifest the name of the kind is the path.
+        let location: JSONValue = [
+            "logicalLocations": [["fullyQualifiedName": .string(finding.kind), "kind": "resource"]],
+            "physicalLocation": [
+                "artifactLocation": ["uri": .string(Self.uri(manifest ?? finding.kind))], "region": ["startLine": 1],
+            ],
         ]
-        if let manifest {
-            location["physicalLocation"] = ["artifactLocation": ["uri": .string(Self.uri(manifest))]]
-        }
         return [
             "ruleId": .string(finding.rule.id),
             "ruleIndex": .count(rules.firstIndex(of: finding.rule) ?? -1),
@@ -42,7 +46,14 @@ extension LintReport {
                 "text": .string(
                     "\(finding.kind): \(finding.evidence). Expected: \(finding.rule.title). \(finding.rule.advice)")
             ],
-            "locations": [.object(location)],
+            "locations": [location],
+        ]
+    }
+
+    private func notification(_ skip: LintSkip) -> JSONValue {
+        [
+            "level": "note", "associatedRule": ["id": .string(skip.rule.id)],
+            "message": ["text": .string("\(skip.kind): not checked: \(skip.reason)")],
         ]
     }
 

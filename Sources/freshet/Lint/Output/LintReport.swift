@@ -14,6 +14,13 @@ struct LintReport: Sendable {
     let rules: [LintRule]
     /// Path of the manifest, to which SARIF refers.
     let manifest: String?
+    /// Rules that could not be checked.
+    var skipped: [LintSkip] = []
+    /// Lowest severity that fails.
+    var failOn = LintRule.Severity.warning
+
+    /// Whether a finding fails the run.
+    func fails(_ finding: LintFinding) -> Bool { finding.rule.severity >= failOn }
 
     func text(_ format: Format) -> String {
         switch format {
@@ -35,6 +42,7 @@ struct LintReport: Sendable {
                 lines.append("    advice: \(finding.rule.advice)")
             }
         }
+        for skip in skipped { lines.append("not checked: \(skip.rule.id) of \(skip.kind): \(skip.reason)") }
         lines.append(
             LintRule.Severity.allCases.reversed().map { severity in
                 let count = findings.count { $0.rule.severity == severity }
@@ -53,6 +61,10 @@ struct LintReport: Sendable {
                         "severity": .string(finding.rule.severity.rawValue), "title": .string(finding.rule.title),
                         "evidence": .string(finding.evidence), "advice": .string(finding.rule.advice),
                     ]
+                }),
+            "notChecked": .array(
+                skipped.map {
+                    ["kind": .string($0.kind), "rule": .string($0.rule.id), "reason": .string($0.reason)]
                 }),
         ]
     }

@@ -15,6 +15,14 @@ enum ConfigurationRules: LintRuleGroup {
 
     static let rules = [noOptions, noDefault, noSnapshot]
 
+    static func skipped(in observation: LintObservation) -> [LintSkip] {
+        guard !observation.kind.isDeclared else { return [] }
+        return [noOptions, noDefault].map {
+            LintSkip(
+                rule: $0, kind: observation.kind.name, reason: "the parameters are in the manifest; give --manifest")
+        }
+    }
+
     static func findings(in observation: LintObservation) -> [LintFinding] {
         var empty: [String] = []
         var undecided: [String] = []

@@ -15,4 +15,7 @@ extension LintObservation {
         LintRule.groups.flatMap { $0.findings(in: self) }.enumerated()
             .sorted { ($1.element.rule.severity, $0.offset) < ($0.element.rule.severity, $1.offset) }.map(\.element)
     }
+
+    /// Rules that could not be checked.
+    var skipped: [LintSkip] { LintRule.groups.flatMap { $0.skipped(in: self) } }
 }

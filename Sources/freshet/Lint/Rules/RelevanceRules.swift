@@ -3,7 +3,7 @@ import WidgetModel
 /// Relevance distinguishes times that matter from those that do not.
 enum RelevanceRules: LintRuleGroup {
     static let constant = LintRule(
-        "relevance/constant", .warning, "Scores differ",
+        "relevance/constant", .warning, "Relevance changes within a timeline",
         advice: "Give a score above 0 only when the widget matters, or no relevance: a constant says nothing.")
     static let never = LintRule(
         "relevance/never", .warning, "Some scores are above 0",
@@ -13,16 +13,25 @@ enum RelevanceRules: LintRuleGroup {
 
     /// Number of scores from which equal ones are no chance.
     private static let sample = 5
+    /// The same for scores of one timeline.
+    private static let timelineSample = 3
 
     static func findings(in observation: LintObservation) -> [LintFinding] {
         let scores = observation.timelines.flatMap { $0.entries.compactMap(\.score) }
-        guard scores.count >= sample, let first = scores.first else { return [] }
-        if scores.allSatisfy({ $0 <= 0 }) {
+        if scores.count >= sample, scores.allSatisfy({ $0 <= 0 }) {
             return [observation.finding(never, ["all \(scores.count) scores are 0 or below"])].compactMap(\.self)
         }
-        guard scores.allSatisfy({ $0 == first }) else { return [] }
-        return [observation.finding(constant, ["all \(scores.count) scores are \(JSONNumber(first)?.text ?? "")"])]
-            .compactMap(
-                \.self)
+        return [observation.finding(constant, observation.timelines.compactMap(constantScore))].compactMap(\.self)
+    }
+
+    /// A score above 0 that holds from the first entry to the reload. Relevance that ends before is a pulse.
+    private static func constantScore(_ timeline: LintTimeline) -> String? {
+        let (start, end) = (timeline.parsed.firstEntryDate, timeline.reload ?? .distantFuture)
+        guard start < end, let curve = try? RelevanceCurve(timeline: timeline.parsed.content),
+            curve.points.count >= timelineSample
+        else { return nil }
+        let steps = curve.steps(in: start..<end)
+        guard steps.count == 1, let only = steps.first, only.from == start, only.score > 0 else { return nil }
+        return "\(timeline.subject.name): the score is always \(JSONNumber(only.score)?.text ?? "")"
     }
 }

@@ -23,6 +23,9 @@ enum ScheduleRules: LintRuleGroup {
 
     static let rules = [shortGap, singleAtEnd, roundHour, sameTime, past, noneYet]
 
+    /// Number of people whose equal times are no chance.
+    private static let sharedCount = 3
+
     static func findings(in observation: LintObservation) -> [LintFinding] {
         let timelines = observation.timelines
         func places(_ lint: TimelineLints, _ text: (LintTimeline) -> String) -> [String] {
@@ -37,12 +40,20 @@ enum ScheduleRules: LintRuleGroup {
         return [
             observation.finding(shortGap, places(.shortGap, shortest)),
             observation.finding(singleAtEnd, places(.singleEntryAtEnd) { "one entry at \($0.parsed.firstEntryDate)" }),
-            observation.finding(roundHour, places(.roundHour) { "after \($0.reload?.rfc3339 ?? "")" }),
+            observation.finding(roundHour, places(.roundHour) { "\($0.policyName) \($0.reload?.rfc3339 ?? "")" }),
             observation.finding(sameTime, sharedReloads(in: observation)),
             observation.finding(Self.past, past.map { "\($0.subject.name): after \($0.reload?.rfc3339 ?? "")" }),
             observation.finding(
                 Self.noneYet, noneYet.map { "\($0.subject.name): the first entry is at \($0.parsed.firstEntryDate)" }),
         ].compactMap(\.self)
+    }
+
+    static func skipped(in observation: LintObservation) -> [LintSkip] {
+        guard observation.kind.definition.sharing == .perUser,
+            Set(observation.timelines.map(\.subject.user)).count < sharedCount
+        else { return [] }
+        let reason = "fewer than three people have timelines; give more with --user"
+        return [LintSkip(rule: sameTime, kind: observation.kind.name, reason: reason)]
     }
 
     private static func shortest(_ timeline: LintTimeline) -> String {
@@ -55,15 +66,18 @@ enum ScheduleRules: LintRuleGroup {
     private static func sharedReloads(in observation: LintObservation) -> [String] {
         let rounds = observation.rounds.map { round in
             Set(
-                Dictionary(grouping: LintObservation.timelines(of: round).filter(\.isAfter)) { $0.reload }
-                    .filter { Set($0.value.map(\.subject.user)).count >= 3 }.compactMap(\.key))
+                Dictionary(grouping: LintObservation.timelines(of: round).filter(\.hasSchedule)) { $0.reload }
+                    .filter { Set($0.value.map(\.subject.user)).count >= sharedCount }.compactMap(\.key))
         }
         guard rounds.count >= 2, observation.kind.definition.sharing == .perUser else { return [] }
         return rounds.dropFirst().reduce(rounds[0]) { $0.intersection($1) }.sorted()
-            .map { "everyone's timeline is due after \($0.rfc3339)" }
+            .map { "everyone's timeline is due at \($0.rfc3339)" }
     }
 }
 
 extension LintTimeline {
-    fileprivate var isAfter: Bool { if case .after = parsed.policy { true } else { false } }
+    /// Whether the provider chose the time of the reload: a single entry with `atEnd` is due at once.
+    fileprivate var hasSchedule: Bool { reload != nil && !parsed.lints.contains(.singleEntryAtEnd) }
+
+    fileprivate var policyName: String { if case .atEnd = parsed.policy { "at the end," } else { "after" } }
 }

@@ -30,29 +30,31 @@ enum SignatureRules: LintRuleGroup {
     static func findings(in observation: LintObservation) -> [LintFinding] {
         // An unreachable provider, or one that refuses valid requests, says nothing about signatures.
         guard observation.rounds.first?.contains(where: { $0.timing.failure == nil }) == true else { return [] }
-        var findings: [LintFinding?] = []
+        var places: [LintRule: [String]] = [:]
         var statuses: [String] = []
         for trial in observation.trials {
             let (rule, text): (LintRule, String)
             switch trial.manner {
             case .wrongSecret: (rule, text) = (wrong, "signed with another secret")
             case .noSignature: (rule, text) = (missing, "with an empty signature")
+            case .noHeader: (rule, text) = (missing, "without the signature's header")
             case .oldTimestamp: (rule, text) = (old, "signed ten minutes ago")
             case .changedBody: (rule, text) = (body, "with a signature of another body")
             case .twoSignatures:
                 if let failure = trial.failure {
-                    findings.append(
-                        observation.finding(rotation, ["a request with two signatures: \(failure.message)"]))
+                    places[rotation, default: []].append("a request with two signatures: \(failure.message)")
                 }
                 continue
             case .unknownMembers: continue
             }
+            let request = "POST \(trial.endpoint.path) \(text)"
             if trial.failure == nil {
-                findings.append(observation.finding(rule, ["a request \(text) was answered with status 200"]))
+                places[rule, default: []].append("\(request) was answered with status 200")
             } else if let status = trial.failure?.status, status != 401, status != 403 {
-                statuses.append("a request \(text) was answered with status \(status)")
+                statuses.append("\(request) was answered with status \(status)")
             }
         }
-        return (findings + [observation.finding(status, statuses)]).compactMap(\.self)
+        places[status] = statuses
+        return rules.compactMap { observation.finding($0, places[$0] ?? []) }
     }
 }
