@@ -69,6 +69,7 @@ struct SimulationPropertyTests {
                     count == 0 || [.spacing, .budget, .backoff].contains(ReloadRule(rawValue: Int16(rule)))
                 })
         }
+        #expect(simulation.now == simulation.options.end)
         for timeline in simulation.timelines where !timeline.isCollected {
             let state = timeline.record.state
             let kind = simulation.kinds[timeline.kind]

@@ -182,7 +182,7 @@ extension FreshetNode {
             console.objective = settings.delivery.objective
             console.findings = findings
             console.readManifest = { Manifest.definitions(of: $0) }
-            console.providerHealth = { [workerStatistics] app in workerStatistics?.health(ofProvidersOf: app) ?? [:] }
+            console.providerHealth = { [workerStatistics] app in workerStatistics?.health(ofProvidersOf: app) }
             console.onListening = { [logger] port in
                 logger.notice("the console listens on a port of its own", metadata: ["port": "\(port)"])
             }

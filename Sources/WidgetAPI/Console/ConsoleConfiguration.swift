@@ -17,8 +17,8 @@ package struct ConsoleConfiguration: Sendable {
     package var findings: @Sendable (_ app: String) async -> [JSONValue] = { _ in [] }
     /// The app definitions of a manifest's text, or all errors in it.
     package var readManifest: @Sendable (String) -> Result<[AppDefinition], ManifestProblem> = { _ in .success([]) }
-    /// Health of an app's providers in this process, by URL.
-    package var providerHealth: @Sendable (_ app: String) -> [String: JSONValue] = { _ in [:] }
+    /// Health of an app's providers in this process, by URL; nil in a process without workers.
+    package var providerHealth: @Sendable (_ app: String) -> [String: JSONValue]? = { _ in nil }
     /// Time within which devices are to fetch a change, for kinds without an objective of their own.
     package var objective = Duration.seconds(30)
     /// Rules of rotations.

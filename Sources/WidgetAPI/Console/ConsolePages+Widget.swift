@@ -93,7 +93,8 @@ extension ConsoleVisit {
     }
 
     private func hasForm(_ widget: JSONValue) async throws(Problem) -> Bool {
-        guard widget["removed"] != .bool(true), let kind = widget["kind"]?.stringValue else {
+        guard mayCall("configureWidget"), widget["removed"] != .bool(true), let kind = widget["kind"]?.stringValue
+        else {
             return false
         }
         do {
@@ -183,7 +184,8 @@ struct ConsoleSteps: Sendable {
         guard explanation["lease"] == .null else {
             return step("Published", "waiting", at: nil, "A worker holds the timeline now")
         }
-        return step("Published", "done", at: explanation["shows"]?["storedAt"], "Revision \(revision)")
+        // The time of the acknowledgement is not kept.
+        return step("Published", "done", at: nil, "Revision \(revision): no publication is pending")
     }
 
     private var delivered: JSONValue {

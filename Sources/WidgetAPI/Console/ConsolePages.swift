@@ -110,7 +110,7 @@ extension ConsoleVisit {
         let kinds = try await call("listKinds")["kinds"]?.arrayValue ?? []
         let charts = ConsoleOverview(console.configuration).charts
         let health = console.configuration.providerHealth(app)
-        let open = health.filter { $0.value["breaker"]?.stringValue == "open" }.keys.sorted()
+        let open = (health ?? [:]).filter { $0.value["breaker"]?.stringValue == "open" }.keys.sorted()
         var page = page(
             "overview", "Overview",
             [
@@ -118,7 +118,8 @@ extension ConsoleVisit {
                 "waiting": (isCapped ? "at least " : "") + ConsoleChart.words(waiting), "hasWaiting": waiting > 0,
                 "kinds": "\(kinds.count)",
                 "paused": "\(kinds.count { $0["paused"] == .bool(true) || $0["appPausedAt"]?.stringValue != nil })",
-                "openBreakers": open, "breakers": "\(open.count)", "hasOpen": !open.isEmpty,
+                "openBreakers": open, "breakers": health == nil ? "unknown" : "\(open.count)",
+                "hasOpen": !open.isEmpty, "hasNoWorkers": health == nil,
                 "delivery": ConsoleView.value(.array(delivery)), "hasDelivery": !delivery.isEmpty,
                 "today": ConsoleView.value(.array(Self.totals(statistics))),
             ])
@@ -242,6 +243,7 @@ extension ConsoleVisit {
     func providers(tested: JSONValue? = nil) async throws -> ConsolePage {
         let kinds = try await call("listKinds")["kinds"]?.arrayValue ?? []
         let health = console.configuration.providerHealth(app)
+        let hasNoWorkers = health == nil
         let forecast = try await call("getForecast", query: ["hours": "24"])["providers"]?.arrayValue ?? []
         var urls: [String: [JSONValue]] = [:]
         for kind in kinds {
@@ -251,7 +253,7 @@ extension ConsoleVisit {
         let items = urls.sorted { $0.key < $1.key }.map { url, kinds -> JSONValue in
             let due = forecast.first { $0["provider"] == .string(url) }
             return [
-                "url": .string(url), "kinds": .array(kinds), "health": health[url] ?? .null,
+                "url": .string(url), "kinds": .array(kinds), "health": health?[url] ?? .null,
                 "forecast": due?["total"] ?? 0, "now": due?["now"] ?? 0,
                 "firstKind": kinds.first?["name"] ?? .null,
             ]
@@ -261,7 +263,8 @@ extension ConsoleVisit {
             "providers", "Providers",
             [
                 "providers": ConsoleView.value(.array(items)), "isEmpty": items.isEmpty,
-                "latency": charts.providerLatency.html, "tested": ConsoleView.value(tested ?? .null),
+                "hasNoWorkers": hasNoWorkers, "latency": charts.providerLatency.html,
+                "tested": ConsoleView.value(tested ?? .null),
             ])
         // The answer to a form is not read again.
         if tested == nil { page.live = "\(Console.base)/live" }

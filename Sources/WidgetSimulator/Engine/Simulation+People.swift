@@ -60,6 +60,8 @@ extension Simulation {
 
     private mutating func finish() async throws {
         try await work(before: options.end)
+        // Timelines live, and plans hold, until the end.
+        advance(to: options.end)
         finishStacks()
     }
 

@@ -10,25 +10,24 @@ struct ManifestReplay {
     func run() async throws {
         let from = command.from ?? SimulationTime.midnight(WallClock.now()) - .seconds(86_400)
         let span = from..<(command.to ?? from + .seconds(86_400))
+        var options = SimulationOptions(from: from, end: span.upperBound)
+        options.seed = command.seed
+        options.warmUpDays = command.warmUp
         var events: [TimedEvent]
         let real: RealHistory?
         if let path = command.events {
             (events, real) = try await SimulationEvents.read(path, span)
         } else {
             let settings = try command.output.settings.load(requiring: ["kafka.bootstrapServers"]).settings
-            events = try await SimulationEvents.read(settings, span)
+            events = try await SimulationEvents.read(settings, options.begin..<span.upperBound)
             real = try await SimulationEvents.history(settings, span)
         }
         guard events.contains(where: { span.contains($0.time) }) else {
             throw CommandFailure(.failure, "there are no events from \(span.lowerBound) to \(span.upperBound)")
         }
-        var options = SimulationOptions(from: from, end: span.upperBound)
-        options.seed = command.seed
-        options.warmUpDays = command.warmUp
         options.publications = real?.publications ?? [:]
         options.realFetches = real?.fetches ?? [:]
-        // What happened long before is the state at the begin of the warm-up.
-        events = events.map { (max($0.time, options.begin), $0.event) }
+        events = SimulationEvents.state(of: events, at: options.begin)
         let apps = manifest.apps.map(\.definition)
         let plans = [("baseline", apps)] + (try command.changes.alternatives(of: apps))
         var reports: [(name: String, report: SimulationReport)] = []

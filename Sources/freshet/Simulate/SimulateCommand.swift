@@ -21,8 +21,9 @@ struct SimulateCommand: AsyncParsableCommand {
 
             With --replay it reads the events of a time span from Kafka, or from --events, and compares the manifest with \
             changes: each --budget, --spacing, --varies-by and --sharing is one alternative, and all of them together \
-            another. Widgets are those of the topic of widgets, as far back as it goes. What really happened stands beside, \
-            as far as the topics of timelines and decisions tell.
+            another. Widgets and stacks are those of the topic of widgets, as far back as it goes; views, pushes and other \
+            events are read from the begin of the warm-up on. What really happened stands beside, as far as the topics of \
+            timelines and decisions tell.
 
             Of each kind: reloads of a timeline on a day, and how many of them took from the budget, with the budgets in \
             effect; the most such reloads of a timeline on a day; deferrals by rule; the wait from a request to its reload; \
@@ -58,7 +59,7 @@ struct SimulateCommand: AsyncParsableCommand {
     var to: Timestamp?
 
     @Option(help: "Days that are counted; 7 by default.", transform: OptionText.number(1...366))
-    var days = 7
+    var days: Int?
 
     @Option(
         help: "Days before --from that are simulated and not counted; 3 by default.",
@@ -72,7 +73,7 @@ struct SimulateCommand: AsyncParsableCommand {
     var people: Int?
 
     @Option(help: "Share of people with a stack, from 0 to 1; 0.5 by default.", transform: OptionText.number(0.0...1))
-    var stacks = 0.5
+    var stacks: Double?
 
     @Option(help: "Seed of everything random.")
     var seed: UInt64 = 1
@@ -92,6 +93,10 @@ struct SimulateCommand: AsyncParsableCommand {
         if !replay, !changes.all.isEmpty || to != nil {
             throw ValidationError("--to, --budget, --spacing, --varies-by and --sharing need --replay")
         }
+        if replay, days != nil { throw ValidationError("--replay: expected --from and --to instead of --days") }
+        if replay, stacks != nil {
+            throw ValidationError("--replay: expected without --stacks, since the stacks are those of the events")
+        }
         if replay, people ?? 0 > 0 { throw ValidationError("--replay: expected without --people") }
         if let from, let to, to <= from { throw ValidationError("--to: expected a time after --from") }
     }
@@ -99,7 +104,7 @@ struct SimulateCommand: AsyncParsableCommand {
     func run() async throws {
         let manifest = try Manifest.read(path: manifest, environment: ProcessInfo.processInfo.environment)
         if replay { return try await ManifestReplay(command: self, manifest: manifest).run() }
-        var options = SimulationOptions(from: from ?? SimulationTime.midnight(WallClock.now()), days: days)
+        var options = SimulationOptions(from: from ?? SimulationTime.midnight(WallClock.now()), days: days ?? 7)
         options.warmUpDays = warmUp
         options.seed = seed
         var events: [TimedEvent] = []
@@ -109,7 +114,7 @@ struct SimulateCommand: AsyncParsableCommand {
         let people = people ?? (self.events == nil ? 200 : 0)
         let began = ContinuousClock.now
         let report = try await withSource(manifest) { source in
-            try await source.simulate(manifest.apps.map(\.definition), people, stacks: stacks, events, options)
+            try await source.simulate(manifest.apps.map(\.definition), people, stacks: stacks ?? 0.5, events, options)
         }
         let seconds = began.duration(to: .now) / .seconds(1)
         try write([("Simulation", report)])

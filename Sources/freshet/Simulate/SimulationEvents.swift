@@ -61,7 +61,12 @@ enum SimulationEvents {
         events.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }.map(\.element)
     }
 
-    /// Reads the events that the brokers got in a time span, and before it those about widgets and stacks.
+    /// Moves earlier events about widgets and stacks to a time, and leaves out all other earlier ones.
+    static func state(of events: [TimedEvent], at begin: Timestamp) -> [TimedEvent] {
+        events.filter { $0.time >= begin || $0.event.isArrangement }.map { (max($0.time, begin), $0.event) }
+    }
+
+    /// Reads the events that the brokers got in a time span, and those about widgets and stacks that they got before it.
     static func read(_ settings: Settings, _ span: Range<Timestamp>) async throws -> [TimedEvent] {
         let kafka = try settings.requiredKafka()
         let admin = KafkaAdmin(configuration: kafka, logger: LogSettings.ofCommands)

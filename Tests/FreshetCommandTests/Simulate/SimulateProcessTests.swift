@@ -95,6 +95,12 @@ struct SimulateProcessTests {
             "--from", "2026-06-22", "--budget", "DueDat=4",
         ])
         #expect(unknown.status == 64 && unknown.err.contains("DueDate"))
+        for option in ["--days", "--stacks"] {
+            let refused = try await FreshetProcess.run([
+                "simulate", "--manifest", "kinds.yaml", "--replay", option, "1",
+            ])
+            #expect(refused.status == 64 && refused.err.contains(option))
+        }
     }
 
     /// Publications of the timeline of ``events``' widget, and of a kind of the same name in another app.

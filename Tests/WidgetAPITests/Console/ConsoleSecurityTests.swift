@@ -333,6 +333,20 @@ struct ConsoleSecurityTests {
         }
     }
 
+    @Test("A process without workers shows breakers and the health of providers as unknown")
+    func unknownHealth() async throws {
+        try await withStore { store in
+            var console = try ConsoleConfiguration.test()
+            console.providerHealth = { _ in nil }
+            try await withAPI(store, console: console) { api in
+                let browser = ConsoleClient(api)
+                #expect(try await browser.signIn(api.token).status == 303)
+                #expect(try await browser.get("/console").text.contains("Workers run in other processes"))
+                #expect(try await browser.get("/console/providers").text.contains("Health is unknown here"))
+            }
+        }
+    }
+
     @Test("Templates write unescaped values only if they are HTML of the console")
     func templates() throws {
         let allowed: Set = ["aside", "body", "html", "axis", "forecast", "latency"]
