@@ -53,8 +53,9 @@ struct DeliveryStormTests {
         configuration.policy.dailyBudget = 100_000
         configuration.policy.backoff = Backoff(base: .milliseconds(20), cap: .milliseconds(100))
         configuration.restBackoff = Backoff(base: .milliseconds(20), cap: .milliseconds(100))
-        configuration.timeout = .milliseconds(300)
-        configuration.lease = .seconds(2)
+        // A push that a slow machine answers later than this is sent twice.
+        configuration.timeout = .seconds(1)
+        configuration.lease = .seconds(4)
         configuration.pollInterval = .milliseconds(10)
     }
 
