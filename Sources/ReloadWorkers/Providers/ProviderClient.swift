@@ -86,11 +86,12 @@ package final class ProviderClient: ProviderFetching {
             "content-type": "application/json", "accept": "application/json", "accept-encoding": "identity",
             "user-agent": "freshet",
             "webhook-id": id, "webhook-timestamp": String(timestamp),
-            "webhook-signature": WebhookSignature(secrets: call.secrets)
-                .sign(id: id, timestamp: timestamp, body: call.body),
         ]
+        if !call.secrets.isEmpty {
+            let signature = WebhookSignature(secrets: call.secrets).sign(id: id, timestamp: timestamp, body: call.body)
+            message.headers.add(name: "webhook-signature", value: signature)
+        }
         for (name, value) in call.headers { message.headers.replaceOrAdd(name: name, value: value) }
-        if !call.hasSignature { message.headers.remove(name: "webhook-signature") }
         message.body = .bytes(call.body)
         let response = try await http.execute(message, timeout: TimeAmount(call.timeout))
         guard response.status == .ok else {

@@ -13,8 +13,6 @@ package struct ProviderCall: Sendable {
     package var maximumResponseBytes: Int
     /// Additional headers, for the trace context.
     package var headers: [String: String] = [:]
-    /// False: leaves the header of the signature out, to test that a provider refuses the request.
-    package var hasSignature = true
 
     package init(
         url: String, endpoint: ProviderEndpoint = .timelines, secrets: [[UInt8]], body: [UInt8], timeout: Duration,

@@ -93,10 +93,8 @@ extension ConsoleVisit {
     }
 
     private func hasForm(_ widget: JSONValue) async throws(Problem) -> Bool {
-        guard mayCall("configureWidget"), widget["removed"] != .bool(true), let kind = widget["kind"]?.stringValue
-        else {
-            return false
-        }
+        guard mayCall("configureWidget"), widget["removed"] != .bool(true) else { return false }
+        guard let kind = widget["kind"]?.stringValue else { return false }
         do {
             _ = try await call("getIntent", ["kind": kind])
             return true

@@ -10,7 +10,7 @@ package struct TimelineLints: OptionSet, Hashable, Sendable {
     package static let shortGap = TimelineLints(rawValue: 1)
     /// A single entry with `atEnd`, which requests a reload as soon as it is stored.
     package static let singleEntryAtEnd = TimelineLints(rawValue: 2)
-    /// A reload that is due at a full hour, as many others: `after` it, or `atEnd` with a last entry at it.
+    /// A reload at a full hour, when many other timelines are due: `after` it, or `atEnd` with the last entry at it.
     package static let roundHour = TimelineLints(rawValue: 4)
 
     /// Several links in an entry of a systemSmall widget, which opens only one.
@@ -25,20 +25,19 @@ package struct TimelineLints: OptionSet, Hashable, Sendable {
     package static let shortestGap: Duration = .seconds(300)
 
     /// - Parameter dates: of the entries, in order.
-    package init(policy: ReloadPolicy, dates: some Collection<Timestamp>) {
+    package init(policy: ReloadPolicy, dates: some BidirectionalCollection<Timestamp>) {
         var lints: TimelineLints = []
         if zip(dates, dates.dropFirst()).contains(where: { $0 < $1 && $1 - $0 < Self.shortestGap }) {
             lints.insert(.shortGap)
         }
-        var reload: Timestamp?
-        var last: Timestamp?
-        for date in dates { last = date }
         switch policy {
-        case .atEnd: if dates.count == 1 { lints.insert(.singleEntryAtEnd) } else { reload = last }
-        case .after(let date): reload = date
+        case .atEnd where dates.count == 1: lints.insert(.singleEntryAtEnd)
+        case .atEnd: if dates.last.map(Self.isFullHour) == true { lints.insert(.roundHour) }
+        case .after(let date): if Self.isFullHour(date) { lints.insert(.roundHour) }
         case .never: break
         }
-        if let reload, reload.microseconds % 3_600_000_000 == 0 { lints.insert(.roundHour) }
         self = lints
     }
+
+    private static func isFullHour(_ date: Timestamp) -> Bool { date.microseconds % 3_600_000_000 == 0 }
 }

@@ -9,7 +9,7 @@ import WidgetRepresentation
 struct DeskOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "URL of the provider; of all kinds of the manifest if there is one. Without a manifest parameters are unknown, so that neither options nor defaults are requested.",
+            "URL of the provider; of all kinds of the manifest if there is one. Without a manifest, neither options nor defaults are requested.",
             valueName: "url"))
     var provider: String?
 
@@ -65,7 +65,7 @@ struct DeskKind: Sendable {
     var definition: KindDefinition
     /// The newest first; empty if none is known, so that requests have no valid signature.
     let secrets: [[UInt8]]
-    /// Whether a manifest describes the kind; the parameters of others are unknown.
+    /// Whether the kind comes from a manifest. Without one, its parameters are unknown.
     var isDeclared = true
 
     var name: String { "\(app)/\(definition.name)" }

@@ -118,7 +118,6 @@ struct LintProbe: Sendable {
             switch manner {
             case .wrongSecret: call.secrets = other
             case .noSignature: call.secrets = []
-            case .noHeader: call.hasSignature = false
             case .oldTimestamp: break
             case .changedBody:
                 let id = WebhookSignature.makeID()
@@ -136,7 +135,7 @@ struct LintProbe: Sendable {
         return trials
     }
 
-    /// Requests to optional endpoints with a wrong signature, and with an empty one.
+    /// Requests to optional endpoints with a wrong signature, and without one.
     private func unsignedTrials(
         _ requests: [(timing: DeskTiming, body: [UInt8])], _ kind: DeskKind
     ) async throws -> [LintTrial] {

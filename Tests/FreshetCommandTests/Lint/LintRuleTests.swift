@@ -93,14 +93,14 @@ struct LintRuleTests {
         let observation = LintExample.of(LintExample.content("1")) {
             $0.trials = [
                 LintTrial(manner: .wrongSecret, endpoint: .options, failure: nil),
-                LintTrial(manner: .noHeader, failure: nil),
+                LintTrial(manner: .noSignature, failure: nil),
             ]
         }
         let evidence = observation.findings.filter { $0.rule.id.hasPrefix("signature/") }.map(\.evidence)
         #expect(
             evidence == [
                 "POST /options signed with another secret was answered with status 200",
-                "POST /timelines without the signature's header was answered with status 200",
+                "POST /timelines without a signature was answered with status 200",
             ])
     }
 

@@ -164,6 +164,51 @@ struct SimulateProcessTests {
         }
     }
 
+    @Test("A replay of Kafka simulates the warm-up like a replay of the same events in a file")
+    func warmUp() async throws {
+        let folder = try Self.folder()
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let file = folder.appending(path: "events.jsonl")
+        try Data(Self.events.utf8).write(to: file)
+        func kind(_ source: [String]) async throws -> JSONValue {
+            // The placement and half of the pushes and views are before the span.
+            let result = try await FreshetProcess.run(
+                [
+                    "simulate", "--manifest", folder.appending(path: "kinds.yaml").path, "--replay", "--json",
+                    "--from", "2026-06-22T12:00:00Z", "--to", "2026-06-23T00:00:00Z", "--warm-up", "1",
+                ] + source)
+            #expect(result.status == 0, "\(result.err)")
+            let run = try #require(try JSONValue.parse(result.out)["runs"]?.arrayValue?.first)
+            return try #require(run["report"]?["kinds"]?.arrayValue?.first)
+        }
+        let names = ["pushes", "appChanges", "widgets", "donations", "timelines"]
+        try await withKafka(topics: names.map { "freshet.\($0)" }, partitions: 2) { kafka in
+            var settings = ["--set", "kafka.bootstrapServers=\(kafka.configuration.bootstrapServers)"]
+            for name in names { settings += ["--set", "topics.\(name)=\(kafka.name("freshet.\(name)"))"] }
+            let messages = try Self.events.split(separator: "\n").enumerated().map { number, line in
+                let event = try JSONValue.parse(Array(line.utf8))
+                let type = try #require(event["type"]?.stringValue)
+                let time = try #require(event["time"]?.stringValue.flatMap { Timestamp(rfc3339: $0) })
+                let headers = [
+                    "ce_specversion": "1.0", "ce_id": "\(number)", "ce_source": "/test", "ce_type": type,
+                    "ce_time": time.rfc3339, "content-type": "application/json",
+                ]
+                return KafkaMessage(
+                    topic: kafka.name(type.contains(".push.") ? "freshet.pushes" : "freshet.widgets"),
+                    key: Array("u".utf8), value: try #require(event["data"]).encoded,
+                    headers: headers.map { KafkaHeader(name: $0.key, value: Array($0.value.utf8)) },
+                    timestampMilliseconds: time.microseconds / 1_000)
+            }
+            let producer = try KafkaProducer(
+                configuration: kafka.configuration, deliveryTimeout: Patience.delivery, logger: quietLogger)
+            for result in await producer.send(messages) { _ = try result.get() }
+            await producer.shutdown()
+            let (replayed, read) = (try await kind(settings), try await kind(["--events", file.path]))
+            #expect(replayed == read)
+            #expect(replayed["requests"]?.numberValue?.int64 == 68, "\(replayed)")
+        }
+    }
+
     @Test("A replay shows what a running service really did, and unknown figures as such")
     func really() async throws {
         let folder = try Self.folder()

@@ -57,6 +57,11 @@ struct ProviderClientTests {
                 request.headers["webhook-signature"]
                     == WebhookSignature(secret: Array("secret".utf8))
                     .sign(id: id, timestamp: timestamp, body: request.body))
+
+            var unsigned = call(provider.url)
+            unsigned.secrets = []
+            _ = try await client.fetch(unsigned)
+            #expect(provider.requests.last?.headers["webhook-signature"] == nil)
         }
     }
 

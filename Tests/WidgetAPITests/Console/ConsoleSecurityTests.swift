@@ -178,6 +178,22 @@ struct ConsoleSecurityTests {
         }
     }
 
+    @Test("The form of a configuration is offered only to those who may save it")
+    func formByRole() async throws {
+        try await withStore { store in
+            try await store.defineIntent()
+            try await store.place([.test("w1", kind: "Purchases", configuration: #"{"card":"acme"}"#)])
+            try await withAPI(store, console: try ConsoleConfiguration.test()) { api in
+                for (token, isOffered) in [(api.token, true), (try await api.viewer(), false)] {
+                    let browser = ConsoleClient(api)
+                    #expect(try await browser.signIn(token).status == 303)
+                    let page = try await browser.get("/console/widgets/w1").text
+                    #expect(page.contains("/console/widgets/w1/form") == isOffered)
+                }
+            }
+        }
+    }
+
     @Test("Only operators' tokens for a whole app can sign in, and show only their app")
     func tenants() async throws {
         let console = try ConsoleConfiguration.test {

@@ -77,8 +77,8 @@ def sign_in(console, token):
     console.submit("main button", "location.pathname === '/console'")
 
 
-def refusals(console):
-    """The refused sign-in and the page of an unknown kind are accessible."""
+def refused_sign_in(console):
+    """The page of a refused sign-in is accessible."""
     browser = console.browser
     console.open("/console/sign-in")
     browser.run("document.querySelector('#token').value = 'wrong'")
@@ -89,6 +89,7 @@ def refusals(console):
 
 
 def unknown_kind(console):
+    """The page of a problem is accessible."""
     console.open("/console/kinds/Unknown")
     assert console.browser.run(text("main [role=alert]")), "the problem has no text"
     forget_statuses(console.browser, "404")
@@ -251,7 +252,7 @@ def use(browser, url, token, viewer, pipe, folder):
     browser.window(1280)
     console.open("/console/sign-in")
     console.look("/console/sign-in", "sign-in")
-    refusals(console)
+    refused_sign_in(console)
     sign_in(console, token)
     pages = {
         "overview": "/console", "doctor": "/console/doctor", "kinds": "/console/kinds", "kind": "/console/kinds/Purchases",

@@ -94,12 +94,7 @@ struct LintChoice: Sendable {
 /// A request that is not as it should be, and the provider's reaction.
 struct LintTrial: Sendable {
     enum Manner: String, CaseIterable, Sendable {
-        case wrongSecret
-        /// The signature's header is empty.
-        case noSignature
-        /// The request has no header for a signature.
-        case noHeader
-        case oldTimestamp, changedBody
+        case wrongSecret, noSignature, oldTimestamp, changedBody
         /// The valid signature is the second of two.
         case twoSignatures
         case unknownMembers

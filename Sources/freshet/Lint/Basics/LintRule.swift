@@ -31,7 +31,7 @@ struct LintRule: Hashable, Sendable {
 protocol LintRuleGroup: SendableMetatype {
     static var rules: [LintRule] { get }
     static func findings(in observation: LintObservation) -> [LintFinding]
-    /// Rules that the observation is not sufficient for.
+    /// Rules that the observation has too little data for.
     static func skipped(in observation: LintObservation) -> [LintSkip]
 }
 

@@ -11,9 +11,9 @@ enum RelevanceRules: LintRuleGroup {
 
     static let rules = [constant, never]
 
-    /// Number of scores from which equal ones are no chance.
+    /// Fewest scores of all timelines that are judged.
     private static let sample = 5
-    /// The same for scores of one timeline.
+    /// Fewest scores of one timeline that are judged.
     private static let timelineSample = 3
 
     static func findings(in observation: LintObservation) -> [LintFinding] {

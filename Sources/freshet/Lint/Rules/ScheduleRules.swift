@@ -23,7 +23,7 @@ enum ScheduleRules: LintRuleGroup {
 
     static let rules = [shortGap, singleAtEnd, roundHour, sameTime, past, noneYet]
 
-    /// Number of people whose equal times are no chance.
+    /// Fewest people whose equal times are reported.
     private static let sharedCount = 3
 
     static func findings(in observation: LintObservation) -> [LintFinding] {
@@ -76,7 +76,7 @@ enum ScheduleRules: LintRuleGroup {
 }
 
 extension LintTimeline {
-    /// Whether the provider chose the time of the reload: a single entry with `atEnd` is due at once.
+    /// Whether the provider chose the time of the reload. A single entry with `atEnd` requests one at once instead.
     fileprivate var hasSchedule: Bool { reload != nil && !parsed.lints.contains(.singleEntryAtEnd) }
 
     fileprivate var policyName: String { if case .atEnd = parsed.policy { "at the end," } else { "after" } }

@@ -36,8 +36,7 @@ enum SignatureRules: LintRuleGroup {
             let (rule, text): (LintRule, String)
             switch trial.manner {
             case .wrongSecret: (rule, text) = (wrong, "signed with another secret")
-            case .noSignature: (rule, text) = (missing, "with an empty signature")
-            case .noHeader: (rule, text) = (missing, "without the signature's header")
+            case .noSignature: (rule, text) = (missing, "without a signature")
             case .oldTimestamp: (rule, text) = (old, "signed ten minutes ago")
             case .changedBody: (rule, text) = (body, "with a signature of another body")
             case .twoSignatures:
