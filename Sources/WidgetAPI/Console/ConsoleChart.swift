@@ -8,7 +8,7 @@ struct ConsoleChart: Sendable {
     /// A value that should not be exceeded.
     var objective: Double?
     /// Alert on these figures, which is a heading of the runbook.
-    let alert: String
+    let alert: ConsoleAlert
     let runbook: String?
 
     private static let styles: [HTML] = ["", "second", "third", "fourth"]
@@ -50,9 +50,9 @@ struct ConsoleChart: Sendable {
     }
 
     private var alertLink: HTML {
-        guard let runbook else { return "<p class=\"small soft\">Alert \(alert)</p>" }
+        guard let runbook else { return "<p class=\"small soft\">Alert \(alert.name)</p>" }
         return """
-            <p class="small"><a href="\(runbook)#\(alert.lowercased())" rel="noreferrer">Runbook: \(alert)</a></p>
+            <p class="small"><a href="\(alert.link(runbook))" rel="noreferrer">Runbook: \(alert.name)</a></p>
             """
     }
 
@@ -127,14 +127,14 @@ struct ConsoleOverview: Sendable {
             throughput, freshness, lateness, lag, lists,
             chart(
                 "Open breakers", "providers", [history.gauge("open", MetricCatalogue.breakersOpen.name)],
-                "FreshetBreakerOpen"),
+                .breakerOpen),
             chart(
                 "Dead letters of all apps", "letters",
-                [history.gauge("waiting", MetricCatalogue.deadLettersWaiting.name)], "FreshetDeadLetters"),
+                [history.gauge("waiting", MetricCatalogue.deadLettersWaiting.name)], .deadLetters),
         ].enumerated().map { ($1.title, "chart-\($0)", $1.html) }
     }
 
-    private func chart(_ title: String, _ unit: String, _ lines: [MetricLine], _ alert: String) -> ConsoleChart {
+    private func chart(_ title: String, _ unit: String, _ lines: [MetricLine], _ alert: ConsoleAlert) -> ConsoleChart {
         ConsoleChart(title: title, unit: unit, lines: lines, alert: alert, runbook: runbook)
     }
 
@@ -145,14 +145,14 @@ struct ConsoleOverview: Sendable {
                 history.rate("events applied", MetricCatalogue.ingestEvents.name),
                 history.rate("timelines stored", MetricCatalogue.stored.name),
                 history.rate("timelines published", MetricCatalogue.published.name),
-            ], "FreshetTimelinesOverdue")
+            ], .timelinesOverdue)
     }
 
     private var freshness: ConsoleChart {
         let name = MetricCatalogue.reloadLatency.name
         var chart = chart(
             "Freshness: from a request to stored content", "s",
-            [history.quantile("p50", 0.5, of: name), history.quantile("p99", 0.99, of: name)], "FreshetTimelinesStale")
+            [history.quantile("p50", 0.5, of: name), history.quantile("p99", 0.99, of: name)], .timelinesStale)
         chart.objective = objective / .seconds(1)
         return chart
     }
@@ -164,28 +164,28 @@ struct ConsoleOverview: Sendable {
                 "in \(window)", "\(MetricCatalogue.deliveryMissed.name) \(window)",
                 of: "\(MetricCatalogue.deliveryChanges.name) \(window)")
         }
-        var chart = chart("Freshness on devices: fetched later than the objective", "%", lines, "FreshetDeliveryLate")
+        var chart = chart("Freshness on devices: fetched later than the objective", "%", lines, .deliveryLate)
         chart.objective = 5
         return chart
     }
 
     private var lag: ConsoleChart {
         chart(
-            "Lag of ingest", "messages", [history.gauge("lag", MetricCatalogue.ingestLag.name)], "FreshetIngestLagging")
+            "Lag of ingest", "messages", [history.gauge("lag", MetricCatalogue.ingestLag.name)], .ingestLagging)
     }
 
     private var lists: ConsoleChart {
         chart(
             "Ready work lists by lane", "lists",
             ReloadLane.allCases.map { history.gauge($0.name, "\(MetricCatalogue.readyLists.name) \($0.name)") },
-            "FreshetTimelinesOverdue")
+            .timelinesOverdue)
     }
 
     var providerLatency: ConsoleChart {
         let name = MetricCatalogue.providerSeconds.name
         return chart(
             "Requests to providers of all apps", "s",
-            [history.quantile("p50", 0.5, of: name), history.quantile("p99", 0.99, of: name)], "FreshetProviderErrors")
+            [history.quantile("p50", 0.5, of: name), history.quantile("p99", 0.99, of: name)], .providerErrors)
     }
 }
 

@@ -35,6 +35,7 @@ extension ConsoleVisit {
         // The payload is shown with line breaks if it is JSON.
         let payload = letter["payload"]?.stringValue ?? ""
         view["payload"] = (try? JSONValue.parse(payload)).map(PrettyJSON.text) ?? payload
+        view["isLong"] = payload.utf8.count >= DeadLetterRoutes.payloadLimit
         return page("dead-letter", "Dead letter \(id)", view)
     }
 
@@ -57,6 +58,10 @@ extension ConsoleVisit {
         view["isReplay"] = action == "replay"
         view["action"] = action
         view["isDone"] = isConfirmed
+        let terms = [("Cause", "cause"), ("Topic", "topic"), ("Kept since", "since"), ("Kept before", "until")]
+        view["terms"] = terms.compactMap { name, key in
+            filter[key].flatMap { $0 }.map { ["name": name, "value": $0] }
+        }
         view["failures"] = (result["failures"]?.objectValue?.members ?? []).map { member in
             ["code": member.key, "count": member.value.numberValue?.text ?? "0"]
         }

@@ -106,7 +106,9 @@ extension ConsoleVisit {
 
     /// The API's form of the widget's configuration, which saves with the bearer's token.
     func configurationForm() async throws -> Response {
-        try await respond("getWidgetForm", ["widget": path("widget")], headers: [.accept: "text/html"])
+        var form = try await respond("getWidgetForm", ["widget": path("widget")], headers: [.accept: "text/html"])
+        form.headers[.init("Cross-Origin-Opener-Policy")!] = "same-origin"
+        return form
     }
 }
 

@@ -165,6 +165,10 @@ extension ConsoleVisit {
                 "findings": ConsoleView.value(.array(marked)), "isEmpty": findings.isEmpty, "summary": summary,
                 "style": problems.isEmpty ? warnings.isEmpty ? "good" : "warn" : "bad",
                 "urgent": ConsoleView.value(.array(Array((problems + warnings).prefix(3)))),
+                "alerts": console.configuration.runbook.map { runbook in
+                    ConsoleAlert.allCases.map { ["name": $0.name, "link": $0.link(runbook)] }
+                } ?? [],
+                "hasAlerts": console.configuration.runbook != nil,
             ])
     }
 
@@ -215,7 +219,7 @@ extension ConsoleVisit {
         guard let average = use["average"]?.numberValue?.double else {
             return use["timelines"] == 0 ? "no timelines" : "too many timelines for an average"
         }
-        return "\(ConsoleChart.words(average)) on average, with a budget of \(least) to \(most)"
+        return "\(ConsoleChart.words(average)) on average, free ones included; the budget is \(least) to \(most) a day"
     }
 
     // MARK: Manifests

@@ -23,6 +23,7 @@ struct FormPage: Sendable {
                 .contentType: "text/html; charset=utf-8", .cacheControl: "no-store", .vary: "Accept",
                 .init("Content-Security-Policy")!: policy.joined(separator: "; "),
                 .init("Referrer-Policy")!: "no-referrer", .init("X-Content-Type-Options")!: "nosniff",
+                .init("X-Frame-Options")!: "DENY", .init("Cross-Origin-Resource-Policy")!: "same-origin",
             ],
             body: ResponseBody(byteBuffer: ByteBuffer(string: document(nonce).text)))
     }
@@ -46,8 +47,8 @@ struct FormPage: Sendable {
             <style nonce="\(nonce)">\(raw: style)</style>
             </head>
             <body>
-            <main>
             <header><h1>\(form.displayName)</h1>\(description)</header>
+            <main>
             <noscript><p class="notice">Changing the values requires JavaScript. The form shows the current ones.</p></noscript>
             \(problems)
             <form id="form" novalidate data-token="\(token)" data-save="\(savePath ?? "")">

@@ -9,6 +9,8 @@ import WidgetStore
 struct DeadLetterRoutes: Sendable {
     /// Upper bound of a count.
     static let countLimit = 100_000
+    /// Bytes of a payload that a response contains.
+    static let payloadLimit = 65_536
     /// Largest number of letters of a replay.
     private static let replayLimit = 10_000
 
@@ -58,7 +60,8 @@ struct DeadLetterRoutes: Sendable {
         else { throw Problem.notFound }
         // Headers are left out, since they may hold secrets.
         object["key"] = .text(row.letter.key.map { String(decoding: $0, as: UTF8.self) })
-        object["payload"] = .text(row.letter.payload.map { String(decoding: $0.prefix(65_536), as: UTF8.self) })
+        object["payload"] = .text(
+            row.letter.payload.map { String(decoding: $0.prefix(Self.payloadLimit), as: UTF8.self) })
         return Response(.object(object))
     }
 

@@ -11,11 +11,11 @@ package enum SimulationPage {
         return """
             <!doctype html>
             <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-            <title>\(HTML.escaped(title))</title><style>\(style)</style></head><body><main>
-            <h1>\(HTML.escaped(title))</h1>
+            <title>\(HTML.escaped(title))</title><style>\(style)</style></head><body>
+            <header><h1>\(HTML.escaped(title))</h1>
             <p>\(first.people) synthetic people with seed \(first.seed); \(first.events) events for \(first.widgets) \
-            widgets with \(first.timelines) timelines. Times are UTC.</p>
-            \(body)</main></body></html>
+            widgets with \(first.timelines) timelines. Times are UTC.</p></header>
+            <main>\(body)</main></body></html>
 
             """
     }
@@ -114,7 +114,7 @@ package enum SimulationPage {
         @media (prefers-color-scheme: dark) { :root { --ground: #131518; --card: #1c1f24; --ink: #e8e9eb;
           --quiet: #9aa0a9; --rule: #30343b; --bar: #6ea8fe; } }
         body { margin: 0; background: var(--ground); color: var(--ink); font: 16px/1.45 system-ui, sans-serif; }
-        main { max-width: 76rem; margin: 0 auto; padding: 1rem; }
+        main, header { max-width: 76rem; margin: 0 auto; padding: 1rem; }
         .scroll { overflow-x: auto; }
         table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; }
         th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--rule); text-align: left; white-space: nowrap; }

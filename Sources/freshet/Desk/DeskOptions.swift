@@ -45,7 +45,7 @@ struct DeskOptions: ParsableArguments {
             throw ValidationError("--sample has its own provider, kinds and secret")
         }
         if provider != nil, manifest == nil, kind.isEmpty {
-            throw ValidationError("--provider needs a --kind or a --manifest")
+            throw ValidationError("--provider needs a --kind or a --manifest: a provider cannot list its kinds")
         }
         if let provider {
             do throws(ModelError) {

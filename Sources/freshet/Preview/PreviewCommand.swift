@@ -12,7 +12,7 @@ struct PreviewCommand: AsyncParsableCommand {
         discussion: """
             Asks the provider for the timelines of all kinds and families at intervals, and shows their entries on a \
             time axis, with light and dark content side by side. A slider shows what is shown at a time. The page \
-            follows changes. Neither a database nor Kafka is needed. Prints one line of JSON with the page's address \
+            follows changes of the provider; the manifest is read once. Neither a database nor Kafka is needed. Prints one line of JSON with the page's address \
             once it listens.
 
             Examples:
@@ -53,13 +53,11 @@ struct PreviewCommand: AsyncParsableCommand {
         _ kinds: [DeskKind], _ desk: Desk, _ environment: WidgetEnvironment, _ settings: Settings
     ) async throws {
         let logger = settings.log.logger(label: "freshet.preview")
-        let state = PreviewState()
         let poller = PreviewPoller(
-            desk: desk, kinds: kinds, user: options.users[0], environment: environment, interval: interval,
-            state: state)
+            desk: desk, kinds: kinds, user: options.users[0], environment: environment, interval: interval)
         let listening = ListeningPort()
         let server = PreviewServer(
-            host: host, port: port, state: state, timeZone: environment.timeZone,
+            host: host, port: port, state: poller.state, timeZone: environment.timeZone,
             lead:
                 "For \(options.users[0]), \(environment.locale), \(environment.timeZone); asked every \(interval.words).",
             logger: logger, onListening: listening.listens(on:))

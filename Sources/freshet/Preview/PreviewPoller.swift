@@ -6,21 +6,26 @@ import WidgetModel
 struct PreviewPoller: Sendable {
     let desk: Desk
     let kinds: [DeskKind]
-    let user: String
-    let environment: WidgetEnvironment
     let interval: Duration
+    /// Has a widget for each kind and family from the beginning.
     let state: PreviewState
+    /// Subjects of each kind, by family.
+    private let subjects: [[DeskSubject]]
 
-    func run() async throws {
-        let subjects = kinds.map { kind in
+    init(desk: Desk, kinds: [DeskKind], user: String, environment: WidgetEnvironment, interval: Duration) {
+        (self.desk, self.kinds, self.interval) = (desk, kinds, interval)
+        subjects = kinds.map { kind in
             kind.definition.families.map { family in
                 DeskSubject(kind, user: user, family: family, environment: environment, configuration: .empty)
             }
         }
-        state.begin(
+        state = PreviewState(
             zip(kinds, subjects).flatMap { kind, subjects in
                 subjects.map { PreviewState.Widget(kind: kind.definition, subject: $0) }
             })
+    }
+
+    func run() async throws {
         while !Task.isCancelled {
             var first = 0
             for (kind, subjects) in zip(kinds, subjects) {

@@ -33,13 +33,13 @@ final class PreviewState: Sendable {
         var isClosed = false
     }
 
-    private let contents = Mutex(Contents())
+    private let contents: Mutex<Contents>
     private let changes = WorkSignal()
 
     /// All widgets, with the number of the last change.
     var current: (widgets: [Widget], version: Int) { contents.withLock { ($0.widgets, $0.version) } }
 
-    func begin(_ widgets: [Widget]) { contents.withLock { $0.widgets = widgets } }
+    init(_ widgets: [Widget]) { contents = Mutex(Contents(widgets: widgets)) }
 
     /// Takes over an answer for the widget at an index.
     func update(_ index: Int, _ timeline: ParsedTimeline?, problem: String?) {

@@ -52,8 +52,7 @@ struct PreviewPageTests {
     @Test("Only visible changes count and wake waiting requests")
     func changes() async throws {
         let widget = try Self.widget("one")
-        let state = PreviewState()
-        state.begin([widget])
+        let state = PreviewState([widget])
         #expect(state.current.version == 0)
         state.update(0, widget.timeline, problem: nil)
         #expect(state.current.version == 0)

@@ -39,10 +39,14 @@ def use(browser, url, provider, folder):
     headers(url)
     browser.window(1280)
     browser.open(url, f"{AXES} === 2")
-    browser.require_names()
+    browser.audit("preview")
     browser.screenshot(f"{folder}/preview-light.png")
     assert browser.run("document.title") == "Preview · Freshet"
     assert browser.run("document.querySelectorAll('#widget-2 .notice').length") == 1
+
+    # The present moves.
+    line = f"document.querySelector('{FIRST} .now').getAttribute('x1')"
+    browser.wait(f"{line} !== {json.dumps(browser.run(line))}")
 
     # The slider shows the entry at a time: the first one at its left end, the next ones by keyboard.
     assert browser.run(SHOWN).startswith("stepone"), browser.run(SHOWN)
@@ -71,7 +75,7 @@ def use(browser, url, provider, folder):
     for is_dark in (False, True):
         browser.window(390, 844, is_phone=True, is_dark=is_dark)
         browser.screenshot(f"{folder}/preview-phone-{'dark' if is_dark else 'light'}.png")
-        assert browser.run("document.documentElement.scrollWidth <= innerWidth"), "wider than the phone"
+        browser.audit("preview on a phone")
     assert browser.errors == [], browser.errors
 
     # All entries are readable without JavaScript.

@@ -68,6 +68,21 @@ struct SimulateProcessTests {
         #expect(html.contains("<svg") && html.contains("DueDate") && !html.contains("<script"))
     }
 
+    @Test(
+        "The page of a report is accessible, in light and dark, and on a phone",
+        .enabled(if: HeadlessBrowser.isInstalled, "Chromium is not installed"))
+    func page() async throws {
+        let folder = try Self.folder()
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let page = folder.appending(path: "page.html")
+        let result = try await FreshetProcess.run([
+            "simulate", "--manifest", folder.appending(path: "kinds.yaml").path, "--from", "2026-06-22", "--days", "2",
+            "--people", "20", "--report", page.path,
+        ])
+        #expect(result.status == 0, "\(result.err)")
+        try await HeadlessBrowser.run("Tests/FreshetCommandTests/Simulate/report.py", page.absoluteString)
+    }
+
     @Test("A replay shows that a smaller budget costs less and is less fresh")
     func replay() async throws {
         let folder = try Self.folder()

@@ -287,7 +287,7 @@ struct ConsoleSecurityTests {
         try await Self.withConsole { _, api in
             let browser = ConsoleClient(api)
             // Tokens are verified at every request, since the clock's leeway exceeds this token's remaining time.
-            let short = try await api.tokens.token(until: .seconds(-29))
+            let short = try await api.tokens.token(until: .seconds(-5))
             #expect(try await browser.signIn(short).status == 303)
             #expect(try await browser.get("/console/kinds").status == 303)
         }
@@ -346,6 +346,141 @@ struct ConsoleSecurityTests {
                     }
                 }
             }
+        }
+    }
+
+    /// The test app whose kinds have a text as their name, description and placeholder.
+    private static func apps(_ text: String, provider: String) -> [AppDefinition] {
+        var app = TestKinds.apps(provider: provider)[0]
+        for kind in app.kinds.indices {
+            app.kinds[kind].displayName = text
+            app.kinds[kind].description = text
+            app.kinds[kind].placeholder = .string(text)
+        }
+        return [app]
+    }
+
+    @Test("Hostile texts of manifests, findings, providers and stacks are escaped on every page with them")
+    func hostileNames() async throws {
+        let texts = HostileTexts.all.map { $0.filter { !Text.containsControlCharacter(String($0)) } }
+        for (index, text) in texts.enumerated() {
+            let url = "http://127.0.0.1:1/bank"
+            let console = try ConsoleConfiguration.test {
+                $0.findings = { _ in
+                    [
+                        [
+                            "check": .string(text), "severity": "problem", "message": .string(text),
+                            "advice": .string(text),
+                        ]
+                    ]
+                }
+                $0.providerHealth = { _ in
+                    [url: ["breaker": "open", "style": "bad", "failure": .string(text), "limit": 1, "milliseconds": 2]]
+                }
+                $0.readManifest = {
+                    $0 == "fails"
+                        ? .failure(ManifestProblem(text: text)) : .success(Self.apps("\(text)2", provider: url))
+                }
+            }
+            try await withStore(Self.apps(text, provider: url)) { store in
+                let placement = WidgetPlacement(
+                    app: TestKinds.app, widget: text, user: "u1", device: text, kind: "Purchases", family: .systemSmall,
+                    environment: try WidgetEnvironment(locale: "en", timeZone: "Europe/London"))
+                _ = try await store.place([placement])
+                var person = PersonRecord()
+                let stack = StackArrangement(device: text, name: text, widgets: [text])
+                _ = person.apply(.stack(stack, at: Timestamp(microseconds: 1)))
+                let arrangement = "\(person.storedArrangement)".replacing("'", with: "''")
+                try await store.sql(
+                    """
+                    INSERT INTO person (app_id, user_id, arrangement)
+                    SELECT a.id, 'u1', '\(arrangement)' FROM app a WHERE a.name = '\(TestKinds.app)'
+                    """)
+                try await withAPI(store, console: console) { api in
+                    let browser = ConsoleClient(api)
+                    #expect(try await browser.signIn(api.token).status == 303)
+                    let widget = "/console/widgets/\(Text.percentEncoded(text))"
+                    var shown = [try await browser.get(widget)]
+                    #expect(index > 0 || shown[0].text.contains("stacks-title"))
+                    for page in ["", "/doctor", "/kinds", "/kinds/Purchases", "/providers", "/widgets"] {
+                        shown.append(try await browser.get("/console\(page)"))
+                    }
+                    for manifest in ["works", "fails"] {
+                        let answer = try await browser.post(
+                            "/console/manifest", from: "/console/manifest", ["manifest": manifest])
+                        #expect(answer.text.contains(manifest == "works" ? "class=\"difference\"" : "role=\"alert\""))
+                        shown.append(answer)
+                    }
+                    for page in shown {
+                        #expect(page.status == 200, "\(text): \(page.text)")
+                        guard text.unicodeScalars.contains(where: { "<>\"'".unicodeScalars.contains($0) }) else {
+                            continue
+                        }
+                        #expect(!page.text.unicodeScalars.contains(text.unicodeScalars), "\(text): \(page.text)")
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("The alerts are the headings of the runbook, and the doctor's page links to all of them")
+    func alerts() async throws {
+        let headings = try String(contentsOfFile: try #require(Repository.path("deploy/runbook.md")), encoding: .utf8)
+            .split(separator: "\n")
+            .filter { $0.hasPrefix("## Freshet") }.map { String($0.dropFirst(3)) }
+        #expect(ConsoleAlert.allCases.map(\.name) == headings)
+        try await Self.withConsole(console: try .test { $0.runbook = "https://runbook.example.com/r.md" }) { _, api in
+            let browser = ConsoleClient(api)
+            #expect(try await browser.signIn(api.token).status == 303)
+            let page = try await browser.get("/console/doctor").text
+            for heading in headings {
+                #expect(
+                    page.contains("href=\"https://runbook.example.com/r.md#\(heading.lowercased())\""), "\(heading)")
+            }
+        }
+    }
+
+    @Test("The form of a configuration, which has the token, stays out of frames, caches and other origins")
+    func formHeaders() async throws {
+        try await withStore { store in
+            try await store.defineIntent()
+            try await store.place([.test("w1", kind: "Purchases", configuration: #"{"card":"acme"}"#)])
+            try await withAPI(store, configurations: StubConfigurations(), console: try .test()) { api in
+                let browser = ConsoleClient(api)
+                #expect(try await browser.signIn(api.token).status == 303)
+                let form = try await browser.get("/console/widgets/w1/form")
+                #expect(form.status == 200 && form.headers[.cacheControl] == "no-store")
+                let policy = form.headers[.contentSecurityPolicy] ?? ""
+                for rule in [
+                    "default-src 'none'", "connect-src 'self'", "form-action 'none'", "frame-ancestors 'none'",
+                ] {
+                    #expect(policy.contains(rule), "\(policy)")
+                }
+                let expected = [
+                    "X-Frame-Options": "DENY", "Cross-Origin-Opener-Policy": "same-origin",
+                    "Cross-Origin-Resource-Policy": "same-origin", "Referrer-Policy": "no-referrer",
+                ]
+                for (name, value) in expected {
+                    #expect(form.headers[try #require(HTTPField.Name(name))] == value, "\(name)")
+                }
+            }
+        }
+    }
+
+    @Test("The confirmation repeats the filter, whose letters alone it settles")
+    func confirmation() async throws {
+        try await Self.withConsole { store, api in
+            let browser = ConsoleClient(api)
+            #expect(try await browser.signIn(api.token).status == 303)
+            let filter = ["cause": "unknownKind", "topic": "freshet.pushes", "since": "2020-01-01T00:00:00Z"]
+            let page = try await browser.post("/console/dead-letters/discard", from: "/console/dead-letters", filter)
+                .text
+            for text in ["Cause: <code>unknownKind<", "Topic: <code>freshet.pushes<", "Kept since: <code>2020-01-01T"] {
+                #expect(page.contains(text), "\(text)")
+            }
+            // The time of the dry run ends the filter.
+            #expect(page.contains("Kept before: <code>20"))
+            #expect(try await store.waitingLetters() == 1)
         }
     }
 

@@ -11,26 +11,44 @@ function enhance(axis) {
     const line = axis.querySelector('.chosen');
     const entries = [...axis.querySelectorAll('[data-entry]')];
     const from = Number(axis.dataset.from);
+    const now = axis.querySelector('.now');
+    const opened = performance.now();
+    // By the server's clock, from which the browser's may differ.
+    const present = () => Number(axis.dataset.now) + performance.now() - opened;
     const format = new Intl.DateTimeFormat('en-GB', {
         timeZone: axis.dataset.timeZone, day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit',
         second: slider.step === '1' ? '2-digit' : undefined,
     });
 
+    const isShownAt = (entry, time) => Number(entry.dataset.from) <= time
+        && (entry.dataset.until === undefined || time < Number(entry.dataset.until));
+
+    function move(line, seconds) {
+        const place = `${100 * Math.min(1, seconds / Number(slider.max))}%`;
+        line.setAttribute('x1', place);
+        line.setAttribute('x2', place);
+    }
+
     function show(time) {
-        let shown = null;
-        for (const entry of entries) {
-            const isShown = Number(entry.dataset.from) <= time
-                && (entry.dataset.until === undefined || time < Number(entry.dataset.until));
-            entry.hidden = !isShown;
-            if (isShown) shown = entry;
-        }
-        before.hidden = shown !== null;
+        for (const entry of entries) entry.hidden = !isShownAt(entry, time);
+        before.hidden = entries.some((entry) => !entry.hidden);
         const text = format.format(time).replace(',', '');
         output.textContent = text;
         slider.setAttribute('aria-valuetext', text);
-        const place = `${100 * Number(slider.value) / Number(slider.max)}%`;
-        line.setAttribute('x1', place);
-        line.setAttribute('x2', place);
+        move(line, Number(slider.value));
+    }
+
+    // Until a time is chosen, the slider stays at the present.
+    function follow() {
+        const time = present();
+        move(now, (time - from) / 1000);
+        for (const entry of entries) {
+            if (isShownAt(entry, time)) entry.setAttribute('aria-current', 'time');
+            else entry.removeAttribute('aria-current');
+        }
+        if (chosen.has(axis.id)) return;
+        slider.value = String(Math.max(0, (time - from) / 1000));
+        show(time);
     }
 
     slider.addEventListener('input', () => {
@@ -40,9 +58,12 @@ function enhance(axis) {
         show(chosen.get(axis.id));
     });
     choice.hidden = false;
-    const time = chosen.get(axis.id) ?? Number(axis.dataset.now);
-    slider.value = String(Math.max(0, (time - from) / 1000));
-    show(time);
+    follow();
+    if (chosen.has(axis.id)) {
+        slider.value = String(Math.max(0, (chosen.get(axis.id) - from) / 1000));
+        show(chosen.get(axis.id));
+    }
+    const timer = setInterval(() => axis.isConnected ? follow() : clearInterval(timer), 5000);
 }
 
 function enhanceAll() {
