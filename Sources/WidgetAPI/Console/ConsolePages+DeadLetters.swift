@@ -48,7 +48,12 @@ extension ConsoleVisit {
         for name in Self.filterNames + ["letter"] where name != "all" { filter[name] = fields[name] }
         let isConfirmed = fields["confirmed"] == "yes"
         // The confirmation must not include letters that have arrived since the dry run.
-        if !isConfirmed, fields["until"] == nil, fields["letter"] == nil { filter["until"] = WallClock.now().rfc3339 }
+        if !isConfirmed, fields["letter"] == nil {
+            let now = WallClock.now()
+            let until = fields["until"].flatMap { Timestamp(rfc3339: $0) }
+            // The route refuses a text that is no time.
+            if fields["until"] == nil || until.map({ $0 > now }) == true { filter["until"] = now.rfc3339 }
+        }
         let result = try await call(
             route, query: filter.merging(["dryRun": isConfirmed ? "false" : "true"]) { $1 })
         let letter = filter["letter"].flatMap { $0 }

@@ -106,6 +106,7 @@ extension ConsoleVisit {
 
     /// The API's form of the widget's configuration, which saves with the bearer's token.
     func configurationForm() async throws -> Response {
+        guard mayCall("configureWidget") else { throw Problem.insufficientScope(.widgetsWrite) }
         var form = try await respond("getWidgetForm", ["widget": path("widget")], headers: [.accept: "text/html"])
         form.headers[.init("Cross-Origin-Opener-Policy")!] = "same-origin"
         return form

@@ -118,7 +118,7 @@ extension ConsoleVisit {
                 "waiting": (isCapped ? "at least " : "") + ConsoleChart.words(waiting), "hasWaiting": waiting > 0,
                 "kinds": "\(kinds.count)",
                 "paused": "\(kinds.count { $0["paused"] == .bool(true) || $0["appPausedAt"]?.stringValue != nil })",
-                "openBreakers": open, "breakers": health == nil ? "unknown" : "\(open.count)",
+                "breakers": health == nil ? "unknown" : "\(open.count)",
                 "hasOpen": !open.isEmpty, "hasNoWorkers": health == nil,
                 "delivery": ConsoleView.value(.array(delivery)), "hasDelivery": !delivery.isEmpty,
                 "today": ConsoleView.value(.array(Self.totals(statistics))),

@@ -82,7 +82,10 @@ struct Desk: Sendable {
         items = Array(items.prefix(kind.definition.maxBatch))
         let body = PlaceholderRequest(kind: kind.definition.name, items: items).encode()
         let wanted = items.compactMap { item in
-            subjects.first { $0.family == item.family && $0.environment.locale == item.locale }
+            subjects.first {
+                $0.family == item.family && $0.environment.locale == item.locale
+                    && (item.timeZone == nil || $0.environment.timeZone == item.timeZone)
+            }
         }
         return try await ask(call(.placeholder, body, of: kind, timeout: kind.definition.timeout), wanted) {
             bytes throws(JSONError) in try FallbackResponse.placeholders(bytes, requested: items.map(\.id))

@@ -22,9 +22,7 @@ struct ManifestReplay {
             events = try await SimulationEvents.read(settings, options.begin..<span.upperBound)
             real = try await SimulationEvents.history(settings, span)
         }
-        guard events.contains(where: { span.contains($0.time) }) else {
-            throw CommandFailure(.failure, "there are no events from \(span.lowerBound) to \(span.upperBound)")
-        }
+        try SimulationEvents.check(events, in: span)
         options.publications = real?.publications ?? [:]
         options.realFetches = real?.fetches ?? [:]
         events = SimulationEvents.state(of: events, at: options.begin)

@@ -51,7 +51,8 @@ struct SimulateCommand: AsyncParsableCommand {
     var refresh: Duration?
 
     @Option(
-        help: "First day, or time, of what is counted; today by default, with --replay yesterday.",
+        help:
+            "First day, or time, of what is counted. By default today, with --events the day of the first event, with --replay yesterday.",
         transform: SimulationTime.parse)
     var from: Timestamp?
 
@@ -104,13 +105,16 @@ struct SimulateCommand: AsyncParsableCommand {
     func run() async throws {
         let manifest = try Manifest.read(path: manifest, environment: ProcessInfo.processInfo.environment)
         if replay { return try await ManifestReplay(command: self, manifest: manifest).run() }
-        var options = SimulationOptions(from: from ?? SimulationTime.midnight(WallClock.now()), days: days ?? 7)
-        options.warmUpDays = warmUp
-        options.seed = seed
         var events: [TimedEvent] = []
         if let path = self.events {
             events = try await SimulationEvents.read(path, .distantPast ..< .distantFuture).events
         }
+        let first = SimulationTime.midnight(events.first?.time ?? WallClock.now())
+        var options = SimulationOptions(from: from ?? first, days: days ?? 7)
+        options.warmUpDays = warmUp
+        options.seed = seed
+        if self.events != nil { try SimulationEvents.check(events, in: options.from..<options.end) }
+        events = SimulationEvents.state(of: events, at: options.begin)
         let people = people ?? (self.events == nil ? 200 : 0)
         let began = ContinuousClock.now
         let report = try await withSource(manifest) { source in

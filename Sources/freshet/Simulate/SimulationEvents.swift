@@ -61,6 +61,12 @@ enum SimulationEvents {
         events.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }.map(\.element)
     }
 
+    /// Fails without an event in a time span.
+    static func check(_ events: [TimedEvent], in span: Range<Timestamp>) throws {
+        guard !events.contains(where: { span.contains($0.time) }) else { return }
+        throw CommandFailure(.failure, "there are no events from \(span.lowerBound) to \(span.upperBound)")
+    }
+
     /// Moves earlier events about widgets and stacks to a time, and leaves out all other earlier ones.
     static func state(of events: [TimedEvent], at begin: Timestamp) -> [TimedEvent] {
         events.filter { $0.time >= begin || $0.event.isArrangement }.map { (max($0.time, begin), $0.event) }

@@ -85,6 +85,11 @@ extension LintExample {
             LintExample(
                 ScheduleRules.roundHour, bad: of(after("2026-06-23T00:00:00Z")), good: of(after("2026-06-23T00:07:13Z"))
             ),
+            // Midnight in Kolkata is no full hour of UTC.
+            LintExample(
+                ScheduleRules.roundHour,
+                bad: of(after("2026-06-22T18:30:00Z"), subject: subject(timeZone: "Asia/Kolkata")),
+                good: of(after("2026-06-22T18:30:00Z"))),
             LintExample(
                 ScheduleRules.sameTime,
                 bad: rounds(["2026-06-23T06:30:00Z", tomorrow, tomorrow], [tomorrow, tomorrow, tomorrow]),
@@ -148,6 +153,14 @@ extension LintExample {
                 {"policy":"never","entries":[{"date":"2026-06-22T10:00:00Z","content":1},{"date":"\(start)","content":2}]}
                 """)
         }
+        func hours(of step: Int) -> LintObservation {
+            let begin = Timestamp(microseconds: now.microseconds - now.microseconds % 86_400_000_000)
+            let entries = (0..<48 / step).map { index -> JSONValue in
+                ["date": .string((begin + .seconds(index * step * 3_600)).rfc3339), "content": .count(index)]
+            }
+            let timeline: JSONValue = ["policy": "never", "entries": .array(entries)]
+            return of(timeline.canonical)
+        }
         func rounds(_ timelines: String..., kind: DeskKind = kind()) -> LintObservation {
             of(plain, kind: kind) { $0.rounds = timelines.map { [answer([(subject(kind), $0)], kind)] } }
         }
@@ -162,6 +175,8 @@ extension LintExample {
             example(EnvironmentRules.family, subject(family: .systemLarge)),
             LintExample(
                 EnvironmentRules.midnight, bad: day("2026-06-23T00:00:00Z"), good: day("2026-06-23T04:00:00Z")),
+            // An hourly forecast has an entry at every midnight.
+            LintExample(EnvironmentRules.midnight, bad: hours(of: 24), good: hours(of: 1)),
             LintExample(
                 ResendRules.changing, bad: rounds(content("{\"at\":1}"), content("{\"at\":2}")),
                 good: rounds(content("{\"at\":1}"), content("{\"at\":2}"), kind: volatile)),

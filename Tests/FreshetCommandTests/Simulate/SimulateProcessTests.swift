@@ -83,6 +83,65 @@ struct SimulateProcessTests {
         try await HeadlessBrowser.run("Tests/FreshetCommandTests/Simulate/report.py", page.absoluteString)
     }
 
+    @Test(
+        "A file of old events is simulated from the day of its first event, and one without events in the days is refused"
+    )
+    func oldEvents() async throws {
+        let folder = try Self.folder()
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let file = folder.appending(path: "events.jsonl")
+        try Data(Self.events.utf8).write(to: file)
+        let arguments = ["simulate", "--manifest", folder.appending(path: "kinds.yaml").path, "--events", file.path]
+        let result = try await FreshetProcess.run(arguments + ["--people", "0", "--days", "2", "--json"])
+        #expect(result.status == 0, "\(result.err)")
+        let report = try JSONValue.parse(result.out)
+        #expect(report["from"] == "2026-06-22T00:00:00Z" && report["widgets"]?.numberValue?.int64 == 1)
+        let kind = try #require(report["kinds"]?.arrayValue?.first { $0["name"] == "DueDate" })
+        // Pushes of a whole day, and not of one instant.
+        #expect(kind["reloadsADay"]?.numberValue?.double ?? 0 > 5, "\(kind)")
+        #expect(kind["views"]?.numberValue?.int64 == 140)
+        let outside = try await FreshetProcess.run(arguments + ["--from", "2026-07-22"])
+        #expect(outside.status == 1 && outside.err.contains("there are no events from 2026-07-22"), "\(outside.err)")
+    }
+
+    @Test("The sample provider and one over HTTP answer for people, whose figures are printed as a table")
+    func answered() async throws {
+        let folder = try Self.folder()
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let sample = try await FreshetProcess.run([
+            "simulate", "--manifest", try #require(Repository.path("deploy/samples/kinds.yaml")), "--sample",
+            "--people",
+            "5", "--days", "1", "--from", "2026-06-22",
+        ])
+        #expect(sample.status == 0, "\(sample.err)")
+        for text in ["DueDate", "Weather", "5 people"] { #expect(sample.out.contains(text), "\(sample.out)") }
+        try await withStubProvider { provider in
+            provider.respond { request in
+                let date = WallClock.now()
+                return .timelines(
+                    request.ids.map { id in
+                        [
+                            "id": .string(id.description),
+                            "policy": ["after": .string((date + .seconds(7_200)).rfc3339)],
+                            "entries": [["date": .string(date.rfc3339), "content": .string(id.description)]],
+                        ]
+                    })
+            }
+            let result = try await FreshetProcess.run([
+                "simulate", "--manifest", folder.appending(path: "kinds.yaml").path, "--provider", provider.url,
+                "--people", "5", "--days", "1", "--from", "2026-06-22", "--json",
+            ])
+            #expect(result.status == 0, "\(result.err)")
+            let kinds = try #require(try JSONValue.parse(result.out)["kinds"]?.arrayValue)
+            #expect(kinds.count == 2)
+            for kind in kinds {
+                // Due every two hours of the simulation, although the provider dates its answers today.
+                let reloads = kind["reloadsADay"]?.numberValue?.double ?? 0
+                #expect((6...40).contains(reloads), "\(kind)")
+            }
+        }
+    }
+
     @Test("A replay shows that a smaller budget costs less and is less fresh")
     func replay() async throws {
         let folder = try Self.folder()

@@ -78,6 +78,9 @@ struct ConsoleSecurityTests {
                 #expect(shown.headers[.cacheControl] == "no-store")
                 #expect(!shown.text.contains("style=\"") && !shown.text.contains("<style"), "\(page)")
             }
+            let signIn = try await nobody.get("/console/sign-in")
+            #expect(signIn.headers[.init("X-Frame-Options")!] == "DENY" && signIn.headers[.cacheControl] == "no-store")
+            #expect(signIn.headers[.contentSecurityPolicy]?.contains("frame-ancestors 'none'") == true)
             #expect(try await nobody.get("/console/assets/console.css").contentType == "text/css; charset=utf-8")
             #expect(try await nobody.get("/console/assets/shell.mustache").status == 404)
         }
@@ -183,12 +186,15 @@ struct ConsoleSecurityTests {
         try await withStore { store in
             try await store.defineIntent()
             try await store.place([.test("w1", kind: "Purchases", configuration: #"{"card":"acme"}"#)])
-            try await withAPI(store, console: try ConsoleConfiguration.test()) { api in
+            try await withAPI(store, configurations: StubConfigurations(), console: try .test()) { api in
                 for (token, isOffered) in [(api.token, true), (try await api.viewer(), false)] {
                     let browser = ConsoleClient(api)
                     #expect(try await browser.signIn(token).status == 303)
                     let page = try await browser.get("/console/widgets/w1").text
                     #expect(page.contains("/console/widgets/w1/form") == isOffered)
+                    let form = try await browser.get("/console/widgets/w1/form")
+                    #expect(form.status == (isOffered ? 200 : 403))
+                    #expect(form.text.contains(token) == isOffered)
                 }
             }
         }
@@ -480,6 +486,10 @@ struct ConsoleSecurityTests {
             }
             // The time of the dry run ends the filter.
             #expect(page.contains("Kept before: <code>20"))
+            // So does a filter that ends later.
+            let later = filter.merging(["until": "2099-01-01T00:00:00Z"]) { $1 }
+            let limited = try await browser.post("/console/dead-letters/discard", from: "/console/dead-letters", later)
+            #expect(limited.text.contains("Kept before: <code>20") && !limited.text.contains("2099"))
             #expect(try await store.waitingLetters() == 1)
         }
     }

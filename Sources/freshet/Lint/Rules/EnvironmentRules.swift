@@ -47,19 +47,35 @@ enum EnvironmentRules: LintRuleGroup {
     }
 
     /// An entry that begins at midnight in UTC, which is another time of the day for the person.
+    ///
+    /// An entry that others adjoin by less than half a day, such as one of an hourly forecast, does not begin a day.
     private static func foreignMidnight(_ timeline: LintTimeline) -> String? {
-        guard let name = timeline.subject.identity.timeZone, let zone = TimeZone(identifier: name) else { return nil }
-        func isMidnight(_ time: Timestamp, offset: Int) -> Bool {
-            (time + .seconds(offset)).microseconds % 86_400_000_000 == 0
-        }
-        func offset(_ time: Timestamp) -> Int {
-            zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(time.microseconds) / 1_000_000))
-        }
-        let date = timeline.entries.dropFirst().map(\.date).first {
-            isMidnight($0, offset: 0) && !isMidnight($0, offset: offset($0))
-        }
+        guard let zone = timeline.timeZone else { return nil }
+        let dates = timeline.entries.map(\.date)
+        let date = dates.indices.dropFirst().first { index in
+            let gaps = [
+                dates[index] - dates[index - 1], index + 1 < dates.count ? dates[index + 1] - dates[index] : nil,
+            ]
+            return gaps.allSatisfy { $0.map { $0 >= .seconds(43_200) } ?? true } && dates[index].isMidnight(in: .gmt)
+                && !dates[index].isMidnight(in: zone)
+        }.map { dates[$0] }
         guard let date else { return nil }
-        let clock = (date + .seconds(offset(date))).rfc3339.dropFirst(11).prefix(5)
+        let clock = (date + .seconds(date.offset(in: zone))).rfc3339.dropFirst(11).prefix(5)
         return "\(timeline.subject.name): the entry of \(date.rfc3339) begins at \(clock)"
+    }
+}
+
+extension LintTimeline {
+    /// Time zone of the request; nil for a kind that does not vary by it.
+    var timeZone: TimeZone? { subject.identity.timeZone.flatMap { TimeZone(identifier: $0) } }
+}
+
+extension Timestamp {
+    fileprivate func offset(in zone: TimeZone) -> Int {
+        zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(microseconds) / 1_000_000))
+    }
+
+    func isMidnight(in zone: TimeZone) -> Bool {
+        (self + .seconds(offset(in: zone))).microseconds.isMultiple(of: 86_400_000_000)
     }
 }

@@ -40,7 +40,7 @@ enum ScheduleRules: LintRuleGroup {
         return [
             observation.finding(shortGap, places(.shortGap, shortest)),
             observation.finding(singleAtEnd, places(.singleEntryAtEnd) { "one entry at \($0.parsed.firstEntryDate)" }),
-            observation.finding(roundHour, places(.roundHour) { "\($0.policyName) \($0.reload?.rfc3339 ?? "")" }),
+            observation.finding(roundHour, timelines.filter(isDueAtRoundHour).map(reload)),
             observation.finding(sameTime, sharedReloads(in: observation)),
             observation.finding(Self.past, past.map { "\($0.subject.name): after \($0.reload?.rfc3339 ?? "")" }),
             observation.finding(
@@ -54,6 +54,17 @@ enum ScheduleRules: LintRuleGroup {
         else { return [] }
         let reason = "fewer than three people have timelines; give more with --user"
         return [LintSkip(rule: sameTime, kind: observation.kind.name, reason: reason)]
+    }
+
+    /// Whether the reload is due at a full hour, or at midnight of a time zone whose hours are not those of UTC.
+    private static func isDueAtRoundHour(_ timeline: LintTimeline) -> Bool {
+        guard !timeline.parsed.lints.contains(.roundHour) else { return true }
+        guard timeline.hasSchedule, let reload = timeline.reload, let zone = timeline.timeZone else { return false }
+        return reload.isMidnight(in: zone)
+    }
+
+    private static func reload(_ timeline: LintTimeline) -> String {
+        "\(timeline.subject.name): \(timeline.policyName) \(timeline.reload?.rfc3339 ?? "")"
     }
 
     private static func shortest(_ timeline: LintTimeline) -> String {
