@@ -2,9 +2,9 @@ import HTTPTypes
 import Hummingbird
 import WidgetModel
 
-/// The pages of the console, by path.
+/// A page of the console: its path and what renders it.
 struct ConsolePages: Sendable {
-    /// Path below the console; braces are parameters.
+    /// Path below the console, with parameters in braces.
     let path: String
     let render: @Sendable (ConsoleVisit) async throws -> Response
 
@@ -51,7 +51,7 @@ struct ConsolePages: Sendable {
         },
         Action(path: "/manifest") { visit, fields in try await visit.compare(fields).response() },
         Action(path: "/simulator") { visit, fields in try await visit.simulate(fields).response() },
-        // The router wants one name for the parameter of a place.
+        // The action is named `letter`, since the router requires the name of the page's parameter above.
         Action(path: "/dead-letters/{letter}") { visit, fields in try await visit.settle(fields) },
     ]
 }
@@ -59,10 +59,11 @@ struct ConsolePages: Sendable {
 // MARK: Actions
 
 extension ConsoleVisit {
-    /// Messages after actions, by the name in a link. A link cannot bring words of its own.
+    /// Messages after actions, by the name in a link. The texts are fixed, so that a link cannot inject its own.
     private static let messages = [
         "pause": "Reloads are paused. Events are still applied.", "resume": "Reloads are resumed.",
-        "cancel": "Pending reloads of everyone are cancelled.", "reload": "The reload is requested.",
+        "cancel": "Pending reloads of everyone are cancelled; those of single users, devices and widgets remain.",
+        "reload": "The reload is requested.",
         "replay": "Replayed.", "discard": "Discarded.",
     ]
 
@@ -270,7 +271,7 @@ extension ConsoleVisit {
                 "hasNoWorkers": hasNoWorkers, "latency": charts.providerLatency.html,
                 "tested": ConsoleView.value(tested ?? .null),
             ])
-        // The answer to a form is not read again.
+        // A live update would replace the test's result.
         if tested == nil { page.live = "\(Console.base)/live" }
         return page
     }

@@ -101,7 +101,7 @@ extension Simulation {
         }
     }
 
-    /// Requests a reload of everyone, of one kind.
+    /// Requests a reload of a kind for everyone, by starting a new generation.
     mutating func bump(_ kind: Int, _ reason: ReloadReason) {
         kinds[kind].generations.current += 1
         let generation = kinds[kind].generations.current
@@ -124,7 +124,7 @@ extension Simulation {
 
     private mutating func apply(_ mark: ReloadMark, to timeline: Int32, isSweepOfEveryone: Bool = false) {
         let index = Int(timeline)
-        // A tombstone may be out: the next content counts as changed.
+        // A tombstone may have been published, so the next content counts as changed.
         if mark.revival != nil, timelines[index].record.state.isOrphaned { timelines[index].hash = nil }
         if mark.events > 0 { notePending(timeline) }
         let isAnew = timelines[index].record.apply(
@@ -132,7 +132,7 @@ extension Simulation {
         if isAnew { appoint(timeline) }
     }
 
-    /// Decides on requests that are not due now.
+    /// Records and counts whether requests that are not due now are merged or deferred.
     private mutating func noteRequest(_ timeline: Int32, events: Int64) {
         let index = Int(timeline)
         let kind = timelines[index].kind
@@ -241,7 +241,7 @@ extension Simulation {
         people.replan(name.app, record.user, by: now)
     }
 
-    /// Has a widget show its timeline, which is made if there is none. Returns it.
+    /// Finds or creates the timeline of a widget, and returns its index. Marks a stale timeline as revived.
     private mutating func place(
         _ record: WidgetRecord, _ kind: Int, _ change: WidgetChange, from old: Int32, _ marks: inout [Int32: ReloadMark]
     ) -> Int32 {
@@ -269,7 +269,7 @@ extension Simulation {
         return found
     }
 
-    /// Keeps the audiences and the number of widgets of each timeline.
+    /// Moves a widget to a timeline, -1 for none, and updates the counts and lists of widgets.
     private mutating func move(_ widget: Int32, to timeline: Int32, _ app: String) {
         let index = Int(widget)
         let old = widgets[index]

@@ -148,7 +148,7 @@ extension Simulation {
         if draw < 2 { request(.foreground, member, place, places) }
     }
 
-    /// Requests a reload of a person's widgets of the kind of one of them.
+    /// Requests a reload of all of the person's widgets with the kind of the one at `place`.
     private mutating func request(
         _ reason: ReloadReason, _ member: Population.Member, _ place: Int, _ places: Places
     ) {

@@ -6,7 +6,7 @@ import WidgetSimulator
 /// A simulation's report in the terminal.
 struct SimulationText {
     let report: SimulationReport
-    /// Time that it took.
+    /// Duration of the run.
     let seconds: Double
 
     init(_ report: SimulationReport, seconds: Double) {

@@ -27,7 +27,7 @@ struct LintObservation: Sendable {
         }
     }
 
-    /// A request to each optional endpoint that answered.
+    /// First successful request to each optional endpoint.
     var answeredRequests: [(timing: DeskTiming, body: [UInt8])] {
         let all =
             (snapshots + placeholders).map { (timing: $0.timing, body: $0.body) }
@@ -82,7 +82,7 @@ struct LintChoice: Sendable {
         case defaults(WidgetConfiguration)
     }
 
-    /// `card`, or `defaults`.
+    /// Parameter whose options were requested, such as `card`; `defaults` for a request for defaults.
     let name: String
     let search: String?
     /// Body of the request.
@@ -91,7 +91,7 @@ struct LintChoice: Sendable {
     var answer: Answer?
 }
 
-/// A request that is not as it should be, and the provider's reaction.
+/// A request that probes the provider's check of signatures or its tolerance of unknown members, and the reaction.
 struct LintTrial: Sendable {
     enum Manner: String, CaseIterable, Sendable {
         case wrongSecret, noSignature, oldTimestamp, changedBody

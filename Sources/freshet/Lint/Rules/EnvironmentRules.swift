@@ -14,7 +14,7 @@ enum EnvironmentRules: LintRuleGroup {
         advice: "Send larger widgets more content, or leave family out of variesBy.")
     static let midnight = LintRule(
         "environment/midnight", .warning, "Days begin at midnight of the person's time zone",
-        advice: "Compute days in the request's timeZone: widgets change to the next day at the wrong hour.")
+        advice: "Compute days in the request's timeZone; otherwise widgets change to the next day at the wrong hour.")
 
     static let rules = [locale, timeZone, family, midnight]
 
@@ -48,7 +48,7 @@ enum EnvironmentRules: LintRuleGroup {
 
     /// An entry that begins at midnight in UTC, which is another time of the day for the person.
     ///
-    /// An entry that others adjoin by less than half a day, such as one of an hourly forecast, does not begin a day.
+    /// Entries less than half a day from a neighbour, such as those of an hourly forecast, do not begin a day.
     private static func foreignMidnight(_ timeline: LintTimeline) -> String? {
         guard let zone = timeline.timeZone else { return nil }
         let dates = timeline.entries.map(\.date)

@@ -16,7 +16,7 @@ enum SignatureRules: LintRuleGroup {
     )
     static let body = LintRule(
         "signature/body", .error, "A request whose body was changed is refused",
-        advice: "Sign the raw bytes of the body, before they are parsed.")
+        advice: "Verify the signature over the raw bytes of the body, before parsing them.")
     static let rotation = LintRule(
         "signature/rotation", .error, "A valid signature is accepted in second place",
         advice:
