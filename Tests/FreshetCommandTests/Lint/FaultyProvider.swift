@@ -19,7 +19,7 @@ enum FaultyProvider {
           - {name: Odd, families: [systemSmall], placeholder: {}}
           - name: Slow
             families: [systemSmall]
-            timeout: 4s
+            timeout: 10s
             placeholder: {}
             intent:
               title: Card
@@ -109,7 +109,7 @@ enum FaultyProvider {
 
     /// Uses more than half of the time limit for large content with the request's date.
     private static func slow(_ request: StubProvider.Request) async throws -> StubProvider.Answer {
-        try await Task.sleep(for: .milliseconds(2_200))
+        try await Task.sleep(for: .milliseconds(5_200))
         return .timelines(
             request.ids.map { id in
                 timeline(
