@@ -118,6 +118,8 @@ extension LintExample {
                 ContentRules.repeated, bad: of(timeline(Array(repeating: "\"content\":1", count: 3))),
                 good: of(timeline(["\"content\":1", "\"content\":2", "\"content\":2", "\"content\":3"]))),
             LintExample(RelevanceRules.constant, bad: scores(1, 1, 1, 1, 1), good: scores(1, 1, 1, 1, 2)),
+            // Storms in three of six hours, of which only the first is before the reload.
+            LintExample(RelevanceRules.constant, bad: scores(1, 1, 1, 1, 1), good: storms),
             LintExample(RelevanceRules.never, bad: scores(0, 0, -1, 0, 0), good: scores(0, 0, 0, 0, 1)),
             LintExample(LinkRules.none, bad: of(plain), good: of(plain, kind: kind { $0.widgetURL = "app:///" })),
             LintExample(
@@ -136,6 +138,17 @@ extension LintExample {
                 AppearanceRules.members, bad: of(content("{\"light\":{\"a\":1},\"dark\":{\"b\":1}}")),
                 good: of(content("{\"light\":{\"a\":1},\"dark\":{\"a\":2}}"))),
         ]
+    }
+
+    private static var storms: LintObservation {
+        let entries = (0..<6).map { hour -> JSONValue in
+            let entry: JSONValue = ["date": .string((now + .seconds(hour * 3_600)).rfc3339), "content": .count(hour)]
+            return hour.isMultiple(of: 2) ? entry.adding("relevance", ["score": 1, "duration": 3_600]) : entry
+        }
+        let timeline: JSONValue = [
+            "policy": ["after": .string((now + .seconds(3_600)).rfc3339)], "entries": .array(entries),
+        ]
+        return of(timeline.canonical)
     }
 
     private static var environmentExamples: [LintExample] {

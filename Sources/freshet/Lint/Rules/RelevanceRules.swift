@@ -24,9 +24,11 @@ enum RelevanceRules: LintRuleGroup {
         return [observation.finding(constant, observation.timelines.compactMap(constantScore))].compactMap(\.self)
     }
 
-    /// A score above 0 that holds from the first entry to the reload. Relevance that ends before is a pulse.
+    /// A score above 0 that holds from the first entry to the reload and to the last entry. Relevance that ends before is a
+    /// pulse.
     private static func constantScore(_ timeline: LintTimeline) -> String? {
-        let (start, end) = (timeline.parsed.firstEntryDate, timeline.reload ?? .distantFuture)
+        let start = timeline.parsed.firstEntryDate
+        let end = max(timeline.reload ?? .distantFuture, timeline.parsed.lastEntryDate)
         guard start < end, let curve = try? RelevanceCurve(timeline: timeline.parsed.content),
             curve.points.count >= timelineSample
         else { return nil }
