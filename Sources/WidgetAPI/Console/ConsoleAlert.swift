@@ -1,5 +1,3 @@
-import WidgetModel
-
 /// Alerts, which are headings of the runbook.
 enum ConsoleAlert: String, CaseIterable {
     case down, ingestLagging, ingestHalted, ingestBlocked, partitionStands, eventsLost, timelinesOverdue, auditAppointed

@@ -22,7 +22,7 @@ package struct Population: Sendable {
         let number: Int
         var random: SeededGenerator
         let environment: WidgetEnvironment
-        /// Offset of local time from UTC, in seconds, at the beginning: a clock change during the simulation does not move it.
+        /// Offset of local time from UTC at the beginning, in seconds. A clock change during the simulation is ignored.
         let offset: Int
         /// In the order of their places.
         var placements: [WidgetPlacement] = []

@@ -12,8 +12,8 @@ struct PreviewCommand: AsyncParsableCommand {
         discussion: """
             Asks the provider for the timelines of all kinds and families at intervals, and shows their entries on a \
             time axis, with light and dark content side by side. A slider shows what is shown at a time. The page \
-            follows changes of the provider; the manifest is read once. Neither a database nor Kafka is needed. Prints one line of JSON with the page's address \
-            once it listens.
+            follows changes of the provider; the manifest is read once. Neither a database nor Kafka is needed. Prints \
+            one line of JSON with the page's address once it listens.
 
             Examples:
               freshet preview --sample

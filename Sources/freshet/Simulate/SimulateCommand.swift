@@ -52,7 +52,7 @@ struct SimulateCommand: AsyncParsableCommand {
 
     @Option(
         help:
-            "First day, or time, of what is counted. By default today, with --events the day of the first event, with --replay yesterday.",
+            "First day, or time, of what is counted. Default: today; with --events, the first event's day; with --replay, yesterday.",
         transform: SimulationTime.parse)
     var from: Timestamp?
 

@@ -109,6 +109,7 @@ enum FaultyProvider {
 
     /// Uses more than half of the time limit for large content with the request's date.
     private static func slow(_ request: StubProvider.Request) async throws -> StubProvider.Answer {
+        // The delay is what the rule measures: more than 5 of the 10 s.
         try await Task.sleep(for: .milliseconds(5_200))
         return .timelines(
             request.ids.map { id in

@@ -39,7 +39,7 @@ struct ConsoleSecurityTests {
             """)
     }
 
-    private static func withConsole(
+    static func withConsole(
         console: ConsoleConfiguration? = nil,
         _ body: @escaping @Sendable (TestStore, TestAPI) async throws -> Void
     ) async throws {
@@ -318,134 +318,6 @@ struct ConsoleSecurityTests {
         }
     }
 
-    @Test("Hostile texts of providers, names and dead letters are escaped on every page")
-    func scripts() async throws {
-        let texts = HostileTexts.all.map { $0.filter { !Text.containsControlCharacter(String($0)) } }
-        try await withStore { store in
-            for (index, text) in texts.enumerated() {
-                let placement = WidgetPlacement(
-                    app: TestKinds.app, widget: "w\(text)", user: "u\(text)", device: "d\(text)", kind: "Purchases",
-                    family: .systemSmall, configuration: try WidgetConfiguration(["card": .string(text)]),
-                    environment: try WidgetEnvironment(locale: "en", timeZone: "Europe/London"))
-                let id = try #require(try await store.place([placement]).first)
-                let content = JSONValue.object(["light": .string(text), "dark": ["x": .string(text)]])
-                try await store.saveContent(id, hash: index + 1, content: content.canonical.replacing("'", with: "''"))
-                try await store.keepLetter(Int64(index), error: text, pointer: text, key: text, kind: text)
-            }
-            try await withAPI(store, console: try ConsoleConfiguration.test()) { api in
-                let browser = ConsoleClient(api)
-                #expect(try await browser.signIn(api.token).status == 303)
-                let letters = (1...texts.count).map { "/console/dead-letters/\($0)" }
-                let widgets = texts.flatMap { text in
-                    [
-                        "/console/widgets/\(Text.percentEncoded("w\(text)"))",
-                        "/console/widgets?user=\(Text.percentEncoded("u\(text)"))",
-                    ]
-                }
-                let filters = texts.map { "/console/dead-letters?topic=\(Text.percentEncoded($0))" }
-                for page in ["/console", "/console/dead-letters", "/console/widgets"] + letters + widgets + filters {
-                    let shown = try await browser.get(page)
-                    #expect(shown.status == 200, "\(page): \(shown.status)")
-                    for text in texts where text.unicodeScalars.contains(where: { "<>\"'".unicodeScalars.contains($0) })
-                    {
-                        #expect(!shown.text.unicodeScalars.contains(text.unicodeScalars), "\(page): \(text)")
-                    }
-                }
-            }
-        }
-    }
-
-    /// The test app whose kinds have a text as their name, description and placeholder.
-    private static func apps(_ text: String, provider: String) -> [AppDefinition] {
-        var app = TestKinds.apps(provider: provider)[0]
-        for kind in app.kinds.indices {
-            app.kinds[kind].displayName = text
-            app.kinds[kind].description = text
-            app.kinds[kind].placeholder = .string(text)
-        }
-        return [app]
-    }
-
-    @Test("Hostile texts of manifests, findings, providers and stacks are escaped on every page with them")
-    func hostileNames() async throws {
-        let texts = HostileTexts.all.map { $0.filter { !Text.containsControlCharacter(String($0)) } }
-        for (index, text) in texts.enumerated() {
-            let url = "http://127.0.0.1:1/bank"
-            let console = try ConsoleConfiguration.test {
-                $0.findings = { _ in
-                    [
-                        [
-                            "check": .string(text), "severity": "problem", "message": .string(text),
-                            "advice": .string(text),
-                        ]
-                    ]
-                }
-                $0.providerHealth = { _ in
-                    [url: ["breaker": "open", "style": "bad", "failure": .string(text), "limit": 1, "milliseconds": 2]]
-                }
-                $0.readManifest = {
-                    $0 == "fails"
-                        ? .failure(ManifestProblem(text: text)) : .success(Self.apps("\(text)2", provider: url))
-                }
-            }
-            try await withStore(Self.apps(text, provider: url)) { store in
-                let placement = WidgetPlacement(
-                    app: TestKinds.app, widget: text, user: "u1", device: text, kind: "Purchases", family: .systemSmall,
-                    environment: try WidgetEnvironment(locale: "en", timeZone: "Europe/London"))
-                _ = try await store.place([placement])
-                var person = PersonRecord()
-                let stack = StackArrangement(device: text, name: text, widgets: [text])
-                _ = person.apply(.stack(stack, at: Timestamp(microseconds: 1)))
-                let arrangement = "\(person.storedArrangement)".replacing("'", with: "''")
-                try await store.sql(
-                    """
-                    INSERT INTO person (app_id, user_id, arrangement)
-                    SELECT a.id, 'u1', '\(arrangement)' FROM app a WHERE a.name = '\(TestKinds.app)'
-                    """)
-                try await withAPI(store, console: console) { api in
-                    let browser = ConsoleClient(api)
-                    #expect(try await browser.signIn(api.token).status == 303)
-                    let widget = "/console/widgets/\(Text.percentEncoded(text))"
-                    var shown = [try await browser.get(widget)]
-                    #expect(index > 0 || shown[0].text.contains("stacks-title"))
-                    for page in ["", "/doctor", "/kinds", "/kinds/Purchases", "/providers", "/widgets"] {
-                        shown.append(try await browser.get("/console\(page)"))
-                    }
-                    for manifest in ["works", "fails"] {
-                        let answer = try await browser.post(
-                            "/console/manifest", from: "/console/manifest", ["manifest": manifest])
-                        #expect(answer.text.contains(manifest == "works" ? "class=\"difference\"" : "role=\"alert\""))
-                        shown.append(answer)
-                    }
-                    for page in shown {
-                        #expect(page.status == 200, "\(text): \(page.text)")
-                        guard text.unicodeScalars.contains(where: { "<>\"'".unicodeScalars.contains($0) }) else {
-                            continue
-                        }
-                        #expect(!page.text.unicodeScalars.contains(text.unicodeScalars), "\(text): \(page.text)")
-                    }
-                }
-            }
-        }
-    }
-
-    @Test("The alerts are the headings of the runbook, and the doctor's page links to all of them")
-    func alerts() async throws {
-        let headings = try String(contentsOfFile: try #require(Repository.path("deploy/runbook.md")), encoding: .utf8)
-            .split(separator: "\n")
-            .filter { $0.hasPrefix("## Freshet") }.map { String($0.dropFirst(3)) }
-        #expect(ConsoleAlert.allCases.map(\.name) == headings)
-        try await Self.withConsole(console: try .test { $0.runbook = "https://runbook.example.com/r.md" }) { _, api in
-            let browser = ConsoleClient(api)
-            #expect(try await browser.signIn(api.token).status == 303)
-            let page = try await browser.get("/console/doctor").text
-            for heading in headings {
-                #expect(
-                    page.contains("href=\"https://runbook.example.com/r.md#\(heading.lowercased())\""), "\(heading)")
-            }
-        }
-    }
-
     @Test("The form of a configuration, which has the token, stays out of frames, caches and other origins")
     func formHeaders() async throws {
         try await withStore { store in
@@ -471,60 +343,5 @@ struct ConsoleSecurityTests {
                 }
             }
         }
-    }
-
-    @Test("The confirmation repeats the filter, whose letters alone it settles")
-    func confirmation() async throws {
-        try await Self.withConsole { store, api in
-            let browser = ConsoleClient(api)
-            #expect(try await browser.signIn(api.token).status == 303)
-            let filter = ["cause": "unknownKind", "topic": "freshet.pushes", "since": "2020-01-01T00:00:00Z"]
-            let page = try await browser.post("/console/dead-letters/discard", from: "/console/dead-letters", filter)
-                .text
-            for text in ["Cause: <code>unknownKind<", "Topic: <code>freshet.pushes<", "Kept since: <code>2020-01-01T"] {
-                #expect(page.contains(text), "\(text)")
-            }
-            // The time of the dry run ends the filter.
-            #expect(page.contains("Kept before: <code>20"))
-            // So does a filter that ends later.
-            let later = filter.merging(["until": "2099-01-01T00:00:00Z"]) { $1 }
-            let limited = try await browser.post("/console/dead-letters/discard", from: "/console/dead-letters", later)
-            #expect(limited.text.contains("Kept before: <code>20") && !limited.text.contains("2099"))
-            #expect(try await store.waitingLetters() == 1)
-        }
-    }
-
-    @Test("A process without workers shows breakers and the health of providers as unknown")
-    func unknownHealth() async throws {
-        try await withStore { store in
-            var console = try ConsoleConfiguration.test()
-            console.providerHealth = { _ in nil }
-            try await withAPI(store, console: console) { api in
-                let browser = ConsoleClient(api)
-                #expect(try await browser.signIn(api.token).status == 303)
-                let (overview, providers) = (
-                    try await browser.get("/console").text, try await browser.get("/console/providers").text
-                )
-                #expect(overview.contains("Workers run in other processes"))
-                #expect(providers.contains("Health is unknown here"))
-            }
-        }
-    }
-
-    @Test("Templates write unescaped values only if they are HTML of the console")
-    func templates() throws {
-        let allowed: Set = ["aside", "body", "html", "axis", "forecast", "latency"]
-        for (name, bytes) in ConsoleTemplates.texts {
-            let text = String(decoding: bytes, as: UTF8.self)
-            let raw = text.matches(of: /\{\{\{([^}]*)\}\}\}/).map { String($0.1) }
-            #expect(Set(raw).isSubset(of: allowed), "\(name): \(raw)")
-            #expect(!text.contains("{{&"), "\(name)")
-            _ = ConsoleTemplates.render(name, [:])
-        }
-        // Mustache's own escaping misses a quote with a combining character.
-        let hostile = "\"\u{301} onfocus=x '\u{301} <\u{301}b"
-        let html = ConsoleTemplates.render("problem", ["detail": hostile]).text
-        let quotes = html.unicodeScalars.filter { $0 == "\"" }
-        #expect(!html.contains("onfocus=x '") && quotes.count == 6, "\(html)")
     }
 }

@@ -18,6 +18,8 @@ enum EnvironmentRules: LintRuleGroup {
 
     static let rules = [locale, timeZone, family, midnight]
 
+    private static let halfDay = Duration.seconds(43_200)
+
     static func findings(in observation: LintObservation) -> [LintFinding] {
         let timelines = observation.timelines
         func same(_ property: (TimelineIdentity) -> String?, _ other: [(TimelineIdentity) -> String?]) -> [String] {
@@ -52,16 +54,13 @@ enum EnvironmentRules: LintRuleGroup {
     private static func foreignMidnight(_ timeline: LintTimeline) -> String? {
         guard let zone = timeline.timeZone else { return nil }
         let dates = timeline.entries.map(\.date)
-        let date = dates.indices.dropFirst().first { index in
-            let gaps = [
-                dates[index] - dates[index - 1], index + 1 < dates.count ? dates[index + 1] - dates[index] : nil,
-            ]
-            return gaps.allSatisfy { $0.map { $0 >= .seconds(43_200) } ?? true } && dates[index].isMidnight(in: .gmt)
-                && !dates[index].isMidnight(in: zone)
+        let days = dates.indices.dropFirst().filter { index in
+            dates[index] - dates[index - 1] >= halfDay
+                && (index + 1 == dates.count || dates[index + 1] - dates[index] >= halfDay)
         }.map { dates[$0] }
-        guard let date else { return nil }
+        guard let date = days.first(where: { $0.isMidnight(in: .gmt) && !$0.isMidnight(in: zone) }) else { return nil }
         let clock = (date + .seconds(date.offset(in: zone))).rfc3339.dropFirst(11).prefix(5)
-        return "\(timeline.subject.name): the entry of \(date.rfc3339) begins at \(clock)"
+        return "\(timeline.subject.name): the entry of \(date.rfc3339) begins at \(clock) in \(zone.identifier)"
     }
 }
 

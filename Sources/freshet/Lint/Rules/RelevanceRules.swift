@@ -24,8 +24,7 @@ enum RelevanceRules: LintRuleGroup {
         return [observation.finding(constant, observation.timelines.compactMap(constantScore))].compactMap(\.self)
     }
 
-    /// A score above 0 that holds from the first entry to the reload and to the last entry. Relevance that ends before is a
-    /// pulse.
+    /// A score above 0 that holds from the first entry until both the reload and the last entry.
     private static func constantScore(_ timeline: LintTimeline) -> String? {
         let start = timeline.parsed.firstEntryDate
         let end = max(timeline.reload ?? .distantFuture, timeline.parsed.lastEntryDate)

@@ -56,7 +56,7 @@ enum ScheduleRules: LintRuleGroup {
         return [LintSkip(rule: sameTime, kind: observation.kind.name, reason: reason)]
     }
 
-    /// Whether the reload is due at a full hour, or at midnight of a time zone whose hours are not those of UTC.
+    /// Whether the reload is due at a full hour in UTC, or at midnight in the time zone of the request.
     private static func isDueAtRoundHour(_ timeline: LintTimeline) -> Bool {
         guard !timeline.parsed.lints.contains(.roundHour) else { return true }
         guard timeline.hasSchedule, let reload = timeline.reload, let zone = timeline.timeZone else { return false }

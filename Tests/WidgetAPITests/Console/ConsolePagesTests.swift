@@ -1,0 +1,67 @@
+import Foundation
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import WidgetAPI
+
+@Suite("Pages of the console", .tags(.api), .timeLimit(.patience))
+struct ConsolePagesTests {
+    @Test("The alerts are the headings of the runbook, and the doctor's page links to all of them")
+    func alerts() async throws {
+        let headings = try String(contentsOfFile: try #require(Repository.path("deploy/runbook.md")), encoding: .utf8)
+            .split(separator: "\n")
+            .filter { $0.hasPrefix("## Freshet") }.map { String($0.dropFirst(3)) }
+        #expect(ConsoleAlert.allCases.map(\.name) == headings)
+        try await ConsoleSecurityTests.withConsole(
+            console: try .test { $0.runbook = "https://runbook.example.com/r.md" }
+        ) { _, api in
+            let browser = ConsoleClient(api)
+            #expect(try await browser.signIn(api.token).status == 303)
+            let page = try await browser.get("/console/doctor").text
+            for heading in headings {
+                #expect(
+                    page.contains("href=\"https://runbook.example.com/r.md#\(heading.lowercased())\""), "\(heading)")
+            }
+        }
+    }
+
+    @Test("The confirmation repeats the filter, whose letters alone it settles")
+    func confirmation() async throws {
+        try await ConsoleSecurityTests.withConsole { store, api in
+            let browser = ConsoleClient(api)
+            #expect(try await browser.signIn(api.token).status == 303)
+            let filter = ["cause": "unknownKind", "topic": "freshet.pushes", "since": "2020-01-01T00:00:00Z"]
+            let page = try await browser.post("/console/dead-letters/discard", from: "/console/dead-letters", filter)
+                .text
+            for text in ["Cause: <code>unknownKind<", "Topic: <code>freshet.pushes<", "Kept since: <code>2020-01-01T"] {
+                #expect(page.contains(text), "\(text)")
+            }
+            // The time of the dry run ends the filter.
+            #expect(page.contains("Kept before: <code>20"))
+            // So does a filter that ends later.
+            let later = filter.merging(["until": "2099-01-01T00:00:00Z"]) { $1 }
+            let limited = try await browser.post("/console/dead-letters/discard", from: "/console/dead-letters", later)
+            #expect(limited.text.contains("Kept before: <code>20") && !limited.text.contains("2099"))
+            #expect(try await store.waitingLetters() == 1)
+        }
+    }
+
+    @Test("A process without workers shows breakers and the health of providers as unknown")
+    func unknownHealth() async throws {
+        try await withStore { store in
+            var console = try ConsoleConfiguration.test()
+            console.providerHealth = { _ in nil }
+            try await withAPI(store, console: console) { api in
+                let browser = ConsoleClient(api)
+                #expect(try await browser.signIn(api.token).status == 303)
+                let (overview, providers) = (
+                    try await browser.get("/console").text, try await browser.get("/console/providers").text
+                )
+                #expect(overview.contains("Workers run in other processes"))
+                #expect(providers.contains("Health is unknown here"))
+            }
+        }
+    }
+}
