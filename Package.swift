@@ -102,6 +102,7 @@ let package = Package(
                 "PostgresClient", "ReloadWorkers", "WidgetModel", "WidgetStore", logging, lifecycle, httpClient, jwt,
                 nio,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOHTTP2", package: "swift-nio-http2"),
             ],
             swiftSettings: strict),
         .target(
@@ -176,7 +177,7 @@ let package = Package(
             dependencies: [
                 argumentParser,
                 "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore", logging, lifecycle,
-                hummingbird, nio,
+                hummingbird, nio, .product(name: "NIOPosix", package: "swift-nio"),
             ],
             path: "Tests/TestSupport", exclude: ["browser.py"], swiftSettings: strict),
         .target(

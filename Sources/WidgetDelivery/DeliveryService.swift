@@ -141,7 +141,9 @@ package struct DeliveryService: Service {
         let time = DatabaseTime(list.devices.first?.claimedAt)
         let devices = ListNotifier(
             notifier: notifier, concurrency: max(1, configuration.concurrency / Self.lists),
-            isHeld: { [lease = configuration.lease] in begun.duration(to: .now) < lease }, clock: clock,
+            isHeld: { [lease = configuration.lease, timeout = configuration.timeout] in
+                begun.duration(to: .now) < lease - timeout
+            }, clock: clock,
             settle: { try await settle($0) })
         let rest = try await devices.notify(list.devices) { time.now() }
         try await persistently { () throws(PostgresError) in

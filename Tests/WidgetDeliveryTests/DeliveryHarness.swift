@@ -157,7 +157,7 @@ func withDelivery(
     let key = APNsKey(teamID: "TEAM", keyID: "KEY", privateKeyPEM: privateKey)
     configuration.apnsKeys = [TestKinds.app: key]
     for environment in APNsAddress.Environment.allCases { configuration.apnsURLs[environment] = apns.url }
-    let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: try trusting(apns))
+    let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: try trusting(apns, configuration.timeout))
     let statistics = DeliveryStatistics()
     do {
         try await withStore(apps) { store in
@@ -185,11 +185,11 @@ func withDelivery(
 }
 
 /// Configuration of the client, with the stand-in's certificate authority in a file.
-private func trusting(_ apns: APNsStandIn) throws -> HTTPClient.Configuration {
+private func trusting(_ apns: APNsStandIn, _ timeout: Duration) throws -> HTTPClient.Configuration {
     let file = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-\(RandomID.make()).pem")
     defer { try? FileManager.default.removeItem(at: file) }
     try Data(apns.certificatePEM.utf8).write(to: file)
-    var limits = ConnectionLimits()
+    var limits = ConnectionLimits(readTimeout: timeout)
     try limits.trust(roots: file.path)
     return APNsClient.configuration(trusting: limits)
 }

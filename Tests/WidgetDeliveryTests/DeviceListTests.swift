@@ -14,7 +14,7 @@ struct DeviceListTests {
         try await withDelivery(
             .test {
                 $0.timeout = .seconds(600)
-                $0.lease = .seconds(600)
+                $0.lease = .seconds(1_200)
             }
         ) { delivery in
             for index in 1...3 {
@@ -85,9 +85,15 @@ struct DeviceListTests {
         }
     }
 
-    @Test("A process whose lease is over sends nothing, and leaves the list to another one")
-    func leaseOver() async throws {
-        try await withDelivery(.test { $0.lease = .zero }) { delivery in
+    @Test(
+        "A process whose lease is over, or ends before a push could, sends nothing and leaves the list to another one",
+        arguments: [Duration.zero, .seconds(10)])
+    func leaseOver(_ lease: Duration) async throws {
+        let short = DeliveryConfiguration.test { configuration in
+            configuration.lease = lease
+            configuration.timeout = .seconds(10)
+        }
+        try await withDelivery(short) { delivery in
             try await delivery.store.place([.test("w1")])
             try await delivery.register()
             try await delivery.change()

@@ -19,9 +19,9 @@ struct TokenTests {
         let faults: [APNsStandIn.Fault] = [
             .answer(APNsAnswer(status: 400, reason: "DeviceTokenNotForTopic")),
             .answer(APNsAnswer(status: 403, reason: "InvalidProviderToken")),
-            .answer(APNsAnswer(status: 404, reason: "BadPath")), .reset, .goAway, .cut, .hang, .stall,
+            .answer(APNsAnswer(status: 404, reason: "BadPath")), .reset, .goAway, .cut, .hang, .stall, .trickle,
         ]
-        try await withDelivery(.test { $0.timeout = .milliseconds(300) }, logger: log.logger) { delivery in
+        try await withDelivery(.test { $0.timeout = .seconds(2) }, logger: log.logger) { delivery in
             try await delivery.store.place([.test("w1")])
             for (index, fault) in faults.enumerated() {
                 try await delivery.register(token: Self.token, at: Timestamp(microseconds: Int64(index)))

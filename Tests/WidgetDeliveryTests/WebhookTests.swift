@@ -216,7 +216,7 @@ struct WebhookTests {
             let configuration = DeliveryConfiguration.test {
                 $0.webhooks = [TestKinds.otherApp: url]
                 $0.timeout = .seconds(600)
-                $0.lease = .seconds(600)
+                $0.lease = .seconds(1_200)
                 $0.pollInterval = .milliseconds(10)
             }
             try await withDelivery(configuration) { delivery in

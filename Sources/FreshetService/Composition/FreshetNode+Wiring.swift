@@ -136,12 +136,14 @@ extension FreshetNode {
         /// - Throws: ``CommandFailure`` when the keys or authorities of the settings cannot be read.
         func delivery() throws(CommandFailure) -> [any Service] {
             guard let statistics = deliveryStatistics else { return [] }
+            var webhookLimits = limits
+            webhookLimits.readTimeout = settings.delivery.timeout
             return [
                 DeliveryRole(
                     configuration: try settings.deliveryConfiguration(),
                     apns: APNsClient.configuration(trusting: try settings.apnsLimits()),
                     webhooks: ProviderClient.configuration(
-                        egress: egress, connectionsPerHost: configuration.concurrency, limits: limits),
+                        egress: egress, connectionsPerHost: configuration.concurrency, limits: webhookLimits),
                     store: WidgetStore(pool: pool), directory: directory, egress: egress, statistics: statistics,
                     pulse: deliveryPulse, logger: logger)
             ]

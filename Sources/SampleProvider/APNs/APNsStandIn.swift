@@ -29,6 +29,8 @@ package final class APNsStandIn: Sendable {
         case hang
         /// Sends the head of an answer, and never its end.
         case stall
+        /// Sends the head of an answer, and then a byte of its body again and again.
+        case trickle
         /// Resets the stream.
         case reset
         /// Sends GOAWAY, which leaves this push and later ones of the connection unanswered, and closes the connection a
@@ -231,6 +233,7 @@ private final class StreamHandler: ChannelInboundHandler {
 
     /// Time for which earlier pushes of a connection are answered after GOAWAY.
     private static let drainTime = TimeAmount.milliseconds(100)
+    private static let trickleInterval = TimeAmount.milliseconds(20)
 
     private let standIn: APNsStandIn?
     private var head: HTTPRequestHead?
@@ -259,12 +262,25 @@ private final class StreamHandler: ChannelInboundHandler {
         case nil: write(APNsAnswer(status: 200), context)
         case .answer(let answer): write(answer, context)
         case .hang: break
-        case .stall:
-            let head = HTTPResponseHead(version: .http2, status: .ok)
-            context.writeAndFlush(wrapOutboundOut(.head(head)), promise: nil)
+        case .stall: writeHead(context)
+        case .trickle:
+            writeHead(context)
+            trickle(context)
         case .reset: context.close(promise: nil)
         case .goAway: goAway(context)
         case .cut: context.channel.parent?.close(promise: nil)
+        }
+    }
+
+    private func writeHead(_ context: ChannelHandlerContext) {
+        context.writeAndFlush(wrapOutboundOut(.head(HTTPResponseHead(version: .http2, status: .ok))), promise: nil)
+    }
+
+    private func trickle(_ context: ChannelHandlerContext) {
+        context.eventLoop.assumeIsolated().scheduleTask(in: Self.trickleInterval) {
+            guard context.channel.isActive else { return }
+            context.writeAndFlush(self.wrapOutboundOut(.body(.byteBuffer(ByteBuffer(string: " ")))), promise: nil)
+            self.trickle(context)
         }
     }
 

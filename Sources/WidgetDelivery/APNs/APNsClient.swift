@@ -60,7 +60,8 @@ package struct APNsClient: Sendable {
         return Text.equal(renewed, token) ? answer : try await exchange(push, renewed)
     }
 
-    private func exchange(_ push: APNsPush, _ token: String) async throws -> APNsAnswer {
+    /// Request of a push.
+    package func request(_ push: APNsPush, _ token: String) -> HTTPClientRequest {
         let base = urls[push.address.environment] ?? ""
         var request = HTTPClientRequest(url: "\(base)/3/device/\(Hex.text(push.address.token))")
         request.method = .POST
@@ -70,10 +71,14 @@ package struct APNsClient: Sendable {
             ("apns-expiration", "\((now() + Self.expiration).microseconds / 1_000_000)"),
         ])
         request.body = .bytes(ByteBuffer(string: Self.body))
+        return request
+    }
+
+    private func exchange(_ push: APNsPush, _ token: String) async throws -> APNsAnswer {
         do {
             // To its end in any case: a response that is dropped before resets its stream.
             let (response, body) = try await http.exchange(
-                request, timeout: timeout, upTo: Self.maximumAnswerBytes)
+                request(push, token), timeout: timeout, upTo: Self.maximumAnswerBytes)
             return response.status == .ok ? APNsAnswer(status: 200) : answer(response, Array(body.readableBytesView))
         } catch {
             try Task.checkCancellation()
@@ -106,6 +111,7 @@ extension APNsClient {
         configuration.tlsConfiguration = limits.tls
         configuration.httpVersion = .automatic
         configuration.connectionPool.retryConnectionEstablishment = false
+        configuration.http2ConnectionDebugInitializer = FlushCoalescer.add
         return configuration
     }
 }

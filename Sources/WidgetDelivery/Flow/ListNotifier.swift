@@ -27,7 +27,8 @@ struct ListNotifier: Sendable {
     let notifier: DeviceNotifier
     /// Most devices or requests of webhooks at once.
     let concurrency: Int
-    /// Whether the lease of the list is not over: a process that was held up must not send what another one may send now.
+    /// Whether a push that begins now ends before the lease: a process that was held up must not send what another one may
+    /// send meanwhile.
     let isHeld: @Sendable () -> Bool
     let clock: any Clock<Duration>
     let settle: @Sendable ([DeliverySettlement]) async throws -> Void

@@ -3,6 +3,8 @@ import AsyncHTTPClient
 import Foundation
 import FreshetService
 import JWTKit
+import NIOCore
+import NIOHTTP1
 import PostgresClient
 import ReloadWorkers
 import SampleProvider
@@ -166,27 +168,33 @@ private struct LoadDelivery: Sendable {
 
     // MARK: Pushes
 
-    /// Sends a push to each device by the HTTP client alone; answers how many a second.
+    /// Sends a push to each device by AsyncHTTPClient alone, in its default configuration; answers how many a second.
     private func sendAlone(to standIn: APNsStandIn, key: String, trusting roots: String) async throws -> Double {
         let count = min(options.devices, Self.pushesAlone)
         Terminal.progress("sending \(count) pushes with the client alone")
         var limits = ConnectionLimits()
         try limits.trust(roots: roots)
-        let http = HTTPClient(
-            eventLoopGroupProvider: .singleton, configuration: APNsClient.configuration(trusting: limits))
+        var configuration = HTTPClient.Configuration()
+        configuration.tlsConfiguration = limits.tls
+        let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
         let app = LoadWorld.defaultApp
+        let tokens = ProviderTokens(
+            keys: [app: APNsKey(teamID: Self.team, keyID: Self.keyID, privateKeyPEM: key)])
+        let providerToken = try await tokens.token(of: app)
         let client = APNsClient(
-            http: http, urls: [.production: standIn.url],
-            tokens: ProviderTokens(
-                keys: [app: APNsKey(teamID: Self.team, keyID: Self.keyID, privateKeyPEM: key)]), timeout: .seconds(10))
+            http: http, urls: [.production: standIn.url], tokens: tokens, timeout: .seconds(10))
         let began = ContinuousClock.now
         try await withThrowingTaskGroup(of: Void.self) { group in
             for device in 0..<count {
                 if device >= options.concurrency { try await group.next() }
                 let address = APNsAddress(token: token(device), environment: .production, topic: Self.topic)
                 group.addTask {
-                    let answer = try await client.send(APNsPush(app: app, address: address, isUrgent: true))
-                    guard answer.status == 200 else { throw CommandFailure(.failure, "answered \(answer.status)") }
+                    let push = APNsPush(app: app, address: address, isUrgent: true)
+                    let response = try await http.execute(client.request(push, providerToken), timeout: .seconds(10))
+                    guard response.status == .ok else {
+                        throw CommandFailure(.failure, "answered \(response.status)")
+                    }
+                    _ = try await response.body.collect(upTo: 4_096)
                 }
             }
             try await group.waitForAll()

@@ -1,0 +1,37 @@
+import NIOCore
+import NIOHTTP2
+
+/// Combines the flushes of a connection's streams that come in one turn of its event loop.
+///
+/// AsyncHTTPClient flushes the head, the body and the end of each request. Without this handler every flush becomes a TLS
+/// record and a system call, and the service is woken for each.
+final class FlushCoalescer: ChannelOutboundHandler, RemovableChannelHandler {
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private var isScheduled = false
+
+    /// Adds a coalescer below the HTTP/2 handler of a connection.
+    static func add(to connection: any Channel) -> EventLoopFuture<Void> {
+        connection.eventLoop.submit {
+            let pipeline = connection.pipeline.syncOperations
+            let http2 = try pipeline.handler(type: NIOHTTP2Handler.self)
+            try pipeline.addHandler(FlushCoalescer(), position: .before(http2))
+        }
+    }
+
+    func flush(context: ChannelHandlerContext) {
+        guard !isScheduled else { return }
+        isScheduled = true
+        context.eventLoop.assumeIsolated().execute {
+            self.isScheduled = false
+            context.flush()
+        }
+    }
+
+    func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+        // What was flushed before the end must not be lost with it.
+        context.flush()
+        context.close(mode: mode, promise: promise)
+    }
+}
