@@ -120,6 +120,14 @@ final class ChaosReport: Sendable {
         if isKept { say("VIOLATION of \(invariant.title): \(detail)") }
     }
 
+    /// The first violations of each invariant.
+    var details: [String] {
+        let findings = state.withLock { $0.findings }
+        return Invariant.allCases.flatMap { invariant in
+            findings[invariant]?.details.map { "\(invariant.title): \($0)" } ?? []
+        }
+    }
+
     var violations: Int { state.withLock { $0.findings.values.reduce(0) { $0 + $1.violations } } }
     var faultCount: Int { state.withLock { $0.faults.values.reduce(0, +) } }
 
@@ -148,9 +156,7 @@ final class ChaosReport: Sendable {
             lines.append(
                 "  \(Self.padded(invariant.title, 40))\(Self.padded("\(finding.checked)", 12))\(finding.violations)")
         }
-        for invariant in Invariant.allCases {
-            for detail in state.findings[invariant]?.details ?? [] { lines.append("  ! \(invariant.title): \(detail)") }
-        }
+        lines += details.map { "  ! \($0)" }
         return lines.joined(separator: "\n")
     }
 

@@ -57,7 +57,7 @@ struct ChaosTests {
 
     private static func end(_ report: ChaosReport) {
         ChaosOutput.write(report.summary(seed: options.seed) + "\n")
-        #expect(report.violations == 0)
+        #expect(report.violations == 0, "\(report.details.joined(separator: "; "))")
     }
 }
 

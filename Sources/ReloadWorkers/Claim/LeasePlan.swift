@@ -12,7 +12,7 @@ struct LeasePlan {
     /// The lease for a kind: covers a request up to the kind's timeout, the snapshot before it in the interactive lane,
     /// and the publishing after it.
     func lease(for kind: RegisteredKind, lane: ReloadLane) -> Duration {
-        let snapshot = lane == .interactive ? kind.definition.snapshotLimit : .zero
+        let snapshot = lane == .interactive ? kind.definition.snapshotLimit(configuration.snapshotLimit) : .zero
         return max(configuration.lease, snapshot + kind.definition.timeout + longestPublish + Self.databaseTime)
     }
 
@@ -33,5 +33,7 @@ struct LeasePlan {
 
 extension KindDefinition {
     /// Longest wait of a timeline for its snapshot; zero for kinds without snapshots.
-    package var snapshotLimit: Duration { hasSnapshots ? min(timeout, .seconds(2)) : .zero }
+    ///
+    /// - Parameter limit: ``WorkerConfiguration/snapshotLimit``.
+    package func snapshotLimit(_ limit: Duration) -> Duration { hasSnapshots ? min(timeout, limit) : .zero }
 }

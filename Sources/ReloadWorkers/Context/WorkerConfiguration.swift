@@ -26,6 +26,8 @@ package struct WorkerConfiguration: Sendable {
     package var maximumTimelinesInFlight = 4_000
     /// Time after which other workers may take claimed timelines. Kinds with long timeouts get longer leases.
     package var lease = Duration.seconds(30)
+    /// Longest wait of a new timeline for its snapshot.
+    package var snapshotLimit = Duration.seconds(2)
     /// Polling interval of due work and sweeps without signals; jittered by a fifth.
     package var pollInterval = Duration.seconds(1)
     /// Time for which a stopping worker finishes timelines in flight before it gives back the rest.

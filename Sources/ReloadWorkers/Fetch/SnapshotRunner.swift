@@ -6,7 +6,7 @@ import WidgetStore
 /// Fetches one entry for newly placed widgets, quickly, before the timeline.
 ///
 /// The lease on the list makes one worker request it once. A failed snapshot is counted and delays the timeline by at
-/// most ``WidgetModel/KindDefinition/snapshotLimit``.
+/// most ``WidgetModel/KindDefinition/snapshotLimit(_:)``.
 struct SnapshotRunner: Sendable {
     /// Pause for a provider without the endpoint.
     static let absence = Duration.seconds(600)
@@ -23,7 +23,8 @@ struct SnapshotRunner: Sendable {
 
     func takeSnapshots(of batch: FetchBatch) async {
         let wanted = Self.wanted(of: batch)
-        let limit = wanted.lazy.map { $0.kind.definition.snapshotLimit }.max() ?? .zero
+        let limit =
+            wanted.lazy.map { $0.kind.definition.snapshotLimit(context.configuration.snapshotLimit) }.max() ?? .zero
         // The lease must still hold the timelines' own request.
         let left = batch.leaseEnds - context.clock.elapsed - context.output.longestPublish - batch.timeout
         guard !wanted.isEmpty, left >= limit,

@@ -63,7 +63,9 @@ struct Desk: Sendable {
     }
 
     func snapshots(of subjects: [DeskSubject], _ kind: DeskKind) async throws -> [DeskAnswer<[UInt8]>] {
-        try await batches(of: subjects, kind, .snapshot, timeout: kind.definition.snapshotLimit) {
+        try await batches(
+            of: subjects, kind, .snapshot, timeout: kind.definition.snapshotLimit(WorkerConfiguration().snapshotLimit)
+        ) {
             bytes, batch throws(JSONError) in
             try FallbackResponse.snapshots(bytes, requested: batch.map(\.id))
         }

@@ -6,6 +6,7 @@ import NIOPosix
 import PostgresClient
 import SampleProvider
 import Synchronization
+import TestSupport
 import WidgetAPI
 import WidgetEvents
 import WidgetModel
@@ -55,7 +56,7 @@ final class ChaosDevices: Sendable {
     private let standIn: APNsStandIn
     private let state = Mutex(State())
     private let http = HTTPClient(eventLoopGroupProvider: .singleton)
-    /// Port of the API.
+    /// Port of the API, which it has again after each restart.
     private let port: Int
     /// Tokens of the devices' users, and the devices' widgets, by device.
     private let tokens: [String: String]
@@ -77,7 +78,7 @@ final class ChaosDevices: Sendable {
         widgets = Dictionary(
             grouping: world.widgets.map(\.placement).filter { $0.app == Self.app }, by: \.device
         ).mapValues { $0.map(\.widget) }
-        port = try await Self.freePort()
+        port = try await FreePort.find()
         settings = [
             "FRESHET_API_KEYS": keys.path, "FRESHET_API_PORT": "\(port)", "FRESHET_API_RATE_LIMIT": "0",
             "FRESHET_DELIVERY_TOKEN_KEYS": "chaos=\(Data(repeating: 7, count: 32).base64EncodedString())",
@@ -102,15 +103,6 @@ final class ChaosDevices: Sendable {
                     app: app, user: user, scopes: [.widgetsRead], expiresAt: WallClock.now() + .seconds(86_400)))
         }
         return tokens
-    }
-
-    /// A port that the API has again after each restart.
-    private static func freePort() async throws -> Int {
-        let channel = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
-            .bind(host: "127.0.0.1", port: 0).get()
-        let port = channel.localAddress?.port
-        try await channel.close()
-        return port ?? 0
     }
 
     /// Events that register the devices.

@@ -20,7 +20,7 @@ struct HealthCommandTests {
             #expect(nobody.status == 1 && said, "\(nobody)")
 
             // The database does not exist, so the process is live but not ready.
-            let port = try await HealthProbe.freePort()
+            let port = try await FreePort.find()
             let environment = environment(port: port)
             let process = try FreshetProcess(
                 ["run", "--set", "kafka.embedded=true"],

@@ -59,9 +59,6 @@ struct HealthProbe: Sendable {
         try await eventually("port \(port) reports ready") { try await ask("ready").status == 200 }
     }
 
-    /// Returns a free port; another process may take it.
-    static func freePort() async throws -> Int { try await withSilentPort { $0 } }
-
     /// Passes a bound port, which refuses connections, to the closure.
     static func withSilentPort<Value>(_ body: (Int) async throws -> Value) async throws -> Value {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)

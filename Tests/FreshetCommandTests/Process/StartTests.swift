@@ -39,7 +39,7 @@ struct StartTests {
             defer { proxy.stop() }
             var environment = installation.environment
             environment["FRESHET_POSTGRES_URL"] = proxy.connectionString
-            let health = HealthProbe(port: try await HealthProbe.freePort())
+            let health = HealthProbe(port: try await FreePort.find())
             environment["FRESHET_HEALTH_PORT"] = "\(health.port)"
             let process = try FreshetProcess(["run"], environment: environment)
 

@@ -151,7 +151,8 @@ struct SnapshotStepTests {
     }
 
     @Test func aSnapshotThatHangsIsGivenUpAndTheTimelineIsFetched() async throws {
-        try await withWorker(timeout: .seconds(100)) { worker in
+        let limit: (inout WorkerConfiguration) -> Void = { $0.snapshotLimit = .milliseconds(100) }
+        try await withWorker(timeout: .seconds(100), configure: limit) { worker in
             worker.provider.respond(to: .snapshot) { _ in
                 try await Gate().pass()
                 return .status(200)

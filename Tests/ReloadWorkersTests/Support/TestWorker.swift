@@ -188,6 +188,8 @@ func withWorker<Value: Sendable>(
 ) async throws -> Value {
     var configuration = WorkerConfiguration()
     configuration.directoryAge = .zero
+    // A busy machine may need longer than the default.
+    configuration.snapshotLimit = timeout
     configure(&configuration)
     return try await withStubProvider { provider in
         var apps = TestKinds.apps(
