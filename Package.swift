@@ -230,6 +230,7 @@ let package = Package(
             dependencies: [
                 "WidgetDelivery", "ReloadWorkers", "SampleProvider", "PostgresClient", "WidgetModel", "WidgetStore",
                 "TestSupport", logging, httpClient, jwt, nio, .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOEmbedded", package: "swift-nio"),
             ],
             swiftSettings: strict),
         .testTarget(

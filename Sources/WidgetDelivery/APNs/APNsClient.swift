@@ -60,7 +60,7 @@ package struct APNsClient: Sendable {
         return Text.equal(renewed, token) ? answer : try await exchange(push, renewed)
     }
 
-    /// Request of a push.
+    /// Returns the request that sends a push with a provider token.
     package func request(_ push: APNsPush, _ token: String) -> HTTPClientRequest {
         let base = urls[push.address.environment] ?? ""
         var request = HTTPClientRequest(url: "\(base)/3/device/\(Hex.text(push.address.token))")
@@ -111,6 +111,7 @@ extension APNsClient {
         configuration.tlsConfiguration = limits.tls
         configuration.httpVersion = .automatic
         configuration.connectionPool.retryConnectionEstablishment = false
+        // AsyncHTTPClient has no other way to add a handler to its connections.
         configuration.http2ConnectionDebugInitializer = FlushCoalescer.add
         return configuration
     }

@@ -3,15 +3,15 @@ import NIOHTTP2
 
 /// Combines the flushes of a connection's streams that come in one turn of its event loop.
 ///
-/// AsyncHTTPClient flushes the head, the body and the end of each request. Without this handler every flush becomes a TLS
-/// record and a system call, and the service is woken for each.
-final class FlushCoalescer: ChannelOutboundHandler, RemovableChannelHandler {
+/// AsyncHTTPClient flushes the head, the body and the end of each request. Without this handler, each flush is a TLS record
+/// and a system call.
+final class FlushCoalescer: ChannelOutboundHandler {
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
     private var isScheduled = false
 
-    /// Adds a coalescer below the HTTP/2 handler of a connection.
+    /// Adds a coalescer between the TLS and HTTP/2 handlers of a connection.
     static func add(to connection: any Channel) -> EventLoopFuture<Void> {
         connection.eventLoop.submit {
             let pipeline = connection.pipeline.syncOperations
@@ -30,7 +30,7 @@ final class FlushCoalescer: ChannelOutboundHandler, RemovableChannelHandler {
     }
 
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
-        // What was flushed before the end must not be lost with it.
+        // Closing discards all writes that have not been flushed.
         context.flush()
         context.close(mode: mode, promise: promise)
     }

@@ -5,8 +5,9 @@ import ReloadWorkers
 extension HTTPClient {
     /// Sends a request and reads its answer to the end, so that the connection can be used again.
     ///
-    /// The client's own limit ends with the answer's head. After it, each part of the body must come within the read timeout
-    /// of the client's configuration, and before the limit; this costs a push no task and no timer of its own.
+    /// The client itself limits only the time to the answer's head. The body is read until the first part that comes after the
+    /// limit, or after a silence of the read timeout in the client's configuration. An exchange can thus take the limit and the
+    /// read timeout together, but it needs no task or timer of its own.
     ///
     /// - Throws: the client's errors; `HTTPClientError.deadlineExceeded` after the limit.
     func exchange(

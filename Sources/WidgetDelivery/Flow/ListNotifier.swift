@@ -27,8 +27,8 @@ struct ListNotifier: Sendable {
     let notifier: DeviceNotifier
     /// Most devices or requests of webhooks at once.
     let concurrency: Int
-    /// Whether a push that begins now ends before the lease: a process that was held up must not send what another one may
-    /// send meanwhile.
+    /// Whether a push that begins now reaches its time limit before the lease of the list ends, after which another process
+    /// may send it too. Only an answer whose body is interrupted can take longer than the limit.
     let isHeld: @Sendable () -> Bool
     let clock: any Clock<Duration>
     let settle: @Sendable ([DeliverySettlement]) async throws -> Void

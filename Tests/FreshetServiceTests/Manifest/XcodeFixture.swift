@@ -394,13 +394,4 @@ enum XcodeFixture {
         </dict>
         </plist>
         """#
-
-    static let german = #"""
-        /* Title */
-        "tItl01" = "Letzte Einkäufe";
-
-        "cArd01" = "Karte";
-        "aLL001" = "Alle";
-        "uNkn01" = "unbekannt";
-        """#
 }
