@@ -275,7 +275,7 @@ let package = Package(
                 "TestSupport", logging, lifecycle, crypto, httpClient, hummingbird, nio, argumentParser,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
-            exclude: ["Preview/preview.py"],
+            exclude: ["Preview/preview.py", "Simulate/report.py"],
             swiftSettings: strict),
         .testTarget(
             name: "FreshetLoadTests",
