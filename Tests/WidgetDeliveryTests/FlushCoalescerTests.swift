@@ -1,5 +1,6 @@
 import NIOCore
 import NIOEmbedded
+import NIOHTTP2
 import Testing
 
 @testable import WidgetDelivery
@@ -46,6 +47,22 @@ struct FlushCoalescerTests {
         channel.embeddedEventLoop.run()
         #expect(counter.count == 2)
         #expect(try sent() == ["next"])
+    }
+
+    @Test("It is added in front of HTTP/2 before the call returns, so that the pool learns of the connection at once")
+    func adding() throws {
+        let connection = EmbeddedChannel()
+        let pipeline = connection.pipeline.syncOperations
+        let http2 = NIOHTTP2Handler(mode: .client)
+        try pipeline.addHandlers([counter, http2])
+        var isAdded = false
+        FlushCoalescer.add(to: connection).assumeIsolated().whenSuccess { isAdded = true }
+        #expect(isAdded)
+        let before = counter.count
+        try pipeline.context(handler: http2).flush()
+        #expect(counter.count == before)
+        connection.embeddedEventLoop.run()
+        #expect(counter.count == before + 1)
     }
 
     @Test("What was written in the turn that closes the connection is sent first")

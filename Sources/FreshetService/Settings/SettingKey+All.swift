@@ -233,10 +233,10 @@ extension SettingKey {
             "Most devices that a process notifies at once."),
         .duration(
             "delivery.timeout", \.delivery.timeout, .milliseconds(100)...(.seconds(50)),
-            "Time for one push or one request of a webhook."),
+            "Longest wait for an answer to a push or a webhook, and longest silence in its body."),
         .duration(
             "delivery.lease", \.delivery.lease, .seconds(1)...(.seconds(600)),
-            "Time for which a process holds a list of devices; over delivery.timeout."),
+            "Time for which a process holds a list of devices; at least twice delivery.timeout."),
         .duration(
             "delivery.objective", \.delivery.objective, .seconds(1)...(.seconds(86_400)),
             "Time within which devices are to fetch a change; a kind's freshnessObjective replaces it."),

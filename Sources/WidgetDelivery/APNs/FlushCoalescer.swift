@@ -3,17 +3,19 @@ import NIOHTTP2
 
 /// Combines the flushes of a connection's streams that come in one turn of its event loop.
 ///
-/// AsyncHTTPClient flushes the head, the body and the end of each request. Without this handler, each flush is a TLS record
-/// and a system call.
+/// AsyncHTTPClient flushes the head, the body and the end of each request. Without this handler, each flush is a system call.
 final class FlushCoalescer: ChannelOutboundHandler {
-    typealias OutboundIn = ByteBuffer
-    typealias OutboundOut = ByteBuffer
+    typealias OutboundIn = IOData
+    typealias OutboundOut = IOData
 
     private var isScheduled = false
 
-    /// Adds a coalescer between the TLS and HTTP/2 handlers of a connection.
+    /// Adds a coalescer between the TLS and HTTP/2 handlers of a connection, at once.
+    ///
+    /// AsyncHTTPClient calls this on the connection's event loop, before its pool knows that the connection is active. The future
+    /// is complete on return, because the pool cannot handle a GOAWAY or a close before it knows.
     static func add(to connection: any Channel) -> EventLoopFuture<Void> {
-        connection.eventLoop.submit {
+        connection.eventLoop.makeCompletedFuture {
             let pipeline = connection.pipeline.syncOperations
             let http2 = try pipeline.handler(type: NIOHTTP2Handler.self)
             try pipeline.addHandler(FlushCoalescer(), position: .before(http2))

@@ -15,7 +15,7 @@ package struct DeliveryConfiguration: Sendable {
     package var webhooks: [String: String] = [:]
     /// Most devices that are being notified at once.
     package var concurrency = 2_000
-    /// Time for one push or one request of a webhook, from the connection to the end of the answer.
+    /// Longest wait for the head of an answer to a push or a webhook's request, and longest silence in its body.
     package var timeout = Duration.seconds(10)
     /// Time for which a list is left to this process.
     package var lease = Duration.seconds(60)

@@ -27,8 +27,10 @@ struct ListNotifier: Sendable {
     let notifier: DeviceNotifier
     /// Most devices or requests of webhooks at once.
     let concurrency: Int
-    /// Whether a push that begins now reaches its time limit before the lease of the list ends, after which another process
-    /// may send it too. Only an answer whose body is interrupted can take longer than the limit.
+    /// Whether a push that begins now usually ends before the lease of the list, after which another process may send it too.
+    ///
+    /// A renewed provider token, an answer that stops in its body, and the queries before a webhook's request can take longer. A
+    /// device may then be notified twice.
     let isHeld: @Sendable () -> Bool
     let clock: any Clock<Duration>
     let settle: @Sendable ([DeliverySettlement]) async throws -> Void

@@ -19,9 +19,9 @@ struct LoadDeliveryCommand: AsyncParsableCommand {
         abstract: "Pushes to registered devices: a change of all of them at once, then changes at a rate.",
         discussion: """
             Needs an empty PostgreSQL database (postgres.url). A stand-in for Apple's push service, HTTP/2 over TLS, runs \
-            in this process. First an HTTP client alone sends it as many pushes as there are devices. Then every device's \
-            content changes at once, and a service of the role delivery notifies them: the result has the ratio of the two. \
-            Then content changes at --rate, and the latency is that from the change to the push.
+            in this process. First AsyncHTTPClient alone, in its default configuration, sends it up to 100,000 pushes. Then \
+            every device's content changes at once, and a service of the role delivery notifies them: the result has the \
+            ratio of the two. Then content changes at --rate, and the latency is that from the change to the push.
 
             With --shared all devices show one timeline, which changes once: the result has the memory that the service needed.
 

@@ -167,7 +167,7 @@ struct SettingsProblemTests {
             ])
         #expect(
             try problems(environment: ["FRESHET_DELIVERY_LEASE": "10s"]) == [
-                "delivery.timeout: \"10s\" is not under the lease; expected less than delivery.lease, "
+                "delivery.timeout: \"10s\" is over half the lease; expected at most half of delivery.lease, "
                     + "which is 10s (from FRESHET_DELIVERY_LEASE)"
             ])
         #expect(
