@@ -102,7 +102,6 @@ let package = Package(
                 "PostgresClient", "ReloadWorkers", "WidgetModel", "WidgetStore", logging, lifecycle, httpClient, jwt,
                 nio,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
-                http2,
             ],
             swiftSettings: strict),
         .target(
@@ -230,7 +229,6 @@ let package = Package(
             dependencies: [
                 "WidgetDelivery", "ReloadWorkers", "SampleProvider", "PostgresClient", "WidgetModel", "WidgetStore",
                 "TestSupport", logging, httpClient, jwt, nio, .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOEmbedded", package: "swift-nio"), http2,
             ],
             swiftSettings: strict),
         .testTarget(

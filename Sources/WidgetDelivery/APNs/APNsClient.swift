@@ -111,8 +111,6 @@ extension APNsClient {
         configuration.tlsConfiguration = limits.tls
         configuration.httpVersion = .automatic
         configuration.connectionPool.retryConnectionEstablishment = false
-        // AsyncHTTPClient has no other way to add a handler to its connections.
-        configuration.http2ConnectionDebugInitializer = FlushCoalescer.add
         return configuration
     }
 }
