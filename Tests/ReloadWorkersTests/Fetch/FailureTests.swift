@@ -147,7 +147,8 @@ struct FailureTests {
                 let detail = try await worker.store.detail(id)
                 #expect(detail.attempts == attempt)
                 let bound = worker.context.configuration.providerBackoff.bound(attempt: attempt)
-                #expect(Duration.seconds(try #require(detail.secondsToDue)) <= bound)
+                // The grid that retries share makes one later by a fortieth of its delay at most.
+                #expect(Duration.seconds(try #require(detail.secondsToDue)) <= bound * 1.025)
                 try await worker.store.passTime(1_000)
             }
         }
