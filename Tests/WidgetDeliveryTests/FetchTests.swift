@@ -99,8 +99,13 @@ struct FetchTests {
             try await delivery.change()
             try await delivery.deliver()
             let second = try await revision(delivery)
-            try await age(delivery, by: "20 seconds")
             // The first change is 80 s old and the newest 20 s; the device fetched them after 1 s and after 2 s.
+            try await delivery.store.sql(
+                """
+                UPDATE registration SET stale_since = ARRAY[now() - interval '80 seconds'],
+                    first_sent_at = now() - interval '80 seconds', sent_at = now() - interval '20 seconds';
+                UPDATE timeline SET stored_at = now() - interval '20 seconds'
+                """)
             let served = [(first, 79), (second, 18)].map { revision, seconds in
                 ServedContent(app: TestKinds.app, widget: "w1", revision: revision, age: .seconds(seconds))
             }

@@ -30,12 +30,11 @@ struct SimulatedPeople {
     }
 
     /// Time of the next plan.
-    var nextPlan: Timestamp? { heap.first?.time }
+    var nextPlan: Timestamp? { heap.nextTime }
 
     /// Takes a stack that is to be planned by a time.
     mutating func takeDue(_ now: Timestamp) -> Int? {
-        while let entry = heap.first, entry.time <= now {
-            heap.removeFirst()
+        while let entry = heap.take(through: now) {
             let stack = Int(entry.owner)
             guard stacks[stack].dueAt == entry.time else { continue }
             stacks[stack].dueAt = .distantFuture

@@ -31,8 +31,7 @@ extension Simulation {
             heap.push(population.nextTime(of: member), Int32(member))
         }
         var actions = 0
-        while let entry = heap.first, entry.time < options.end {
-            heap.removeFirst()
+        while let entry = heap.take(through: options.end - .microseconds(1)) {
             actions += 1
             if actions.isMultiple(of: 256) {
                 try Task.checkCancellation()
@@ -152,10 +151,7 @@ extension Simulation {
     private mutating func request(
         _ reason: ReloadReason, _ member: Population.Member, _ place: Int, _ places: Places
     ) {
-        let placement = member.placements[place]
-        let request = ReloadRequest(
-            app: placement.app, audience: .user(member.user), kinds: .kinds([placement.kind]), reason: reason)
-        note(reason == .push ? .push(request) : .appChange(request))
+        note(member.reload(reason, place))
         if isMeasuring { counts.events += 1 }
         let kind = places.kinds[place]
         var last: Int32 = -1
@@ -177,8 +173,8 @@ extension Simulation {
         applyEvent(event)
     }
 
-    private mutating func note(_ event: FreshetEvent) {
-        if options.keepsEvents { counts.applied.append((now, event)) }
+    private mutating func note(_ event: @autoclosure () -> FreshetEvent) {
+        if options.keepsEvents { counts.applied.append((now, event())) }
     }
 
     // MARK: Services
@@ -199,6 +195,16 @@ extension Simulation {
                         reason: .push)))
             try await workNow()
         }
+    }
+}
+
+extension Population.Member {
+    /// Event that reloads all of the person's widgets with the kind of the one at `place`.
+    fileprivate func reload(_ reason: ReloadReason, _ place: Int) -> FreshetEvent {
+        let placement = placements[place]
+        let request = ReloadRequest(
+            app: placement.app, audience: .user(user), kinds: .kinds([placement.kind]), reason: reason)
+        return reason == .push ? .push(request) : .appChange(request)
     }
 }
 

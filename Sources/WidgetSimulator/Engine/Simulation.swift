@@ -79,7 +79,7 @@ package struct Simulation<Source: TimelineSource> {
 
     private var nextTime: Timestamp? {
         let stacks = people.nextPlan
-        guard let first = heap.first?.time else { return stacks }
+        guard let first = heap.nextTime else { return stacks }
         return stacks.map { min($0, first) } ?? first
     }
 
@@ -110,8 +110,7 @@ package struct Simulation<Source: TimelineSource> {
 
     private mutating func takeDue() {
         due.removeAll(keepingCapacity: true)
-        while let entry = heap.first, entry.time <= now {
-            heap.removeFirst()
+        while let entry = heap.take(through: now) {
             let timeline = Int(entry.owner)
             // Superseded.
             guard timelines[timeline].record.listedAt == entry.time, !timelines[timeline].isCollected else { continue }

@@ -32,11 +32,24 @@ func onDeliveryGrid(_ time: String, width: String) -> String {
     """
 }
 
+/// SQL for a column of the changed timelines `d` that become stale on a device `r`, in the order of their ids.
+private func newlyStale(_ column: String) -> String {
+    """
+    ARRAY(SELECT x.\(column) FROM unnest(d.timelines, d.revisions) x (id, revision)
+          WHERE cardinality(r.stale_timelines) < \(staleLimit) AND x.id <> ALL (r.stale_timelines)
+              AND x.revision > coalesce(r.fetched_revisions[array_position(r.fetched_timelines, x.id)], 0)
+          ORDER BY x.id)
+    """
+}
+
 /// Marks the devices that show the timelines of one change, at most `$1` widgets, and appends their lists.
 ///
 /// Locks rows in the order that all statements on registrations follow: the change, registrations by id, statistics by
 /// kind. A change that was raised after the statement's snapshot is left to the next call: the lock brings it up to date, but
 /// the timeline's revision, which devices are compared with, is that of the snapshot.
+///
+/// Statements that lock or update rows carry whole rows of what they join, so the change, which names thousands of timelines,
+/// is not joined but read by subqueries.
 ///
 /// - Parameters:
 ///   - change: condition on the change `c`.
@@ -66,19 +79,15 @@ private func markSQL(change: String, widgets: String, room: String = "true", adv
         FROM (SELECT DISTINCT app_id, user_id, device_id, timeline_id FROM shown) s JOIN content c ON c.id = s.timeline_id
         GROUP BY s.app_id, s.user_id, s.device_id
     ), locked AS MATERIALIZED (
-        SELECT r.id, r.app_id, r.listed_at,
-               ARRAY(SELECT x.id FROM unnest(d.timelines, d.revisions) x (id, revision)
-                     WHERE cardinality(r.stale_timelines) < \(staleLimit) AND x.id <> ALL (r.stale_timelines)
-                         AND x.revision > coalesce(r.fetched_revisions[array_position(r.fetched_timelines, x.id)], 0)
-                     ORDER BY x.id) AS fresh,
+        SELECT r.id, r.app_id, r.listed_at, \(newlyStale("id")) AS fresh, \(newlyStale("revision")) AS revisions,
                greatest(r.retry_at, CASE
-                   WHEN c.urgent THEN greatest(now(), r.sent_at + $2::int8 * interval '1 millisecond')
+                   WHEN (SELECT urgent FROM change) THEN greatest(now(), r.sent_at + $2::int8 * interval '1 millisecond')
                    ELSE greatest(now() + $2::int8 * interval '1 millisecond', r.eligible_at) END) AS earliest
-        FROM devices d JOIN registration r USING (app_id, user_id, device_id), change c
+        FROM devices d JOIN registration r USING (app_id, user_id, device_id)
         WHERE r.channel <> 0
         ORDER BY r.id FOR NO KEY UPDATE OF r
     ), due AS MATERIALIZED (
-        SELECT l.id, l.app_id, l.listed_at, l.fresh, CASE
+        SELECT l.id, l.app_id, l.listed_at, l.fresh, l.revisions, CASE
             WHEN l.listed_at <= clock_timestamp() + \(leastAdvance) THEN l.listed_at
             WHEN l.earliest <= now() + $2::int8 * interval '1 millisecond' AND NOT c.urgent OR l.earliest <= now()
                 THEN l.earliest
@@ -88,13 +97,12 @@ private func markSQL(change: String, widgets: String, room: String = "true", adv
     ), marked AS (
         UPDATE registration r
         SET changed = r.changed + 1, listed_at = least(r.listed_at, d.due_at),
-            urgent = CASE WHEN c.urgent THEN r.changed + 1 ELSE r.urgent END,
-            changed_at = CASE WHEN r.changed > r.sent THEN r.changed_at ELSE c.since END,
+            urgent = CASE WHEN (SELECT urgent FROM change) THEN r.changed + 1 ELSE r.urgent END,
+            changed_at = CASE WHEN r.changed > r.sent THEN r.changed_at ELSE (SELECT since FROM change) END,
             stale_timelines = r.stale_timelines || d.fresh,
-            stale_revisions = r.stale_revisions || ARRAY(
-                SELECT x.content_revision FROM unnest(d.fresh) f (id) JOIN content x ON x.id = f.id ORDER BY f.id),
-            stale_since = r.stale_since || array_fill(c.since, ARRAY[cardinality(d.fresh)])
-        FROM due d, change c WHERE r.id = d.id
+            stale_revisions = r.stale_revisions || d.revisions,
+            stale_since = r.stale_since || array_fill((SELECT since FROM change), ARRAY[cardinality(d.fresh)])
+        FROM due d WHERE r.id = d.id
     ), numbered AS (
         SELECT d.id, d.app_id, d.due_at,
                (row_number() OVER (PARTITION BY d.app_id, d.due_at ORDER BY d.id) - 1) / \(deliveryListLimit) AS part

@@ -49,10 +49,12 @@ package struct DeliverySettlement: Sendable {
 /// Earliest time of the next attempt for a device that has changed meanwhile, or was not reached. A change that a person
 /// waits for is exempt from spacing and budget.
 private let earliest = """
-    greatest(now() + $\(DeliverySettlement.input.count + 1)::int8 * interval '1 millisecond', i.retry_at,
-        CASE WHEN i.done AND r.urgent <= l.sent THEN i.eligible_at END)
+    greatest(now() + $\(DeliverySettlement.input.count + 1)::int8 * interval '1 millisecond', l.retry_at,
+        CASE WHEN l.done AND r.urgent <= l.sent THEN l.eligible_at END)
     """
 
+/// The planner cannot estimate the number of inputs, and would compare each with each locked row if they were joined twice.
+///
 /// A row that was registered anew meanwhile keeps its new token, and is notified again: the old token took the push.
 private let settleSQL = """
     WITH input AS MATERIALIZED (
@@ -62,7 +64,7 @@ private let settleSQL = """
         JOIN delivery d ON d.id = i.list AND d.lease = i.lease
         ORDER BY d.id FOR SHARE OF d
     ), locked AS MATERIALIZED (
-        SELECT r.id, i.forgets AND i.registered_at = r.registered_at AS forgets,
+        SELECT i.*, i.forgets AND i.registered_at = r.registered_at AS is_forgotten,
                CASE WHEN i.done AND i.registered_at = r.registered_at THEN greatest(r.sent, i.changed) ELSE r.sent END
                    AS sent
         FROM input i JOIN held h ON h.id = i.list JOIN registration r ON r.id = i.id
@@ -70,25 +72,25 @@ private let settleSQL = """
         ORDER BY r.id FOR NO KEY UPDATE OF r
     ), settled AS (
         UPDATE registration r
-        SET sent = l.sent, answer = CASE WHEN i.tried THEN i.answer ELSE r.answer END,
-            reason = CASE WHEN i.tried THEN i.reason ELSE r.reason END,
-            tried_at = CASE WHEN i.tried THEN now() ELSE r.tried_at END,
-            sent_at = CASE WHEN i.tried AND i.done THEN now() ELSE r.sent_at END,
-            first_sent_at = CASE WHEN i.tried AND i.done THEN coalesce(r.first_sent_at, now()) ELSE r.first_sent_at END,
-            pushes = r.pushes + (i.tried AND i.done)::int, replays = r.replays AND l.sent < r.changed,
-            attempts = CASE WHEN i.done THEN 0 WHEN i.tried THEN least(r.attempts + 1, 32767) ELSE r.attempts END,
-            eligible_at = coalesce(i.eligible_at, r.eligible_at), budget = i.budget,
-            retry_at = coalesce(i.retry_at, '-infinity'),
-            changed_at = CASE WHEN i.done AND r.changed > l.sent THEN now() ELSE r.changed_at END,
-            channel = CASE WHEN l.forgets THEN 0 ELSE r.channel END,
-            token = CASE WHEN l.forgets THEN NULL ELSE r.token END,
-            token_key = CASE WHEN l.forgets THEN NULL ELSE r.token_key END,
-            token_digest = CASE WHEN l.forgets THEN NULL ELSE r.token_digest END,
-            listed_at = CASE WHEN l.forgets OR r.changed <= l.sent OR i.parks AND EXISTS (
+        SET sent = l.sent, answer = CASE WHEN l.tried THEN l.answer ELSE r.answer END,
+            reason = CASE WHEN l.tried THEN l.reason ELSE r.reason END,
+            tried_at = CASE WHEN l.tried THEN now() ELSE r.tried_at END,
+            sent_at = CASE WHEN l.tried AND l.done THEN now() ELSE r.sent_at END,
+            first_sent_at = CASE WHEN l.tried AND l.done THEN coalesce(r.first_sent_at, now()) ELSE r.first_sent_at END,
+            pushes = r.pushes + (l.tried AND l.done)::int, replays = r.replays AND l.sent < r.changed,
+            attempts = CASE WHEN l.done THEN 0 WHEN l.tried THEN least(r.attempts + 1, 32767) ELSE r.attempts END,
+            eligible_at = coalesce(l.eligible_at, r.eligible_at), budget = l.budget,
+            retry_at = coalesce(l.retry_at, '-infinity'),
+            changed_at = CASE WHEN l.done AND r.changed > l.sent THEN now() ELSE r.changed_at END,
+            channel = CASE WHEN l.is_forgotten THEN 0 ELSE r.channel END,
+            token = CASE WHEN l.is_forgotten THEN NULL ELSE r.token END,
+            token_key = CASE WHEN l.is_forgotten THEN NULL ELSE r.token_key END,
+            token_digest = CASE WHEN l.is_forgotten THEN NULL ELSE r.token_digest END,
+            listed_at = CASE WHEN l.is_forgotten OR r.changed <= l.sent OR l.parks AND EXISTS (
                     SELECT FROM webhook h WHERE h.app_id = r.app_id AND h.disabled_at IS NOT NULL) THEN 'infinity'
                 ELSE \(onDeliveryGrid(earliest, width: "interval '100 milliseconds'")) END
-        FROM input i JOIN locked l ON l.id = i.id
-        WHERE r.id = i.id
+        FROM locked l
+        WHERE r.id = l.id
         RETURNING r.id, r.app_id, r.listed_at
     ), numbered AS (
         SELECT id, app_id, listed_at,
