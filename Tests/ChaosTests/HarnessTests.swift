@@ -53,7 +53,7 @@ struct HarnessTests {
         let worker = PostgresUUID(high: 0, low: 0)
         let texts = [
             Statements.storeTimelines([]).sql, Statements.endLists([], worker: worker).sql,
-            Statements.settleDeliveries([], window: .zero).sql,
+            Statements.settleDeliveries([], window: .zero).sql, Statements.writePeople([]).sql,
         ]
         for rewrite in Mutation.all.flatMap(\.rewrites) {
             let pattern = String(decoding: rewrite.pattern, as: UTF8.self)

@@ -12,7 +12,7 @@ struct Mutation: Sendable {
     let script: @Sendable (ChaosRun.Stage) async throws -> Void
 
     static let all = [
-        nextFromClaim, unlisted, listedLeft, storeWithoutRevision, positions, deviceUnlisted,
+        nextFromClaim, unlisted, listedLeft, storeWithoutRevision, positions, deviceUnlisted, planNotDue,
     ]
 
     /// A store computes the next look from the claimed row: requests during the fetch have no appointment.
@@ -96,6 +96,14 @@ struct Mutation: Sendable {
             CREATE TRIGGER chaos_device_unlisted BEFORE INSERT ON delivery FOR EACH ROW
             EXECUTE FUNCTION chaos_device_unlisted();
             """, invariants: [.delivered, .liveness], script: slowSettlements)
+
+    /// A change of a person does not make the plans of their stacks due.
+    private static let planNotDue = Mutation(
+        name: "planNotDue",
+        rewrites: [
+            TextRewrite("SET due_at = least(s.due_at, l.due_at) FROM locked l", "SET due_at = s.due_at FROM locked l")
+        ],
+        invariants: [.noLostReload], script: slowProviders)
 
     /// Much changes between the claim of a device and the settlement of its push, also the last changes of all.
     private static let slowSettlements: @Sendable (ChaosRun.Stage) async throws -> Void = { stage in

@@ -53,11 +53,13 @@ struct PersonCheck {
         let directory = try await DirectoryCache(pool: pool).refresh()
         let wanted = Dictionary(keys.map { ($0.id, $0) }) { $1 }
         var stored: Set<TimelineID> = []
+        var rotating = 0
         for row in try await pool.query(StoredSchedules()) {
             stored.insert(row.id)
             if let key = wanted[row.id] { try await checkPlan(key, stored: row.schedule, directory) }
             let message = published[row.id]
             var expected = try JSONValue.parse(row.schedule).objectValue ?? JSONObject()
+            if case .array(let rotations)? = expected["rotations"], rotations.count > 1 { rotating += 1 }
             expected["revision"] = .count(row.revision)
             report.checked(.publishedIsStored)
             if message?.revision != row.revision || message?.value != .object(expected) {
@@ -67,6 +69,7 @@ struct PersonCheck {
                         + "\(message.map { "\($0.revision)" } ?? "nothing")")
             }
         }
+        report.say("\(stored.count) stacks are planned, \(rotating) of them with rotations")
         for key in keys where !stored.contains(key.id) {
             report.violated(.noLostReload, "the stack of \(key.app) \(key.user) has no schedule")
         }

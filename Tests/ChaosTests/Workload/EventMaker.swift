@@ -13,6 +13,8 @@ struct EventMaker {
 
     private let world: ChaosWorld
     private let topics: ChaosTopics
+    /// Beginning of the run. Plans of stacks look a day ahead from the present, so people act about now.
+    private let now: Timestamp
     private var random: SeededRandom
     private var number = 0
     /// Number of views of a widget so far, at least two hours apart.
@@ -25,9 +27,10 @@ struct EventMaker {
         var clock = 0
     }
 
-    init(world: ChaosWorld, topics: ChaosTopics, seed: UInt64) {
+    init(world: ChaosWorld, topics: ChaosTopics, seed: UInt64, now: Timestamp = WallClock.now()) {
         self.world = world
         self.topics = topics
+        self.now = now
         random = SeededRandom(seed: seed, stream: "events")
     }
 
@@ -200,15 +203,15 @@ struct EventMaker {
 
     // MARK: Stacks, shortcuts and donations
 
-    /// An event of a person with stable widgets.
+    /// An event of one of few people with stable widgets: their stacks are planned again and again.
     private mutating func person(_ app: ChaosApp) -> ChaosEvent {
-        let user = random.element(world.users)
+        let user = random.element(Array(world.users.prefix(6)))
         let widgets = world.widgets.map(\.placement).filter {
             $0.app == app.name && $0.user == user && $0.device == "\(user)-d0"
         }
         let kind = random.element(app.kinds).definition.name
         // Some events arrive late: they must not override newer ones.
-        let time = Self.start + .seconds(number - (random.chance(0.1) ? 300 : 0))
+        let time = now + .milliseconds(number - (random.chance(0.1) ? 300 : 0))
         let change: PersonEvent.Change
         let at: Timestamp
         switch random.integer(0..<10) {
@@ -220,7 +223,10 @@ struct EventMaker {
         case 3:
             let ranges = random.chance(0.5) ? [time..<(time + .seconds(1_800))] : []
             (change, at) = (.shortcuts(random.chance(0.5) ? [kind] : [], ranges), time)
-        default: (change, at) = (.donated(kind: kind), Self.start + .seconds(1_800 * random.integer(0..<500)))
+        default:
+            // At the same times on several days, so that habits are learned: some are about to begin.
+            let (days, halfHours) = (random.integer(1..<8), random.integer(0..<3))
+            (change, at) = (.donated(kind: kind), now + .seconds(1_800 * halfHours - 86_400 * days))
         }
         let person = PersonEvent(app: app.name, user: user, change: change, time: at)
         var event = make(person.message, at: at, key: user)
