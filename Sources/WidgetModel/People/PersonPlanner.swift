@@ -94,12 +94,14 @@ package struct PersonPlanner: Sendable {
 
     /// The stack of the device that takes suggestions: the first with placed widgets in a family of a shortcut's kind.
     private var suggestedInto: String? {
-        let kinds = person.shortcuts(on: device).compactMap { self.kinds[$0.content.kind] }
+        let kinds = person.shortcuts(on: device).compactMap { self.kinds[$0.content.kind] }.filter(Self.isSuggestible)
         return stacks.first { stack in
             guard stack.arrangement.suggestions, let first = placed(in: stack.arrangement).first else { return false }
             return kinds.contains { $0.families.contains(first.family) }
         }?.arrangement.name
     }
+
+    private static func isSuggestible(_ kind: KindDefinition) -> Bool { kind.intent?.isEligibleForSuggestions ?? true }
 
     private func predictions(
         of keys: [HabitKey], in range: Range<Timestamp>, timeZone: String
@@ -108,12 +110,13 @@ package struct PersonPlanner: Sendable {
         return person.habits.predictions(ofAny: keys, in: range, timeZone: timeZone)
     }
 
-    /// Shortcuts that may be suggested: of kinds that there are, in the family of the stack.
+    /// Shortcuts that may be suggested: of kinds that there are and that are eligible, in the family of the stack.
     private func candidates(
         in range: Range<Timestamp>, timeZone: String, family: WidgetFamily
     ) -> [StackPlanner.Candidate] {
         person.shortcuts(on: device).compactMap { shortcut in
-            guard let kind = kinds[shortcut.content.kind], kind.families.contains(family) else { return nil }
+            guard let kind = kinds[shortcut.content.kind], Self.isSuggestible(kind), kind.families.contains(family)
+            else { return nil }
             var shortcut = shortcut
             shortcut.content.configuration = kind.effective(shortcut.content.configuration, family: family)
             let isByHabit = shortcut.ranges.isEmpty

@@ -108,6 +108,9 @@ struct PersonPlannerTests {
             [("weather", "None", "none"), ("acme", "AcmeCard", "groceries")], combinations: [["card", "category"]],
             shortcuts: [shortcut])
         #expect(try Self.plan(shown, at: "2026-07-03T06:00:00+02:00").schedule.insertions.isEmpty)
+        var ineligible = planner
+        ineligible.kinds[HabitsTests.kind]?.intent?.isEligibleForSuggestions = false
+        #expect(try Self.plan(ineligible, at: "2026-07-03T06:00:00+02:00").schedule.insertions.isEmpty)
     }
 
     /// Returns a shortcut for a kind that is relevant from a given time.
