@@ -27,10 +27,10 @@ package struct DeliveryService: Service {
     private let logger: Logger
 
     /// - Parameters:
-    ///   - apns: HTTP client for Apple's service; see ``APNsClient/configuration(trusting:)``.
+    ///   - apns: keys at Apple's service, whose clients are made with ``APNsAccounts/configuration(trusting:)``.
     ///   - webhooks: HTTP client for webhooks, made with `ProviderClient.configuration(egress:)`.
     package init(
-        configuration: DeliveryConfiguration, store: WidgetStore, directory: DirectoryCache, apns: HTTPClient,
+        configuration: DeliveryConfiguration, store: WidgetStore, directory: DirectoryCache, apns: APNsAccounts,
         webhooks: HTTPClient, egress: EgressGuard, statistics: DeliveryStatistics = DeliveryStatistics(),
         pulse: DeliveryPulse = DeliveryPulse(), clock: any Clock<Duration> = ContinuousClock(), logger: Logger
     ) {
@@ -42,9 +42,7 @@ package struct DeliveryService: Service {
         self.logger = logger
         notifier = DeviceNotifier(
             configuration: configuration,
-            apns: APNsClient(
-                http: apns, urls: configuration.apnsURLs, tokens: ProviderTokens(keys: configuration.apnsKeys),
-                timeout: configuration.timeout),
+            apns: APNsClient(accounts: apns, urls: configuration.apnsURLs, timeout: configuration.timeout),
             webhooks: WebhookClient(http: webhooks, egress: egress, timeout: configuration.timeout), store: store,
             directory: directory, statistics: statistics, logger: logger)
     }

@@ -61,7 +61,7 @@ struct OperatorRoutesTests {
                 INSERT INTO delivery_statistics (kind_id, bucket, changes, fetched, late, latencies, push_latencies)
                 SELECT k.id, now() - age, 4, 3, 1, '{0,0,2,1}', '{0,3,0,0}'
                 FROM kind k, unnest(ARRAY[interval '1 hour', interval '2 days']) age WHERE k.name = 'Purchases';
-                INSERT INTO registration (app_id, user_id, device_id, registered_at, channel, changed, sent_at, fetched_at)
+                INSERT INTO registration (app_id, user_id, device_id, registered_at, channel, changed, first_sent_at, fetched_at)
                 SELECT app, 'u' || n, 'd', now(), 2, n, now() - n * interval '1 day', now() - interval '2 days'
                 FROM generate_series(0, 3) n, unnest(ARRAY[1, 2]) app
                 """)

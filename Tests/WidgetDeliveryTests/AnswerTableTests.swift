@@ -67,7 +67,7 @@ struct AnswerTableTests {
             #expect(delivery.apns.statistics.received == 1)
             delivery.apns.set(nil)
             try await delivery.register("u1", "d2", token: "0202020202020202")
-            try await delivery.change(urgent: false)
+            try await delivery.change(.push)
             try await delivery.deliver()
             let reached = delivery.apns.statistics.received == 2
             try await check(answer.effect, delivery, reached: reached, logged: log.count(of: "APNs refused a push"))
@@ -125,18 +125,18 @@ struct AnswerTableTests {
     func renewed() async throws {
         let clock = TestClock(WallClock.now() - .seconds(25 * 60))
         let key = APNsStandIn.makeKey()
-        let tokens = ProviderTokens(
-            keys: ["a": APNsKey(teamID: "TEAM", keyID: "KEY", privateKeyPEM: key)], now: { clock.now })
-        let first = try await tokens.token(of: "a")
-        clock.advance(by: .seconds(21 * 60))
         try await withDelivery { delivery in
+            let accounts = try delivery.accounts(
+                ["a": APNsKey(teamID: "TEAM", keyID: "KEY", privateKeyPEM: key)], now: { clock.now })
+            let first = try #require(await accounts["a"]?.token.text())
+            clock.advance(by: .seconds(21 * 60))
             delivery.apns.set { push in
                 push.headers["authorization"] == "bearer \(first)"
                     ? .answer(APNsAnswer(status: 403, reason: "ExpiredProviderToken")) : nil
             }
             try delivery.apns.trust(key, keyID: "KEY", teamID: "TEAM")
             let client = APNsClient(
-                http: delivery.http, urls: [.production: delivery.apns.url], tokens: tokens, timeout: .seconds(10))
+                accounts: accounts, urls: [.production: delivery.apns.url], timeout: .seconds(10))
             let address = APNsAddress(
                 token: Array(repeating: 1, count: 32), environment: .production, topic: DeliveryHarness.topic)
             let answer = try await client.send(APNsPush(app: "a", address: address, isUrgent: true))
@@ -151,11 +151,11 @@ struct AnswerTableTests {
             let address = APNsAddress(
                 token: Array(repeating: 1, count: 32), environment: .production, topic: DeliveryHarness.topic)
             func send(_ key: String, issued age: Duration) async throws -> APNsAnswer {
-                let tokens = ProviderTokens(
-                    keys: ["a": APNsKey(teamID: "TEAM", keyID: "KEY", privateKeyPEM: key)],
+                let accounts = try delivery.accounts(
+                    ["a": APNsKey(teamID: "TEAM", keyID: "KEY", privateKeyPEM: key)],
                     now: { WallClock.now() - age })
                 return try await APNsClient(
-                    http: delivery.http, urls: [.production: delivery.apns.url], tokens: tokens, timeout: .seconds(10)
+                    accounts: accounts, urls: [.production: delivery.apns.url], timeout: .seconds(10)
                 ).send(APNsPush(app: "a", address: address, isUrgent: true))
             }
             #expect(try await send(APNsStandIn.makeKey(), issued: .zero).reason == "InvalidProviderToken")
@@ -178,7 +178,7 @@ struct AnswerTableTests {
             try await delivery.change()
             try await delivery.mark()
             #expect(try await delivery.service.notify())
-            #expect(delivery.statistics.snapshot.pushes[.unanswered] == 1)
+            #expect(delivery.statistics.snapshot.pushes(.unanswered) == 1)
             delivery.apns.set(nil)
             try await delivery.makeDue()
             #expect(try await delivery.service.notify())
@@ -197,7 +197,7 @@ struct AnswerTableTests {
             try await delivery.change()
             try await delivery.mark()
             #expect(try await delivery.makeServiceWith(configuration, DeliveryPulse()).notify())
-            #expect(delivery.statistics.snapshot.pushes[.unanswered] == 1)
+            #expect(delivery.statistics.snapshot.pushes(.unanswered) == 1)
             #expect(try await delivery.waiting() == 1)
         }
     }

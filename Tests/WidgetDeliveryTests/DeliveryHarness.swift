@@ -9,9 +9,9 @@ import Synchronization
 import TestSupport
 import Testing
 import WidgetModel
-import WidgetStore
 
 @testable import WidgetDelivery
+@testable import WidgetStore
 
 /// A delivery with its own database and a stand-in for Apple's service.
 struct DeliveryHarness: Sendable {
@@ -21,12 +21,20 @@ struct DeliveryHarness: Sendable {
     let service: DeliveryService
     let apns: APNsStandIn
     let statistics: DeliveryStatistics
-    let http: HTTPClient
     let configuration: DeliveryConfiguration
+    fileprivate let opened: OpenAccounts
     /// Creates the delivery of another process.
     let makeServiceWith: @Sendable (DeliveryConfiguration, DeliveryPulse) -> DeliveryService
 
     func makeService() -> DeliveryService { makeServiceWith(configuration, DeliveryPulse()) }
+
+    /// Accounts at the stand-in, which are shut down with the delivery.
+    func accounts(
+        _ keys: [String: APNsKey], now: @escaping @Sendable () -> Timestamp = WallClock.now
+    ) throws -> APNsAccounts {
+        opened.add(
+            APNsAccounts(keys: keys, configuration: try trusting(apns, configuration.timeout), now: now))
+    }
 
     private var keys: DeviceTokenKeys { get throws { try #require(configuration.tokenKeys) } }
 
@@ -55,19 +63,15 @@ struct DeliveryHarness: Sendable {
     }
 
     /// Changes the content of every timeline, like the workers' store.
-    func change(urgent: Bool = true) async throws {
+    func change(_ reason: ReloadReason = .foreground) async throws {
         try await store.sql(
             """
             WITH stored AS (
                 UPDATE timeline SET content_revision = nextval('token'), content = '{}', stored_at = now()
-                RETURNING id, kind_id, user_id
-            )
-            INSERT INTO delivery_change AS d (app_id, shared, urgent, timelines)
-            SELECT k.app_id, CASE WHEN s.user_id IS NULL THEN s.id END, \(urgent), array_agg(s.id ORDER BY s.id)
-            FROM stored s JOIN kind k ON k.id = s.kind_id
-            GROUP BY k.app_id, CASE WHEN s.user_id IS NULL THEN s.id END
-            ON CONFLICT (shared) WHERE shared IS NOT NULL DO UPDATE
-            SET end_app = d.cursor_app, end_widget = d.cursor_widget, is_second_round = false
+                RETURNING id, kind_id, user_id, content_revision AS revision, content_revision,
+                          \(reason.rawValue)::int2 AS reason
+            ), \(DeliveryChanges.noted(of: "stored"))
+            SELECT count(*) FROM stored
             """)
     }
 
@@ -154,11 +158,14 @@ func withDelivery(
     try apns.trust(privateKey, keyID: "KEY", teamID: "TEAM")
     var configuration = configuration
     configuration.tokenKeys = DeviceTokenKeys([.init(id: "k1", secret: Array(repeating: 9, count: 32))])
-    let key = APNsKey(teamID: "TEAM", keyID: "KEY", privateKeyPEM: privateKey)
-    configuration.apnsKeys = [TestKinds.app: key]
+    configuration.apnsKeys[TestKinds.app] = APNsKey(teamID: "TEAM", keyID: "KEY", privateKeyPEM: privateKey)
+    for (app, key) in configuration.apnsKeys where app != TestKinds.app {
+        try apns.trust(key.privateKeyPEM, keyID: key.keyID, teamID: key.teamID)
+    }
     for environment in APNsAddress.Environment.allCases { configuration.apnsURLs[environment] = apns.url }
-    let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: try trusting(apns, configuration.timeout))
-    let statistics = DeliveryStatistics()
+    let client = try trusting(apns, configuration.timeout)
+    let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: client)
+    let (statistics, opened) = (DeliveryStatistics(), OpenAccounts())
     do {
         try await withStore(apps) { store in
             let egress = EgressGuard(try EgressPolicy(allowing: ["127.0.0.0/8"]))
@@ -166,20 +173,23 @@ func withDelivery(
                 configuration, pulse in
                 DeliveryService(
                     configuration: configuration, store: store.store, directory: DirectoryCache(pool: store.pool),
-                    apns: http, webhooks: http, egress: egress, statistics: statistics, pulse: pulse,
+                    apns: opened.add(APNsAccounts(keys: configuration.apnsKeys, configuration: client)), webhooks: http,
+                    egress: egress, statistics: statistics, pulse: pulse,
                     logger: logger)
             }
             try await body(
                 DeliveryHarness(
                     store: store, service: makeService(configuration, DeliveryPulse()), apns: apns,
-                    statistics: statistics, http: http,
-                    configuration: configuration, makeServiceWith: makeService))
+                    statistics: statistics, configuration: configuration, opened: opened,
+                    makeServiceWith: makeService))
         }
     } catch {
+        await opened.shutdown()
         try? await http.shutdown()
         try? await apns.stop()
         throw error
     }
+    await opened.shutdown()
     try await http.shutdown()
     try await apns.stop()
 }
@@ -191,7 +201,21 @@ private func trusting(_ apns: APNsStandIn, _ timeout: Duration) throws -> HTTPCl
     try Data(apns.certificatePEM.utf8).write(to: file)
     var limits = ConnectionLimits(readTimeout: timeout)
     try limits.trust(roots: file.path)
-    return APNsClient.configuration(trusting: limits)
+    return APNsAccounts.configuration(trusting: limits)
+}
+
+/// Accounts at Apple's service that are open.
+private final class OpenAccounts: Sendable {
+    private let accounts = Mutex<[APNsAccounts]>([])
+
+    func add(_ opened: APNsAccounts) -> APNsAccounts {
+        accounts.withLock { $0.append(opened) }
+        return opened
+    }
+
+    func shutdown() async {
+        for opened in accounts.withLock({ $0 }) { await opened.shutdown() }
+    }
 }
 
 /// A clock that the test sets.

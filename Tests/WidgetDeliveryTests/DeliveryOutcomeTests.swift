@@ -48,10 +48,17 @@ struct DeliveryOutcomeTests {
         #expect(settle(.retry(after: .seconds(7_200)), attempts: attempts).retryAt == Self.now + .seconds(3_600))
     }
 
-    @Test("A device waits until its route's rest ends")
+    @Test("A device waits until its route's rest ends, and longer if it has failed often")
     func rest() {
         let until = Self.now + .seconds(40)
         #expect(settle(.rest(after: nil), rest: until).retryAt == until)
+        #expect(settle(.rest(after: nil), attempts: 5, rest: until).retryAt == Self.now + .seconds(64))
+    }
+
+    @Test("Abandoned changes count neither as waiting nor as accepted")
+    func abandoned() {
+        let settled = settle(.abandoned)
+        #expect(settled.isDone && !settled.isAccepted && settled.isTried && settled.budget == BudgetLedger())
     }
 
     @Test("A token that became invalid after its registration is deleted; otherwise the push is retried")

@@ -63,7 +63,7 @@ struct FanOutTests {
             }
         ) { delivery in
             try await delivery.store.place([.test("mine", user: "u0", device: "d0")])
-            try await delivery.change(urgent: false)
+            try await delivery.change(.push)
             while try await delivery.service.markShared() {}
             #expect(try await delivery.store.integer("SELECT count(*) FROM delivery") == 2)
             #expect(try await delivery.service.mark())
@@ -149,7 +149,7 @@ struct FanOutTests {
                 SELECT 2, now(), now(), '{}' FROM generate_series(1, 5);
                 INSERT INTO delivery_change (app_id, shared, urgent, timelines) VALUES (2, 1000000, false, '{1000000}')
                 """)
-            try await delivery.change(urgent: false)
+            try await delivery.change(.push)
             #expect(try await delivery.service.markShared())
             #expect(try await marked(delivery, from: 0, to: 29) == 30)
         }

@@ -1,4 +1,5 @@
 import PostgresClient
+import SampleProvider
 import TestSupport
 import Testing
 import WidgetModel
@@ -258,9 +259,21 @@ struct FetchTests {
             try await delivery.change()
             try await delivery.deliver()
             try await delivery.record("w1")
-            try await delivery.store.sql("UPDATE registration SET sent_at = sent_at - interval '1 hour'")
+            try await delivery.store.sql(
+                """
+                UPDATE registration SET sent_at = sent_at - interval '1 hour',
+                    first_sent_at = first_sent_at - interval '1 hour', fetched_at = fetched_at - interval '1 hour',
+                    recorded_at = NULL
+                """)
+            // A further push does not make a silent device one that was notified only now.
+            try await delivery.change()
+            try await delivery.deliver()
+            #expect(delivery.apns.statistics.accepted == 4)
             let totals = try await delivery.store.pool.query(.deviceTotals(silentFor: .seconds(1_800))).first
             #expect(totals == DeviceTotals(devices: 2, waiting: 0, silent: 1))
+            try await delivery.record("w2")
+            let after = try await delivery.store.pool.query(.deviceTotals(silentFor: .seconds(1_800))).first
+            #expect(after == DeviceTotals(devices: 2, waiting: 0, silent: 0))
         }
     }
 }

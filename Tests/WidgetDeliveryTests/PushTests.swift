@@ -1,4 +1,9 @@
+import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+import NIOPosix
 import PostgresClient
+import ReloadWorkers
 import SampleProvider
 import Synchronization
 import TestSupport
@@ -42,10 +47,10 @@ struct PushTests {
                 pushes.withLock { $0.append(push) }
                 return nil
             }
-            try await delivery.change(urgent: true)
+            try await delivery.change(.foreground)
             try await delivery.deliver()
             try await delivery.register("u1", "d2", token: "0202020202020202")
-            try await delivery.change(urgent: false)
+            try await delivery.change(.push)
             try await delivery.deliver()
             let received = pushes.withLock { $0 }
             #expect(received.map { $0.headers["apns-priority"] } == ["10", "5"])
@@ -60,19 +65,80 @@ struct PushTests {
         }
     }
 
+    @Test("Apps of different teams use connections of their own, for the service refuses two teams on one")
+    func teams() async throws {
+        let other = APNsKey(teamID: "OTHER", keyID: "KEY2", privateKeyPEM: APNsStandIn.makeKey())
+        try await withDelivery(.test { $0.apnsKeys = [TestKinds.otherApp: other] }) { delivery in
+            try await delivery.store.place([.test("w1"), .test("w1", app: TestKinds.otherApp, kind: "Purchases")])
+            try await delivery.register(token: "0101010101010101")
+            try await delivery.register(token: "0202020202020202", app: 2)
+            for _ in 0..<2 {
+                try await delivery.change()
+                try await delivery.makeDue()
+                try await delivery.deliver()
+            }
+            let statistics = delivery.apns.statistics
+            #expect(statistics.accepted == 4 && statistics.refused.isEmpty && statistics.connections == 2)
+            #expect(
+                delivery.statistics.snapshot.pushes.mapValues { $0[.answered(.accepted)] }
+                    == [TestKinds.app: 2, TestKinds.otherApp: 2])
+        }
+    }
+
+    @Test("The service refuses a second team and a quick change of the provider token on a connection")
+    func sharedConnection() async throws {
+        try await withDelivery { delivery in
+            let keys = ["TEAM", "OTHER"].map {
+                APNsKey(teamID: $0, keyID: "K\($0)", privateKeyPEM: APNsStandIn.makeKey())
+            }
+            for key in keys { try delivery.apns.trust(key.privateKeyPEM, keyID: key.keyID, teamID: key.teamID) }
+            let accounts = try delivery.accounts(["a": keys[0]])
+            let http = try #require(accounts["a"]).http
+            let client = APNsClient(
+                accounts: accounts, urls: [.production: delivery.apns.url], timeout: .seconds(10))
+            let address = APNsAddress(token: [1], environment: .production, topic: DeliveryHarness.topic)
+            func send(_ key: APNsKey, age: Duration) async throws -> String? {
+                let token = try await ProviderToken(key, now: { WallClock.now() - age }).text()
+                let push = APNsPush(app: "a", address: address, isUrgent: false)
+                let (_, body) = try await http.exchange(
+                    client.request(push, token), timeout: .seconds(10), upTo: 4_096)
+                return try? JSONValue.parse(Array(body.readableBytesView))["reason"]?.stringValue
+            }
+            #expect(try await send(keys[0], age: .seconds(3_000)) == nil)
+            #expect(try await send(keys[1], age: .zero) == "InvalidProviderToken")
+            #expect(try await send(keys[0], age: .seconds(2_000)) == "TooManyProviderTokenUpdates")
+            #expect(try await send(keys[0], age: .seconds(1_000)) == nil)
+            #expect(delivery.apns.statistics.connections == 1)
+        }
+    }
+
+    @Test("A connection whose other end is gone is closed after the time limit of an answer")
+    func deadConnection() async throws {
+        let configuration = APNsAccounts.configuration(trusting: ConnectionLimits(readTimeout: .seconds(7)))
+        let initializer = try #require(configuration.http2ConnectionDebugInitializer)
+        let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .bind(host: "127.0.0.1", port: 0).get()
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .connect(to: try #require(server.localAddress)).get()
+        try await initializer(channel).get()
+        #expect(try await channel.getOption(.tcpOption(APNsAccounts.tcpUserTimeout)).get() == 7_000)
+        try await channel.close()
+        try await server.close()
+    }
+
     @Test("Changes within the window are one push, and a change during its sending is another one")
     func window() async throws {
         try await withDelivery(.test { $0.policy.window = .seconds(2) }) { delivery in
             try await delivery.store.place([.test("w1"), .test("w2", kind: "DueDate")])
             try await delivery.register()
-            try await delivery.change(urgent: false)
-            try await delivery.change(urgent: false)
+            try await delivery.change(.push)
+            try await delivery.change(.push)
             try await delivery.deliver()
             #expect(delivery.apns.statistics.received == 0)
             #expect(try await delivery.store.integer("SELECT changed FROM registration") == 2)
             try await delivery.makeDue()
             let device = try await delivery.claim()
-            try await delivery.change(urgent: false)
+            try await delivery.change(.push)
             try await delivery.mark()
             try await delivery.settle(.accepted, device)
             #expect(try await delivery.store.integer("SELECT changed - sent FROM registration") == 1)
@@ -85,12 +151,12 @@ struct PushTests {
         try await withDelivery(.test { $0.policy.window = .seconds(60) }) { delivery in
             try await delivery.store.place([.test("w1")])
             try await delivery.register()
-            try await delivery.change(urgent: false)
+            try await delivery.change(.push)
             try await delivery.mark()
-            try await delivery.change(urgent: true)
+            try await delivery.change(.foreground)
             try await delivery.deliver()
             #expect(delivery.apns.statistics.accepted == 1)
-            try await delivery.change(urgent: true)
+            try await delivery.change(.foreground)
             try await delivery.deliver()
             #expect(delivery.apns.statistics.accepted == 1)
             #expect(
@@ -107,11 +173,11 @@ struct PushTests {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1")])
             try await delivery.register()
-            try await delivery.change(urgent: false)
+            try await delivery.change(.push)
             try await delivery.mark()
             let device = try await delivery.claim()
             #expect(!device.isUrgent)
-            try await delivery.change(urgent: true)
+            try await delivery.change(.foreground)
             try await delivery.mark()
             try await delivery.settle(.accepted, device)
             #expect(
@@ -127,13 +193,13 @@ struct PushTests {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1")])
             try await delivery.register()
-            try await delivery.change(urgent: false)
+            try await delivery.change(.push)
             try await delivery.deliver()
-            try await delivery.change(urgent: false)
+            try await delivery.change(.push)
             try await delivery.deliver()
             #expect(delivery.apns.statistics.accepted == 1)
             #expect(try await delivery.waiting() == 1)
-            try await delivery.change(urgent: true)
+            try await delivery.change(.foreground)
             try await delivery.deliver()
             #expect(delivery.apns.statistics.accepted == 2)
             #expect(try await delivery.waiting() == 0)
@@ -297,7 +363,7 @@ struct PushTests {
             try await delivery.store.place([.test("w1")])
             try await delivery.register(at: Timestamp(microseconds: 1))
             for time in 2..<6 {
-                try await delivery.change(urgent: false)
+                try await delivery.change(.push)
                 try await delivery.deliver()
                 try await delivery.register(at: Timestamp(microseconds: Int64(time)))
                 try await delivery.deliver()

@@ -166,6 +166,97 @@ struct WebhookTests {
         }
     }
 
+    /// Has the backend refuse requests with device d2.
+    private func refuseSecond(_ backend: StubProvider) {
+        backend.respond(to: .options) { request in
+            String(decoding: request.body, as: UTF8.self).contains(#""d2""#) ? .status(500) : .body([])
+        }
+    }
+
+    @Test("A batch that alone is refused backs off, although the webhook works for others")
+    func refusedBatch() async throws {
+        try await withWebhook(batch: 1) { delivery, backend in
+            refuseSecond(backend)
+            try await delivery.change()
+            for round in 1...6 {
+                try await delivery.makeDue()
+                try await delivery.deliver()
+                try await delivery.store.sql("UPDATE registration SET changed = changed + 1 WHERE device_id = 'd1'")
+                let delay = try await delivery.store.integer(
+                    "SELECT extract(epoch FROM retry_at - now())::int FROM registration WHERE device_id = 'd2'")
+                #expect(delay >= (1 << round) / 2 - 1, "round \(round)")
+            }
+        }
+    }
+
+    @Test("The changes of a device that alone is refused for three days are given up until its next change")
+    func abandoned() async throws {
+        try await withWebhook(batch: 1) { delivery, backend in
+            refuseSecond(backend)
+            try await delivery.change()
+            try await delivery.deliver()
+            #expect(try await delivery.waiting() == 1)
+            try await delivery.store.sql("UPDATE registration SET changed_at = now() - interval '73 hours'")
+            try await delivery.makeDue()
+            try await delivery.deliver()
+            #expect(try await delivery.waiting() == 0)
+            #expect(delivery.statistics.snapshot.webhookAbandoned == 1)
+            #expect(
+                try await delivery.store.integer(
+                    "SELECT count(*) FROM registration WHERE device_id = 'd2' AND sent = changed AND sent_at IS NULL")
+                    == 1)
+            backend.respond(to: .options) { _ in .body([]) }
+            try await delivery.change()
+            try await delivery.mark()
+            // After a failure one request goes first, and the others wait for its result.
+            for _ in 0..<2 {
+                try await delivery.makeDue()
+                try await delivery.deliver()
+            }
+            let last = try #require(
+                backend.requests(to: .options).map { String(decoding: $0.body, as: UTF8.self) }.last {
+                    $0.contains(#""d2""#)
+                })
+            #expect(last.contains(#""w3""#))
+            #expect(try await delivery.store.integer("SELECT count(sent_at) FROM registration") == 2)
+        }
+    }
+
+    @Test("A webhook that fails for all of its devices is disabled, and its devices keep their changes")
+    func outage() async throws {
+        try await withWebhook { delivery, backend in
+            backend.respond(to: .options) { _ in .status(500) }
+            try await delivery.change()
+            try await delivery.deliver()
+            try await delivery.store.sql(
+                """
+                UPDATE registration SET changed_at = now() - interval '73 hours';
+                UPDATE webhook SET failing_since = now() - interval '73 hours' + interval '2 s'
+                """)
+            try await delivery.makeDue()
+            try await delivery.deliver()
+            #expect(try await delivery.store.pool.query(.failingWebhooks()).first?.disabledAt != nil)
+            #expect(delivery.statistics.snapshot.webhookAbandoned == 0)
+            #expect(try await delivery.store.integer("SELECT count(*) FROM registration WHERE changed > sent") == 2)
+        }
+    }
+
+    @Test("Two failures with nothing sent in between are not a period of failures")
+    func pause() async throws {
+        try await withWebhook { delivery, backend in
+            backend.respond(to: .options) { _ in .status(500) }
+            try await delivery.change()
+            try await delivery.deliver()
+            try await delivery.store.sql(
+                "UPDATE webhook SET failing_since = now() - interval '90 hours', failed_at = now() - interval '80 hours'"
+            )
+            try await delivery.makeDue()
+            try await delivery.deliver()
+            let webhook = try #require(try await delivery.store.pool.query(.failingWebhooks()).first)
+            #expect(webhook.disabledAt == nil && webhook.failingSince > WallClock.now() - .seconds(3_600))
+        }
+    }
+
     @Test("A replay sends all widgets of exactly the devices that were notified since a given time")
     func replay() async throws {
         try await withWebhook { delivery, backend in
@@ -253,7 +344,8 @@ struct WebhookTests {
         try await withWebhook(patience: .seconds(60)) { delivery, backend in
             try await delivery.store.sql(
                 """
-                INSERT INTO webhook (app_id, failing_since, error) VALUES (1, now() - interval '1 day', 'answered with 500')
+                INSERT INTO webhook (app_id, failing_since, failed_at, error)
+                VALUES (1, now() - interval '1 day', now(), 'answered with 500')
                 """)
             try await delivery.change()
             try await delivery.deliver()

@@ -23,14 +23,13 @@ package struct APNsProbe: Sendable {
     /// - Throws: ``CommandFailure`` when the keys or authorities of the settings cannot be read.
     package init(_ settings: Settings) throws(CommandFailure) {
         configuration = try settings.deliveryConfiguration()
-        client = APNsClient.configuration(trusting: try settings.apnsLimits())
+        client = APNsAccounts.configuration(trusting: try settings.apnsLimits())
     }
 
     package func ask(app: String, topic: String, _ environment: APNsAddress.Environment) async -> Result {
-        let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: client)
-        let apns = APNsClient(
-            http: http, urls: configuration.apnsURLs, tokens: ProviderTokens(keys: configuration.apnsKeys),
-            timeout: configuration.timeout)
+        let accounts = APNsAccounts(
+            keys: configuration.apnsKeys.filter { $0.key == app }, configuration: client)
+        let apns = APNsClient(accounts: accounts, urls: configuration.apnsURLs, timeout: configuration.timeout)
         let address = APNsAddress(token: Self.unknownToken, environment: environment, topic: topic)
         let result: Result
         do {
@@ -38,7 +37,7 @@ package struct APNsProbe: Sendable {
         } catch {
             result = .unanswered("\(error)")
         }
-        try? await http.shutdown()
+        await accounts.shutdown()
         return result
     }
 

@@ -18,7 +18,7 @@ struct DeliveryRole: Service {
     let logger: Logger
 
     func run() async throws {
-        try await HTTPClient.withHTTPClient(configuration: apns) { apns in
+        try await APNsAccounts.with(keys: configuration.apnsKeys, configuration: apns) { apns in
             try await HTTPClient.withHTTPClient(configuration: webhooks) { webhooks in
                 try await DeliveryService(
                     configuration: configuration, store: store, directory: directory, apns: apns, webhooks: webhooks,

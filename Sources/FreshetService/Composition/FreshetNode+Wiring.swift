@@ -141,7 +141,7 @@ extension FreshetNode {
             return [
                 DeliveryRole(
                     configuration: try settings.deliveryConfiguration(),
-                    apns: APNsClient.configuration(trusting: try settings.apnsLimits()),
+                    apns: APNsAccounts.configuration(trusting: try settings.apnsLimits()),
                     webhooks: ProviderClient.configuration(
                         egress: egress, connectionsPerHost: configuration.concurrency, limits: webhookLimits),
                     store: WidgetStore(pool: pool), directory: directory, egress: egress, statistics: statistics,

@@ -104,11 +104,15 @@ final class NodeMetrics: Sendable {
         bridge.count(MetricCatalogue.deliverySpared, delivery.spared)
         bridge.count(MetricCatalogue.deliveryDatabaseErrors, delivery.databaseErrors)
         bridge.count(MetricCatalogue.deliverySeconds, delivery.latencySum)
-        for effect in PushEffect.all {
-            bridge.count(MetricCatalogue.deliveryPushes, delivery.pushes[effect] ?? 0, [("effect", effect.name)])
+        for (app, pushes) in delivery.pushes {
+            for effect in PushEffect.all {
+                bridge.count(
+                    MetricCatalogue.deliveryPushes, pushes[effect] ?? 0, [("app", app), ("effect", effect.name)])
+            }
         }
         bridge.count(MetricCatalogue.deliveryWebhookDevices, delivery.webhookDevices, [("outcome", "accepted")])
         bridge.count(MetricCatalogue.deliveryWebhookDevices, delivery.webhookFailures, [("outcome", "failed")])
+        bridge.count(MetricCatalogue.deliveryWebhookDevices, delivery.webhookAbandoned, [("outcome", "abandoned")])
     }
 
     private func collect(_ workers: WorkerStatistics.Snapshot, _ providers: inout Set<OpenBreaker>) {

@@ -114,9 +114,9 @@ extension Settings {
         configuration.policy = delivery.policy
         configuration.tokenKeys = DeviceTokenKeys(base64: delivery.tokenKeys)
         for (app, text) in delivery.apnsKeys { configuration.apnsKeys[app] = try APNsKey(setting: text, of: app) }
-        if let url = delivery.apnsURL {
-            for environment in APNsAddress.Environment.allCases { configuration.apnsURLs[environment] = url }
-        }
+        if let url = delivery.apnsURL { configuration.apnsURLs[.production] = url }
+        // A stand-in for the one must not leave the other to Apple.
+        if let url = delivery.apnsSandboxURL ?? delivery.apnsURL { configuration.apnsURLs[.sandbox] = url }
         configuration.webhooks = delivery.webhooks
         configuration.concurrency = delivery.concurrency
         configuration.timeout = delivery.timeout

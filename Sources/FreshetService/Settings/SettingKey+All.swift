@@ -211,7 +211,11 @@ extension SettingKey {
         .optionalText(
             "delivery.apnsURL", \.delivery.apnsURL, expectation: "an https URL",
             isValid: { (try? ProviderURL($0))?.scheme == .https },
-            "Server in place of Apple's, both production and sandbox, for tests with a stand-in."),
+            "Server in place of https://api.push.apple.com: a stand-in, a proxy, or Apple's with port 2197."),
+        .optionalText(
+            "delivery.apnsSandboxURL", \.delivery.apnsSandboxURL, expectation: "an https URL",
+            isValid: { (try? ProviderURL($0))?.scheme == .https },
+            "Server in place of https://api.sandbox.push.apple.com; delivery.apnsURL by default, if that is set."),
         .optionalText(
             "delivery.trustRoots", \.delivery.trustRoots, expectation: "the path of a file with PEM certificates",
             "Authorities that the push service's certificate may be signed by, besides the system's."),

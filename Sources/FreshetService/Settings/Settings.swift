@@ -106,6 +106,7 @@ package struct DeliverySettings: Sendable, Equatable {
     package var devicesPerUser = 50
     /// URL in place of Apple's, for a stand-in.
     package var apnsURL: String?
+    package var apnsSandboxURL: String?
     package var trustRoots: String?
     /// URLs of webhooks, by app.
     package var webhooks: [String: String] = [:]

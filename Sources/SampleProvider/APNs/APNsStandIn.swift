@@ -18,6 +18,8 @@ package final class APNsStandIn: Sendable {
     package struct Push: Sendable {
         package let token: String
         package let topic: String
+        /// Of the connection that it came by.
+        package let connection: ObjectIdentifier
         package let headers: [String: String]
         package let body: String
     }
@@ -57,14 +59,21 @@ package final class APNsStandIn: Sendable {
         var fault: (@Sendable (Push) -> Fault?)?
         /// Verified provider tokens, by their text.
         var verified: [String: Verified] = [:]
+        /// Latest valid provider token of each open connection.
+        var inUse: [ObjectIdentifier: Verified] = [:]
         /// Keys of apps by their id; without any, signatures are not checked.
         var keys: [String: (team: String, key: P256.Signing.PublicKey)] = [:]
     }
 
     /// A provider token that is well-formed and signed.
-    private struct Verified {
+    private struct Verified: Equatable {
+        let team: String
+        let keyID: String
         let issuedAt: Int64
     }
+
+    /// Least age difference of the provider tokens that follow one another on a connection, in seconds.
+    private static let shortestTokenLifetime: Int64 = 20 * 60
 
     private let state = Mutex(State())
     private let channel: any Channel
@@ -105,7 +114,7 @@ package final class APNsStandIn: Sendable {
             .serverChannelOption(.backlog, value: 256)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { [connection] channel in
-                owner.standIn?.state.withLock { $0.statistics.connections += 1 }
+                owner.standIn?.opened(channel)
                 return channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
                     try pipeline.addHandler(NIOSSLServerHandler(context: context))
@@ -141,6 +150,13 @@ package final class APNsStandIn: Sendable {
 
     package func stop() async throws {
         try await channel.close()
+    }
+
+    private func opened(_ connection: any Channel) {
+        state.withLock { $0.statistics.connections += 1 }
+        connection.closeFuture.whenComplete { [self] _ in
+            state.withLock { $0.inUse[ObjectIdentifier(connection)] = nil }
+        }
     }
 
     // MARK: Checks
@@ -180,7 +196,21 @@ package final class APNsStandIn: Sendable {
         if state.verified.count >= 1_000 { state.verified = [:] }
         state.verified[authorization] = token
         let age = WallClock.now().microseconds / 1_000_000 - token.issuedAt
-        return age > 3_600 || age < -60 ? (403, "ExpiredProviderToken") : nil
+        guard age <= 3_600, age >= -60 else { return (403, "ExpiredProviderToken") }
+        return problem(ofUsing: token, on: push.connection, &state)
+    }
+
+    private func problem(
+        ofUsing token: Verified, on connection: ObjectIdentifier, _ state: inout State
+    ) -> (Int, String)? {
+        if let last = state.inUse[connection], last != token {
+            guard last.team == token.team else { return (403, "InvalidProviderToken") }
+            guard last.keyID == token.keyID, token.issuedAt - last.issuedAt >= Self.shortestTokenLifetime else {
+                return (429, "TooManyProviderTokenUpdates")
+            }
+        }
+        state.inUse[connection] = token
+        return nil
     }
 
     private static func verify(
@@ -205,7 +235,7 @@ package final class APNsStandIn: Sendable {
                 trusted.key.isValidSignature(signature, for: Data("\(parts[0]).\(parts[1])".utf8))
             else { return nil }
         }
-        return Verified(issuedAt: token.payload.iat)
+        return Verified(team: token.payload.iss, keyID: keyID, issuedAt: token.payload.iat)
     }
 }
 
@@ -257,7 +287,8 @@ private final class StreamHandler: ChannelInboundHandler {
         let headers = Dictionary(head.headers.map { ($0.name, $0.value) }) { $1 }
         let push = APNsStandIn.Push(
             token: head.uri.split(separator: "/").last.map(String.init) ?? "", topic: headers["apns-topic"] ?? "",
-            headers: headers, body: String(buffer: body))
+            connection: ObjectIdentifier(context.channel.parent ?? context.channel), headers: headers,
+            body: String(buffer: body))
         switch standIn?.receive(push, path: head.uri, method: head.method) {
         case nil: write(APNsAnswer(status: 200), context)
         case .answer(let answer): write(answer, context)

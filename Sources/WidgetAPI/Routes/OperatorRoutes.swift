@@ -33,7 +33,8 @@ struct OperatorRoutes: Sendable {
         let refused = try await store.query(.refusedRequests(app: call.app, keys: keys))
         let events = await parts.resources.lookup.events(explanation.timeline?.causes ?? [], of: call.app)
         let registered = try await store.query(
-            .listRegistrations(app: call.app, user: explanation.user, device: explanation.device)
+            .listRegistrations(
+                app: call.app, user: explanation.user, device: explanation.device, timeline: explanation.timelineID)
         ).first
         return Response(
             explanation.json(events: events, refused: refused, ignored: ignored, registration: registered))

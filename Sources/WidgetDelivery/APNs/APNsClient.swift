@@ -1,7 +1,7 @@
 package import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
-package import ReloadWorkers
+import ReloadWorkers
 package import WidgetModel
 
 /// A push that reloads an app's widgets on a device.
@@ -26,38 +26,44 @@ package struct APNsClient: Sendable {
         package let description: String
     }
 
+    /// Error of a push whose app has no key.
+    package struct NoKey: Error, Sendable, CustomStringConvertible {
+        let app: String
+
+        package var description: String { "delivery.apnsKeys has no key of app \(Text.quoted(app))" }
+    }
+
     static let body = #"{"aps":{"content-changed":true}}"#
     static let collapseID = "freshet-widgets"
     /// Time for which the service keeps a push for a device that is off.
     static let expiration = Duration.seconds(86_400)
     private static let maximumAnswerBytes = 4_096
 
-    private let http: HTTPClient
+    private let accounts: APNsAccounts
     private let urls: [APNsAddress.Environment: String]
-    private let tokens: ProviderTokens
     private let timeout: Duration
     private let now: @Sendable () -> Timestamp
 
     package init(
-        http: HTTPClient, urls: [APNsAddress.Environment: String], tokens: ProviderTokens, timeout: Duration,
+        accounts: APNsAccounts, urls: [APNsAddress.Environment: String], timeout: Duration,
         now: @escaping @Sendable () -> Timestamp = WallClock.now
     ) {
-        self.http = http
+        self.accounts = accounts
         self.urls = urls
-        self.tokens = tokens
         self.timeout = timeout
         self.now = now
     }
 
     /// Sends a push; again, with a new provider token, if that was too old.
     ///
-    /// - Throws: ``Unanswered``, ``ProviderTokens/Unusable``, `CancellationError`.
+    /// - Throws: ``Unanswered``, ``NoKey``, ``ProviderToken/Unusable``, `CancellationError`.
     package func send(_ push: APNsPush) async throws -> APNsAnswer {
-        let token = try await tokens.token(of: push.app)
-        let answer = try await exchange(push, token)
+        guard let account = accounts[push.app] else { throw NoKey(app: push.app) }
+        let token = try await account.token.text()
+        let answer = try await exchange(push, token, account.http)
         guard answer.effect == .renew else { return answer }
-        let renewed = try await tokens.token(of: push.app, replacing: token)
-        return Text.equal(renewed, token) ? answer : try await exchange(push, renewed)
+        let renewed = try await account.token.text(replacing: token)
+        return Text.equal(renewed, token) ? answer : try await exchange(push, renewed, account.http)
     }
 
     /// Returns the request that sends a push with a provider token.
@@ -74,7 +80,7 @@ package struct APNsClient: Sendable {
         return request
     }
 
-    private func exchange(_ push: APNsPush, _ token: String) async throws -> APNsAnswer {
+    private func exchange(_ push: APNsPush, _ token: String, _ http: HTTPClient) async throws -> APNsAnswer {
         do {
             // To its end in any case: a response that is dropped before resets its stream.
             let (response, body) = try await http.exchange(
@@ -99,18 +105,5 @@ package struct APNsClient: Sendable {
         return APNsAnswer(
             status: Int(response.status.code), reason: reason, since: since,
             retryAfter: RetryAfter.delay(of: response.headers, now: now()))
-    }
-}
-
-extension APNsClient {
-    /// Configuration of the HTTP client.
-    package static func configuration(trusting limits: ConnectionLimits) -> HTTPClient.Configuration {
-        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
-        configuration.timeout.connect = TimeAmount(limits.connectTimeout)
-        configuration.timeout.read = TimeAmount(limits.readTimeout)
-        configuration.tlsConfiguration = limits.tls
-        configuration.httpVersion = .automatic
-        configuration.connectionPool.retryConnectionEstablishment = false
-        return configuration
     }
 }

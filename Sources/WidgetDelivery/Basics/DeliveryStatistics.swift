@@ -25,17 +25,24 @@ package final class DeliveryStatistics: Sendable {
     package struct Snapshot: Hashable, Sendable {
         /// Devices marked for a change.
         package var marked = 0
-        /// Pushes by effect of the answer, those without one among `unanswered`.
-        package var pushes: [PushEffect: Int] = [:]
+        /// Pushes by app and effect of the answer, those without one among `unanswered`.
+        package var pushes: [String: [PushEffect: Int]] = [:]
         /// Devices that a webhook has taken, and those that it has not.
         package var webhookDevices = 0
         package var webhookFailures = 0
+        /// Devices whose changes were given up, because a webhook refused them for too long.
+        package var webhookAbandoned = 0
         /// Devices that had fetched the changes before they were due.
         package var spared = 0
         package var databaseErrors = 0
         /// Times from a change to the acceptance of its push, in seconds.
         package var latencySum = 0.0
         package var latencyCount = 0
+
+        /// Pushes of all apps with an effect.
+        package func pushes(_ effect: PushEffect) -> Int {
+            pushes.values.reduce(0) { $0 + ($1[effect] ?? 0) }
+        }
     }
 
     private let counts = Mutex(Snapshot())

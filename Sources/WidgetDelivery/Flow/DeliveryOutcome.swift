@@ -3,12 +3,14 @@ import WidgetStore
 
 /// Result of an attempt to notify a device, from which the stored state follows. Pure.
 struct DeliveryOutcome: Sendable {
-    let verdict: DeliveryVerdict
+    var verdict: DeliveryVerdict
     /// HTTP status; 0: there was none; nil: nothing was sent.
     var answer: Int?
     var reason: String?
     /// Whether the device waits until its webhook is enabled again.
     var parks = false
+    /// Most failed attempts of the devices of the same request, which wait as long as one another.
+    var attempts = 0
 
     /// - Parameters:
     ///   - time: the database's time of the answer.
@@ -23,21 +25,23 @@ struct DeliveryOutcome: Sendable {
         var isDone = false
         var forgets = false
         // Grows from the half, so that devices that failed together do not come again together.
-        let backoff = policy.backoff.bound(attempt: device.attempts + 1) * (0.5 + 0.5 * jitter)
+        let backoff =
+            policy.backoff.bound(attempt: max(device.attempts, attempts) + 1) * (0.5 + 0.5 * jitter)
         switch verdict {
         case .accepted:
             isDone = true
             eligibleAt = time
             if !device.isDeveloperMode { eligibleAt = policy.nextPush(after: time, spending: &ledger) }
-        case .fetchedAlready: isDone = true
+        case .fetchedAlready, .abandoned: isDone = true
         case .retry(let delay): retryAt = time + max(min(delay ?? .zero, RouteBackoff.longestRetryAfter), backoff)
-        case .rest: retryAt = max(rest ?? time, time + policy.backoff.base * jitter)
+        case .rest: retryAt = max(rest ?? time, time + backoff)
         case .forget(let since):
             forgets = since.map { device.registeredAt <= $0 } ?? true
             if !forgets { retryAt = time + backoff }
         }
         return DeliverySettlement(
-            device: device, isDone: isDone, isTried: answer != nil, answer: answer ?? 0, reason: reason,
+            device: device, isDone: isDone, isAccepted: verdict == .accepted, isTried: answer != nil,
+            answer: answer ?? 0, reason: reason,
             forgets: forgets, parks: parks, eligibleAt: eligibleAt, budget: ledger, retryAt: retryAt)
     }
 }

@@ -40,18 +40,22 @@ struct DeviceNotifier: Sendable {
         switch try await answer(of: device) {
         case .success(let answer): return settle(answer, device, at: now())
         case .failure(.unanswered(let error)):
-            statistics.count { $0.pushes[.unanswered, default: 0] += 1 }
+            count(.unanswered, device)
             let time = now()
             let outcome = DeliveryOutcome(verdict: .rest(after: nil), answer: 0, reason: error)
             return settle(
                 outcome, device, at: time, resting: routes.failed(device.route, at: time, retryAfter: nil))
         case .failure(.unusable(let error)):
-            statistics.count { $0.pushes[.unusable, default: 0] += 1 }
+            count(.unusable, device)
             reportUnusable(error, device.app)
             let outcome = DeliveryOutcome(
                 verdict: .retry(after: APNsAnswer.operatorsRest), answer: 0, reason: error)
             return settle(outcome, device, at: now())
         }
+    }
+
+    private func count(_ effect: PushEffect, _ device: DueDevice, _ number: Int = 1) {
+        statistics.count { $0.pushes[device.app, default: [:]][effect, default: 0] += number }
     }
 
     /// Problem of a push without an answer.
@@ -77,13 +81,15 @@ struct DeviceNotifier: Sendable {
             return .failure(.unanswered(error.description))
         } catch let error as DeviceTokenKeys.Unreadable {
             return .failure(.unusable(error.description))
-        } catch let error as ProviderTokens.Unusable {
+        } catch let error as APNsClient.NoKey {
+            return .failure(.unusable(error.description))
+        } catch let error as ProviderToken.Unusable {
             return .failure(.unusable(error.description))
         }
     }
 
     private func settle(_ answer: APNsAnswer, _ device: DueDevice, at time: Timestamp) -> DeliverySettlement {
-        statistics.count { $0.pushes[.answered(answer.effect), default: 0] += 1 }
+        count(.answered(answer.effect), device)
         report(answer, device)
         let outcome = DeliveryOutcome(
             verdict: answer.verdict, answer: answer.status, reason: answer.reason.isEmpty ? nil : answer.reason)
@@ -127,19 +133,28 @@ struct DeviceNotifier: Sendable {
     /// Notifies devices of one app by its webhook.
     func call(for devices: [DueDevice], now: @Sendable () -> Timestamp) async throws -> Notified {
         guard let first = devices.first, case .webhook(let state) = first.channel else { return .settled([]) }
-        func settleAll(_ outcome: DeliveryOutcome, resting rest: Timestamp? = nil) -> Notified {
-            // One delay for all, so that the batch is sent again as it was.
-            let (time, jitter) = (now(), Double.random(in: 0...1))
-            return .settled(devices.map { settle(outcome, $0, at: time, resting: rest, jitter: jitter) })
+        // One delay for all, so that the batch is sent again as it was.
+        let (jitter, attempts) = (Double.random(in: 0...1), devices.map(\.attempts).max() ?? 0)
+        func settleAll(
+            resting rest: Timestamp? = nil, at time: Timestamp = now(), _ outcome: (DueDevice) -> DeliveryOutcome
+        ) -> Notified {
+            .settled(
+                devices.map { device in
+                    var outcome = outcome(device)
+                    outcome.attempts = attempts
+                    return settle(outcome, device, at: time, resting: rest, jitter: jitter)
+                })
         }
-        if state == .isDisabled { return settleAll(DeliveryOutcome(verdict: .rest(after: nil), parks: true)) }
+        if state == .isDisabled { return settleAll { _ in DeliveryOutcome(verdict: .rest(after: nil), parks: true) } }
         if let rest = routes.admit(first.route, at: now()) { return .resting(until: rest) }
         let app = try await directory.directory(maximumAge: .seconds(5)).apps[first.app]
         guard let app, let url = configuration.webhooks[first.app] else {
             let reason = "delivery.webhooks has no URL of the app"
+            count(.unusable, first, devices.count)
             reportUnusable(reason, first.app)
-            return settleAll(
-                DeliveryOutcome(verdict: .retry(after: APNsAnswer.operatorsRest), answer: 0, reason: reason))
+            return settleAll { _ in
+                DeliveryOutcome(verdict: .retry(after: APNsAnswer.operatorsRest), answer: 0, reason: reason)
+            }
         }
         let widgets = Dictionary(
             grouping: try await store.query(.readDeliveredWidgets(of: devices.map(\.id))), by: \.registration)
@@ -148,11 +163,28 @@ struct DeviceNotifier: Sendable {
             statistics.count { $0.webhookDevices += devices.count }
             routes.succeeded(first.route)
             if state == .fails { await recordSuccess(of: first.appID) }
-            return settleAll(DeliveryOutcome(verdict: .accepted, answer: answer.status))
+            return settleAll { _ in DeliveryOutcome(verdict: .accepted, answer: answer.status) }
         }
+        let failure = try await failed(answer, devices: devices.count, first)
+        let time = now()
         return settleAll(
-            try await failed(answer, devices: devices.count, first),
-            resting: routes.failed(first.route, at: now(), retryAfter: answer.retryAfter))
+            resting: routes.failed(first.route, at: time, retryAfter: answer.retryAfter), at: time
+        ) { device in
+            var outcome = DeliveryOutcome(
+                verdict: .rest(after: nil), answer: answer.status, reason: answer.problem, parks: failure.isDisabled)
+            if isBeyondHope(device, failure, at: time) {
+                outcome.verdict = .abandoned
+                statistics.count { $0.webhookAbandoned += 1 }
+            }
+            return outcome
+        }
+    }
+
+    /// Whether a device has been refused for all of the patience, during which the webhook took others.
+    private func isBeyondHope(_ device: DueDevice, _ failure: WebhookFailure, at time: Timestamp) -> Bool {
+        guard !failure.isDisabled, let changedAt = device.changedAt else { return false }
+        let patience = configuration.webhookPatience
+        return time - changedAt > patience && time - failure.since < patience / 2
     }
 
     /// An error leaves this to the next success: what was sent is settled in any case.
@@ -166,19 +198,18 @@ struct DeviceNotifier: Sendable {
 
     private func failed(
         _ answer: WebhookClient.Answer, devices: Int, _ device: DueDevice
-    ) async throws -> DeliveryOutcome {
+    ) async throws -> WebhookFailure {
         statistics.count { $0.webhookFailures += devices }
         let problem = answer.problem ?? ""
-        let isDisabled =
+        let failure =
             try await store.query(
                 .recordWebhookFailure(
                     appID: device.appID, error: problem, patience: configuration.webhookPatience)
-            ).first ?? false
+            ).first ?? WebhookFailure(since: device.claimedAt, isDisabled: false)
         logger.warning(
-            isDisabled ? "a webhook is disabled: it has failed for too long" : "a webhook fails",
+            failure.isDisabled ? "a webhook is disabled: it has failed for too long" : "a webhook fails",
             metadata: ["app": "\(device.app)", "error": "\(problem)"])
-        return DeliveryOutcome(
-            verdict: .rest(after: nil), answer: answer.status, reason: problem, parks: isDisabled)
+        return failure
     }
 
     // MARK: Settlements

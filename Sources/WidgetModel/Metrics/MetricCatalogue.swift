@@ -129,15 +129,15 @@ package struct MetricDefinitions: Sendable {
     package let deliveryMarked = counter(
         "freshet_delivery_marked_total", "Devices that were marked for a change of their widgets.")
     package let deliveryPushes = counter(
-        "freshet_delivery_pushes_total", by: ["effect"],
-        "Pushes by effect; unanswered: the service was not reached; unusable: no key or token.")
+        "freshet_delivery_pushes_total", by: ["app", "effect"],
+        "Pushes by app and effect; unanswered: the service was not reached; unusable: no key, token or URL.")
     package let deliverySeconds = counter(
         "freshet_delivery_seconds_total", "Sum of the time from the first change to the acceptance of its push.")
     package let deliverySpared = counter(
         "freshet_delivery_spared_total", "Devices that fetched the changes before they were notified.")
     package let deliveryWebhookDevices = counter(
         "freshet_delivery_webhook_devices_total", by: ["outcome"],
-        "Devices in webhook requests that were accepted or failed.")
+        "Devices in webhook requests that were accepted or failed, and those of them that were abandoned after that.")
     package let deliveryDatabaseErrors = counter(
         "freshet_delivery_database_errors_total", "Statements that failed and were repeated.")
     package let devices = gauge(

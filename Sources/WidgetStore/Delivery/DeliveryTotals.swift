@@ -168,8 +168,8 @@ extension PostgresStatement where Self == Statements {
             )
             SELECT (count(r.id) * 100 / s.percent)::int8 AS devices,
                    (count(*) FILTER (WHERE r.changed > r.sent) * 100 / s.percent)::int8 AS waiting,
-                   (count(*) FILTER (WHERE r.sent_at < now() - $1::int8 * interval '1 millisecond'
-                       AND (r.fetched_at IS NULL OR r.fetched_at < r.sent_at)) * 100 / s.percent)::int8 AS silent
+                   (count(*) FILTER (WHERE r.first_sent_at < now() - $1::int8 * interval '1 millisecond'
+                       AND (r.fetched_at IS NULL OR r.fetched_at < r.first_sent_at)) * 100 / s.percent)::int8 AS silent
             FROM share s LEFT JOIN (
                 SELECT * FROM registration x TABLESAMPLE SYSTEM ((SELECT percent FROM share))
                 WHERE x.channel <> 0

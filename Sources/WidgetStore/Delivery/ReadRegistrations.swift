@@ -21,6 +21,8 @@ package struct Registration: Sendable {
     package let answer: Int?
     package let reason: String?
     package let fetchedAt: Timestamp?
+    /// Revision of the asked timeline that the device was served last; nil: none, or no timeline was asked for.
+    package let fetchedRevision: Int64?
     /// Number of pushes that the channel has taken, and of those that a fetch followed before the next push.
     package let pushes: Int64
     package let answeredPushes: Int64
@@ -69,6 +71,7 @@ package struct Registration: Sendable {
             "nextAt": nextAt.map(JSONValue.time) ?? .null, "triedAt": triedAt.map(JSONValue.time) ?? .null,
             "sentAt": sentAt.map(JSONValue.time) ?? .null, "answer": answer.map { .count($0) } ?? .null,
             "reason": .text(reason), "fetchedAt": fetchedAt.map(JSONValue.time) ?? .null,
+            "fetchedRevision": fetchedRevision.map { .count($0) } ?? .null,
             "pushes": .count(pushes), "answeredPushes": .count(answeredPushes), "kinds": kindsJSON,
         ]
         return .object(JSONObject(object.members + quantiles()))
@@ -78,16 +81,20 @@ package struct Registration: Sendable {
 extension PostgresStatement where Self == Statements {
     /// Registered devices of a user.
     ///
-    /// - Parameter device: nil: all of them.
-    package static func listRegistrations(app: String, user: String, device: String? = nil) -> PostgresQuery<
-        Registration
-    > {
+    /// - Parameters:
+    ///   - device: nil: all of them.
+    ///   - timeline: the timeline of ``Registration/fetchedRevision``.
+    package static func listRegistrations(
+        app: String, user: String, device: String? = nil, timeline: TimelineID? = nil
+    ) -> PostgresQuery<Registration> {
         PostgresQuery(
             """
             SELECT r.user_id, r.device_id, CASE r.channel WHEN 1 THEN 'apns' ELSE 'webhook' END AS channel,
                    CASE r.environment WHEN 1 THEN 'production' WHEN 2 THEN 'sandbox' END AS environment, r.topic,
                    r.registered_at, r.changed - r.sent AS waiting, nullif(r.listed_at, 'infinity') AS next_at,
                    r.changed_at, r.tried_at, r.sent_at, r.answer, r.reason, r.fetched_at, r.pushes, r.answered_pushes,
+                   (SELECT r.fetched_revisions[array_position(r.fetched_timelines, t.id)] FROM timeline t
+                    WHERE t.identity = $4::uuid) AS fetched_revision,
                    (SELECT string_agg(concat(p.milliseconds, ' ', k.name), E'\\n' ORDER BY p.place)
                     FROM unnest(r.push_latencies, r.push_kinds) WITH ORDINALITY p (milliseconds, kind_id, place)
                     JOIN kind k ON k.id = p.kind_id) AS push_latencies
@@ -95,7 +102,7 @@ extension PostgresStatement where Self == Statements {
             WHERE a.name = $1::text AND r.user_id = $2::text AND r.channel <> 0
                 AND ($3::text IS NULL OR r.device_id = $3::text)
             ORDER BY r.device_id LIMIT 1000
-            """, app, user, device
+            """, app, user, device, timeline
         ) { row in
             Registration(
                 user: try row.value("user_id"), device: try row.value("device_id"), channel: try row.value("channel"),
@@ -104,7 +111,8 @@ extension PostgresStatement where Self == Statements {
                 nextAt: try row.optional("next_at"), changedAt: try row.optional("changed_at"),
                 triedAt: try row.optional("tried_at"), sentAt: try row.optional("sent_at"),
                 answer: try row.optional("answer", as: Int16.self).map(Int.init), reason: try row.optional("reason"),
-                fetchedAt: try row.optional("fetched_at"), pushes: Int64(try row.value("pushes", as: Int32.self)),
+                fetchedAt: try row.optional("fetched_at"), fetchedRevision: try row.optional("fetched_revision"),
+                pushes: Int64(try row.value("pushes", as: Int32.self)),
                 answeredPushes: Int64(try row.value("answered_pushes", as: Int32.self)),
                 pushLatencies: try (row.optional("push_latencies", as: String.self) ?? "").split(separator: "\n")
                     .compactMap { line in

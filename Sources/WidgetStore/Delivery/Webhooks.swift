@@ -10,6 +10,18 @@ package struct FailingWebhook: Hashable, Sendable {
     package let error: String
 }
 
+/// A failed request of a webhook.
+package struct WebhookFailure: Hashable, Sendable {
+    /// First failure since the last success.
+    package let since: Timestamp
+    package let isDisabled: Bool
+
+    package init(since: Timestamp, isDisabled: Bool) {
+        self.since = since
+        self.isDisabled = isDisabled
+    }
+}
+
 /// Number of stored tokens that are sealed with a key.
 package struct TokenKeyUse: Hashable, Sendable {
     package let key: String
@@ -37,20 +49,27 @@ private let relistSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Records that an app's webhook has failed, and disables it once it has failed for too long. Answers whether it is disabled.
-    package static func recordWebhookFailure(appID: Int32, error: String, patience: Duration) -> PostgresQuery<Bool> {
+    /// Records that an app's webhook has failed, and disables it once it has failed for too long.
+    ///
+    /// Devices that wait are tried every hour at least. After a longer pause, in which no request was sent, the time counts anew.
+    package static func recordWebhookFailure(
+        appID: Int32, error: String, patience: Duration
+    ) -> PostgresQuery<WebhookFailure> {
         PostgresQuery(
             """
-            INSERT INTO webhook AS h (app_id, failing_since, error) VALUES ($1::int4, now(), $2::text)
+            INSERT INTO webhook AS h (app_id, failing_since, failed_at, error)
+            VALUES ($1::int4, now(), now(), $2::text)
             ON CONFLICT (app_id) DO UPDATE
-                SET failing_since = coalesce(h.failing_since, now()), error = excluded.error,
+                SET failing_since = CASE WHEN h.failed_at < now() - interval '3 hours' THEN now()
+                        ELSE h.failing_since END,
                     disabled_at = CASE
-                        WHEN h.disabled_at IS NULL AND h.failing_since < now() - $3::int8 * interval '1 millisecond'
-                            THEN now()
-                        ELSE h.disabled_at END
-            RETURNING h.disabled_at IS NOT NULL AS disabled
+                        WHEN h.disabled_at IS NULL AND h.failed_at >= now() - interval '3 hours'
+                            AND h.failing_since < now() - $3::int8 * interval '1 millisecond' THEN now()
+                        ELSE h.disabled_at END,
+                    failed_at = now(), error = excluded.error
+            RETURNING h.failing_since, h.disabled_at IS NOT NULL AS disabled
             """, appID, error, patience.wholeMilliseconds
-        ) { row in try row.value("disabled") }
+        ) { row in WebhookFailure(since: try row.value("failing_since"), isDisabled: try row.value("disabled")) }
     }
 
     /// Records that an app's webhook works.

@@ -112,7 +112,8 @@ CREATE INDEX delivery_of_app ON delivery (app_id, ready_at);
 -- Webhooks that fail, or that were disabled for failing too long.
 CREATE TABLE webhook (
     app_id int PRIMARY KEY,
-    failing_since timestamptz,
+    failing_since timestamptz NOT NULL,
+    failed_at timestamptz NOT NULL,
     disabled_at timestamptz,
     error text
 );

@@ -119,7 +119,7 @@ private struct LoadDelivery: Sendable {
         result.events = options.devices
         result.distinctTimelines = Set(rows).count
         result.wallSeconds = Double(options.devices) / pushes
-        result.lost = arrivals.missing
+        result.lost = arrivals.lost
         result.extras += [
             ("pushesPerSecond", .rounded(pushes)), ("clientAlonePerSecond", .rounded(bare)),
             ("pushesToClientAlone", .rounded(pushes / bare)),
@@ -176,32 +176,31 @@ private struct LoadDelivery: Sendable {
         try limits.trust(roots: roots)
         var configuration = HTTPClient.Configuration()
         configuration.tlsConfiguration = limits.tls
-        let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
         let app = LoadWorld.defaultApp
-        let tokens = ProviderTokens(
-            keys: [app: APNsKey(teamID: Self.team, keyID: Self.keyID, privateKeyPEM: key)])
-        let providerToken = try await tokens.token(of: app)
-        let client = APNsClient(
-            http: http, urls: [.production: standIn.url], tokens: tokens, timeout: .seconds(10))
-        let began = ContinuousClock.now
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for device in 0..<count {
-                if device >= options.concurrency { try await group.next() }
-                let address = APNsAddress(token: token(device), environment: .production, topic: Self.topic)
-                group.addTask {
-                    let push = APNsPush(app: app, address: address, isUrgent: true)
-                    let response = try await http.execute(client.request(push, providerToken), timeout: .seconds(10))
-                    guard response.status == .ok else {
-                        throw CommandFailure(.failure, "answered \(response.status)")
+        let keys = [app: APNsKey(teamID: Self.team, keyID: Self.keyID, privateKeyPEM: key)]
+        return try await APNsAccounts.with(keys: keys, configuration: configuration) { accounts in
+            guard let account = accounts[app] else { return 0 }
+            let client = APNsClient(accounts: accounts, urls: [.production: standIn.url], timeout: .seconds(10))
+            let (http, providerToken) = (account.http, try await account.token.text())
+            let began = ContinuousClock.now
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for device in 0..<count {
+                    if device >= options.concurrency { try await group.next() }
+                    let address = APNsAddress(token: token(device), environment: .production, topic: Self.topic)
+                    group.addTask {
+                        let push = APNsPush(app: app, address: address, isUrgent: true)
+                        let response = try await http.execute(
+                            client.request(push, providerToken), timeout: .seconds(10))
+                        guard response.status == .ok else {
+                            throw CommandFailure(.failure, "answered \(response.status)")
+                        }
+                        _ = try await response.body.collect(upTo: 4_096)
                     }
-                    _ = try await response.body.collect(upTo: 4_096)
                 }
+                try await group.waitForAll()
             }
-            try await group.waitForAll()
+            return Double(count) / (began.duration(to: .now) / .seconds(1))
         }
-        let seconds = began.duration(to: .now) / .seconds(1)
-        try await http.shutdown()
-        return Double(count) / seconds
     }
 
     /// Has all devices change at once; answers the pushes a second.
@@ -254,7 +253,10 @@ private final class Arrivals: Sendable {
     private struct State {
         var changed: [ContinuousClock.Instant?]
         var latencies: [Duration] = []
+        /// Changed devices that are still to be notified.
         var missing = 0
+        /// Devices that were not notified in the phases before, after all of the wait.
+        var lost = 0
         var duplicates = 0
         var first: ContinuousClock.Instant?
         var last: ContinuousClock.Instant?
@@ -268,6 +270,9 @@ private final class Arrivals: Sendable {
     }
 
     var missing: Int { state.withLock { $0.missing } }
+    /// Devices that were not notified, in any phase.
+    var lost: Int { state.withLock { $0.lost + $0.missing } }
+    /// Pushes to devices without a change, in any phase.
     var duplicates: Int { state.withLock { $0.duplicates } }
 
     /// Times from the change to the push.
@@ -285,10 +290,12 @@ private final class Arrivals: Sendable {
         }
     }
 
+    /// Begins a phase, with times of its own.
     func begin() {
         state.withLock { state in
+            let (lost, duplicates) = (state.lost + state.missing, state.duplicates)
             state = State(changed: Array(repeating: nil, count: state.changed.count))
-            state.isOn = true
+            (state.lost, state.duplicates, state.isOn) = (lost, duplicates, true)
         }
     }
 

@@ -17,7 +17,7 @@ struct DevicesCommand: AsyncParsableCommand {
                 Tokens are not shown. WAITING is the number of changes that the device has not been notified of yet. ANSWER is \
                 the HTTP status of the last attempt, and 0 if the channel was not reached. PUSHES are those that the channel \
                 has accepted, FOLLOWED those that a fetch followed before the next push; P50 MS and P99 MS are the times from \
-                the last 20 of these to the fetch.
+                the last 40 of these to the fetch.
 
                 Example:
                   freshet devices show --app com.example.bank --user u42

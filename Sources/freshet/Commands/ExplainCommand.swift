@@ -67,7 +67,8 @@ struct ExplainCommand: AppCommand {
             reader: reader, topics: settings.topics.inputs, sorts: settings.topics.inputSorts
         ).events(explanation.timeline?.causes ?? [], of: app)
         let registered = try await store.query(
-            .listRegistrations(app: app, user: explanation.user, device: explanation.device)
+            .listRegistrations(
+                app: app, user: explanation.user, device: explanation.device, timeline: explanation.timelineID)
         ).first
         let text = ExplanationText(
             widget: explanation, events: events, refused: refused, ignored: ignored, registration: registered)

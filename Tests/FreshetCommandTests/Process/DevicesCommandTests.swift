@@ -65,7 +65,8 @@ struct DevicesCommandTests {
         try await withDevices { store, run in
             try await store.sql(
                 """
-                INSERT INTO webhook (app_id, failing_since, disabled_at, error) VALUES (1, now(), now(), 'status 500');
+                INSERT INTO webhook (app_id, failing_since, failed_at, disabled_at, error)
+                VALUES (1, now(), now(), now(), 'status 500');
                 UPDATE registration SET changed = 1 WHERE device_id = 'd2'
                 """)
             let failing = try await run(["webhooks"])

@@ -198,9 +198,9 @@ struct ExplainTests {
             let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
             let text = try await FreshetProcess.run(["explain", "w1", "--app", Self.app], environment: environment)
             #expect(text.status == 0, "\(text.err)")
-            let lines = text.out.split(separator: "\n").suffix(3)
+            let lines = text.out.split(separator: "\n").suffix(4)
             #expect(lines.first?.hasPrefix("device") == true && lines.first?.contains("by apns") == true)
-            for part in ["answered 429 TooManyRequests", "1 change waiting", "fetched"] {
+            for part in ["sent at", "answered 429 TooManyRequests", "1 change waiting", "fetched at"] {
                 #expect(lines.contains { $0.contains(part) }, "\(part) in\n\(text.out)")
             }
             #expect(!text.out.contains("secret"))

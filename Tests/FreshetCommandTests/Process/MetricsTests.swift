@@ -44,8 +44,7 @@ struct MetricsTests {
             #expect(try await installation.freshet("kinds", "apply", folder.path).status == 0)
             let (process, ready) = try await installation.run(
                 "--set", "health.port=0", "--set", "metrics.interval=1s", "--set", "workers.retryCap=1s",
-                "--set", "metrics.overdueAfter=100ms", "--set",
-                "delivery.webhooks=\(Installation.app)=http://127.0.0.1:1/")
+                "--set", "metrics.overdueAfter=100ms")
             let health = HealthProbe(port: Int(try #require(ready["healthPort"]?.numberValue?.int64)))
 
             let device = DeviceRegistration(user: "user of w1", device: "device of w1", channel: .webhook)
@@ -88,6 +87,7 @@ struct MetricsTests {
                     && page.sum(MetricCatalogue.deadLettersWaiting.name) == 1
                     && page.families[MetricCatalogue.kindOldestDue.name] != nil
                     && page.sum(MetricCatalogue.deliveryChanges.name) > 0
+                    && page.sum(MetricCatalogue.deliveryPushes.name, ["effect": "unusable"]) > 0
             }
 
             let page = try await health.metricsPage()

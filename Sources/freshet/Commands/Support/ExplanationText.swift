@@ -43,25 +43,9 @@ struct ExplanationText {
             add("stored", "revision \(content.revision), \(content.bytes) bytes, \(content.storedAt.words(from: now))")
         }
         if let registration {
-            for (index, text) in delivery(registration).enumerated() { add(index == 0 ? "device" : "", text) }
+            let sentences = registration.sentences(storedRevision: timeline.content?.revision, at: now)
+            for (index, text) in sentences.enumerated() { add(index == 0 ? "device" : "", text) }
         }
-        return lines
-    }
-
-    private func delivery(_ device: Registration) -> [String] {
-        var lines: [String] = []
-        if let triedAt = device.triedAt {
-            let answer = device.answer.map { $0 == 0 ? "not reached" : "answered \($0)" } ?? ""
-            let reason = device.reason.map { " \($0)" } ?? ""
-            lines.append("notified \(triedAt.words(from: now)) by \(device.channel): \(answer)\(reason)")
-        } else {
-            lines.append("never notified, by \(device.channel)")
-        }
-        if device.waiting > 0 {
-            let when = device.nextAt.map { "to be notified \($0.words(from: now))" } ?? "its channel is disabled"
-            lines.append("\(device.waiting) \(device.waiting == 1 ? "change" : "changes") waiting: \(when)")
-        }
-        lines.append(device.fetchedAt.map { "fetched \($0.words(from: now))" } ?? "has fetched nothing yet")
         return lines
     }
 
@@ -151,5 +135,30 @@ extension ExplainedCause.Role {
         case .decision: "the last decision"
         case .kind: "the latest reload of everyone"
         }
+    }
+}
+
+extension Registration {
+    /// Sentences about the device: what was sent, tried, waits and was fetched.
+    ///
+    /// - Parameter storedRevision: revision of the timeline's content, with which the fetched one is compared.
+    func sentences(storedRevision: Int64?, at now: Timestamp) -> [String] {
+        var sentences = [sentAt.map { "sent \($0.words(from: now)) by \(channel)" } ?? "never sent, by \(channel)"]
+        if let triedAt, triedAt != sentAt {
+            let answer = answer.map { $0 == 0 ? "not reached" : "answered \($0)" } ?? "no answer"
+            sentences.append("last attempt \(triedAt.words(from: now)): \(answer)\(reason.map { " \($0)" } ?? "")")
+        }
+        if waiting > 0 {
+            let when = nextAt.map { "to be sent \($0.words(from: now))" } ?? "its channel is disabled"
+            sentences.append("\(waiting) \(waiting == 1 ? "change" : "changes") waiting: \(when)")
+        }
+        sentences.append(fetchedAt.map { "fetched \($0.words(from: now))" } ?? "has fetched nothing yet")
+        guard let storedRevision, fetchedAt != nil else { return sentences }
+        switch fetchedRevision {
+        case nil: sentences.append("has not fetched this timeline")
+        case let revision? where revision >= storedRevision: sentences.append("shows the stored revision")
+        case let revision?: sentences.append("shows revision \(revision), older than the stored \(storedRevision)")
+        }
+        return sentences
     }
 }
