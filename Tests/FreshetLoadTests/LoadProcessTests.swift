@@ -228,6 +228,17 @@ struct LoadProcessTests {
         #expect(try #require(report["wallSeconds"]?.numberValue?.double) > 0)
     }
 
+    @Test("delivery: every change of both phases is pushed once, by one connection for each client")
+    func delivery() async throws {
+        let (report, found) = try await load("delivery", "--devices", "300", "--rate", "100", "--duration", "2")
+        #expect(integer(report, "events") == 300 && found.timelines == 300)
+        #expect(integer(report, "duplicates") == 0 && integer(report, "connections") == 2)
+        #expect((report["latencyMilliseconds"]?["p99"]?.numberValue?.double ?? 0) > 0)
+        for name in ["pushesPerSecond", "clientAlonePerSecond", "pushesToClientAlone"] {
+            #expect((report[name]?.numberValue?.double ?? 0) > 0, "\(name)")
+        }
+    }
+
     @Test("Invalid scenarios are refused before anything starts")
     func refused() async throws {
         for (arguments, message) in [

@@ -7,7 +7,7 @@ import sys
 
 def problems(document, folder):
     services = document["services"]
-    wanted = {"postgres", "kafka", "migrate", "topics", "ingest", "workers", "api", "provider", "prometheus", "grafana"}
+    wanted = {"postgres", "kafka", "migrate", "topics", "ingest", "workers", "delivery", "api", "provider", "prometheus", "grafana"}
     for missing in sorted(wanted - set(services)):
         yield f"no {missing}"
     for service, body in services.items():

@@ -14,7 +14,7 @@ import WidgetStore
 
 /// A fault of the push service.
 enum PushFault: String, CaseIterable, Sendable {
-    case unavailable, tooManyRequests, hang, stall, reset, goAway, cut
+    case unavailable, tooManyRequests, hang, stall, trickle, reset, goAway, cut
 
     var fault: APNsStandIn.Fault {
         switch self {
@@ -23,6 +23,7 @@ enum PushFault: String, CaseIterable, Sendable {
             .answer(APNsAnswer(status: 429, reason: "TooManyRequests", retryAfter: .seconds(1)))
         case .hang: .hang
         case .stall: .stall
+        case .trickle: .trickle
         case .reset: .reset
         case .goAway: .goAway
         case .cut: .cut

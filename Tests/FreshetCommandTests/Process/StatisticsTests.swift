@@ -41,6 +41,31 @@ struct StatisticsTests {
         }
     }
 
+    @Test("`kinds stats` tells how devices fetched the changes, below the reloads")
+    func delivery() async throws {
+        try await withStore { store in
+            try await store.sql(
+                """
+                INSERT INTO delivery_statistics (kind_id, bucket, changes, fetched, late, latencies, push_latencies)
+                SELECT k.id, now() - interval '1 hour', 8, 6, 2, '{0,0,0,0,0,0,0,0,0,6}', '{0,0,0,0,0,0,0,0,6,0}'
+                FROM kind k WHERE k.name = 'Purchases';
+                INSERT INTO registration (app_id, user_id, device_id, registered_at, channel, changed, first_sent_at)
+                VALUES (1, 'u1', 'd1', now(), 2, 1, now() - interval '2 days'), (1, 'u2', 'd2', now(), 2, 0, NULL)
+                """)
+            let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
+            let text = try await FreshetProcess.run(
+                ["kinds", "stats", "--app", TestKinds.app], environment: environment)
+            let tables = text.out.components(separatedBy: "\n\n")
+            #expect(text.status == 0 && tables.count == 3, "\(text.out)\(text.err)")
+            let cells = tables[1].split(separator: "\n").map {
+                $0.components(separatedBy: "  ").map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
+            }
+            #expect(cells[0].prefix(6) == ["KIND", "CHANGES", "FETCHED", "NOT FETCHED", "LATE", "IN TIME"])
+            #expect(cells[1].prefix(6) == ["Purchases", "8", "6", "25 %", "2", "50 %"], "\(tables[1])")
+            #expect(tables[2].hasPrefix("2 devices, 1 waiting for a notification, 1 silent for"), "\(tables[2])")
+        }
+    }
+
     @Test("An unknown app is exit status 1, an invalid command line is 64")
     func exits() async throws {
         try await withStore { store in
