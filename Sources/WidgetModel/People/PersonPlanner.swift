@@ -44,10 +44,12 @@ package struct PersonPlanner: Sendable {
     package var policy: RotationPolicy
     /// Beginnings of suggestions in any stack of the device, present or past, during the last 24 hours.
     package var suggestedAt: [Timestamp]
+    /// Names of the device's stacks whose schedules are read: suggestions go to the others only if none of these takes them.
+    package var read: [String]
 
     package init(
         app: String, device: String, person: PersonRecord, widgets: [Widget], kinds: [String: KindDefinition],
-        policy: RotationPolicy = RotationPolicy(), suggestedAt: [Timestamp] = []
+        policy: RotationPolicy = RotationPolicy(), suggestedAt: [Timestamp] = [], read: [String] = []
     ) {
         self.app = app
         self.device = device
@@ -56,6 +58,7 @@ package struct PersonPlanner: Sendable {
         self.kinds = kinds
         self.policy = policy
         self.suggestedAt = suggestedAt
+        self.read = read
     }
 
     /// The stacks of the device that have widgets, by name.
@@ -69,8 +72,7 @@ package struct PersonPlanner: Sendable {
         let found = placed(in: state.arrangement)
         let stack = Stack(
             name: name, items: found.map { Stack.Item(widget: $0.id, content: $0.content(of: app)) },
-            smartRotate: state.arrangement.smartRotate,
-            suggestions: suggestedInto.map { Text.equal($0, name) } ?? false, chosen: state.turn)
+            smartRotate: state.arrangement.smartRotate, suggestions: state.arrangement.suggestions, chosen: state.turn)
         guard let first = found.first else { return StackPlanner(stack) }
         let range = now..<(now + StackPlanner.horizon)
         var evidence: [String: StackPlanner.Evidence] = [:]
@@ -82,7 +84,7 @@ package struct PersonPlanner: Sendable {
         let own = widgets.filter { !StackPlan.isSuggestion(widget: $0.id) }
         var planner = StackPlanner(
             stack, evidence: evidence,
-            candidates: candidates(in: range, timeZone: first.timeZone, family: first.family),
+            candidates: candidates(for: name, beside: first, in: range),
             shown: Set(own.map { $0.content(of: app) }), suggested: suggestions.count)
         planner.policy = policy
         return planner
@@ -90,15 +92,6 @@ package struct PersonPlanner: Sendable {
 
     private func placed(in arrangement: StackArrangement) -> [Widget] {
         arrangement.widgets.compactMap { id in widgets.first { Text.equal($0.id, id) } }
-    }
-
-    /// The stack of the device that takes suggestions: the first with placed widgets in a family of a shortcut's kind.
-    private var suggestedInto: String? {
-        let kinds = person.shortcuts(on: device).compactMap { self.kinds[$0.content.kind] }.filter(Self.isSuggestible)
-        return stacks.first { stack in
-            guard stack.arrangement.suggestions, let first = placed(in: stack.arrangement).first else { return false }
-            return kinds.contains { $0.families.contains(first.family) }
-        }?.arrangement.name
     }
 
     private static func isSuggestible(_ kind: KindDefinition) -> Bool { kind.intent?.isEligibleForSuggestions ?? true }
@@ -110,27 +103,63 @@ package struct PersonPlanner: Sendable {
         return person.habits.predictions(ofAny: keys, in: range, timeZone: timeZone)
     }
 
-    /// Shortcuts that may be suggested: of kinds that there are and that are eligible, in the family of the stack.
+    // MARK: Shortcuts
+
+    /// A stack that allows suggestions, with the family of its first placed widget.
+    private typealias Taker = (stack: String, family: WidgetFamily)
+
+    /// In the order in which they take suggestions.
+    private var takers: [Taker] {
+        let takers = stacks.filter(\.arrangement.suggestions).compactMap { state -> Taker? in
+            placed(in: state.arrangement).first.map { (state.arrangement.name, $0.family) }
+        }
+        let isRead = { (taker: Taker) in read.contains { Text.equal($0, taker.stack) } }
+        return takers.filter(isRead) + takers.filter { !isRead($0) }
+    }
+
+    /// The device's shortcuts as candidates of a stack.
     private func candidates(
-        in range: Range<Timestamp>, timeZone: String, family: WidgetFamily
+        for stack: String, beside first: Widget, in range: Range<Timestamp>
     ) -> [StackPlanner.Candidate] {
-        person.shortcuts(on: device).compactMap { shortcut in
-            guard let kind = kinds[shortcut.content.kind], Self.isSuggestible(kind), kind.families.contains(family)
-            else { return nil }
-            var shortcut = shortcut
-            shortcut.content.configuration = kind.effective(shortcut.content.configuration, family: family)
-            let isByHabit = shortcut.ranges.isEmpty
-            shortcut.ranges.removeAll { !$0.overlaps(range) }
-            // A shortcut whose ranges are over is not one by habit.
-            guard isByHabit || !shortcut.ranges.isEmpty else { return nil }
+        let shortcuts = person.shortcuts(on: device)
+        guard !shortcuts.isEmpty else { return [] }
+        let takers = takers
+        return shortcuts.map { shortcut in
+            guard let kind = kinds[shortcut.content.kind] else {
+                return StackPlanner.Candidate(shortcut, obstacle: .unknownKind)
+            }
+            // Whenever it is relevant, so that its stack stays the same.
+            let taker = takers.first { kind.families.contains($0.family) }?.stack
+            var candidate = candidate(shortcut, kind, beside: first, in: range)
+            if !Self.isSuggestible(kind) {
+                candidate.obstacle = .ineligibleKind
+            } else if let taker, !Text.equal(taker, stack) {
+                candidate.obstacle = .otherStack(taker)
+            } else if !kind.families.contains(first.family) {
+                candidate.obstacle = .family(first.family)
+            }
+            return candidate
+        }
+    }
+
+    /// A shortcut with its widget's state, as in the family of a widget.
+    private func candidate(
+        _ shortcut: RelevantShortcut, _ kind: KindDefinition, beside first: Widget, in range: Range<Timestamp>
+    ) -> StackPlanner.Candidate {
+        var shortcut = shortcut
+        shortcut.content.configuration = kind.effective(shortcut.content.configuration, family: first.family)
+        var candidate = StackPlanner.Candidate(
+            shortcut,
+            isRendered: widgets.contains {
+                $0.isRendered && StackPlan.isSuggestion(widget: $0.id, of: shortcut.content)
+            })
+        if shortcut.ranges.isEmpty {
             let keys = HabitKey.keys(
                 kind: kind.name, configuration: shortcut.content.configuration, intent: kind.intent)
-            return StackPlanner.Candidate(
-                shortcut, predictions: isByHabit ? predictions(of: keys, in: range, timeZone: timeZone) : [],
-                isRendered: widgets.contains {
-                    $0.isRendered && StackPlan.isSuggestion(widget: $0.id, of: shortcut.content)
-                })
+            candidate.predictions = predictions(of: keys, in: range, timeZone: first.timeZone)
+            if keys.isEmpty { candidate.obstacle = .combination }
         }
+        return candidate
     }
 
     /// Beginnings of suggestions on the device during the 24 hours before a time, those of a plan included.
@@ -141,11 +170,12 @@ package struct PersonPlanner: Sendable {
     /// Plans a stack; nil: there is no such stack.
     package func plan(_ key: StackPlan.Key, after previous: StackPlan?, at now: Timestamp) -> StackPlan? {
         let suggestions = suggestions(with: previous, before: now)
-        guard let planner = planner(of: key.stack, suggestions: suggestions, at: now) else { return nil }
+        guard var planner = planner(of: key.stack, suggestions: suggestions, at: now) else { return nil }
+        planner.candidates.removeAll { !$0.mayHold(in: now..<(now + StackPlanner.horizon)) }
         let earlier = previous?.schedule ?? StackSchedule()
         var plan = StackPlan(
             key: key, schedule: planner.schedule(at: now, after: earlier), plannedAt: now, suggestedAt: suggestions)
-        if planner.candidates.contains(where: { !$0.isRendered }) {
+        if planner.candidates.contains(where: { $0.obstacle == nil && !$0.isRendered }) {
             // Without the wait for their timelines: their widgets are placed, so that they are rendered.
             var ready = planner
             for index in ready.candidates.indices { ready.candidates[index].isRendered = true }

@@ -33,12 +33,38 @@ package struct StackPlanner: Sendable {
         package var predictions: [WidgetPrediction]
         /// Whether the timeline of its widget has content.
         package var isRendered: Bool
+        /// Why it is not suggested into the stack at any time; nil: it may be.
+        package var obstacle: Obstacle?
 
-        package init(_ shortcut: RelevantShortcut, predictions: [WidgetPrediction] = [], isRendered: Bool = true) {
+        package init(
+            _ shortcut: RelevantShortcut, predictions: [WidgetPrediction] = [], isRendered: Bool = true,
+            obstacle: Obstacle? = nil
+        ) {
             self.shortcut = shortcut
             self.predictions = predictions
             self.isRendered = isRendered
+            self.obstacle = obstacle
         }
+
+        /// Whether it may be suggested within a range of time, as far as its own times say.
+        package func mayHold(in range: Range<Timestamp>) -> Bool {
+            shortcut.ranges.isEmpty || shortcut.ranges.contains { $0.overlaps(range) }
+        }
+
+        fileprivate var isOfEligibleKind: Bool { obstacle != .unknownKind && obstacle != .ineligibleKind }
+    }
+
+    /// Reason for which a shortcut is not suggested into a stack at any time.
+    package enum Obstacle: Hashable, Sendable {
+        /// The app has no such kind.
+        case unknownKind
+        case ineligibleKind
+        /// Another stack of the device takes it.
+        case otherStack(String)
+        /// Its kind has no content in the family of the stack.
+        case family(WidgetFamily)
+        /// It has no ranges, and no supported combination of parameters by which habits are learned.
+        case combination
     }
 
     package static let horizon: Duration = .seconds(86_400)
@@ -114,7 +140,9 @@ package struct StackPlanner: Sendable {
         {
             values.append((prediction.probability, prediction.reason))
         }
-        let holding = candidates.first { $0.shortcut.content == item.content && $0.shortcut.holds(at: time) }
+        let holding = candidates.first {
+            $0.isOfEligibleKind && $0.shortcut.content == item.content && $0.shortcut.holds(at: time)
+        }
         if let holding { values.append((policy.shortcutValue, .shortcut(role: holding.shortcut.role))) }
         return values.max { $0.value < $1.value }
     }
@@ -152,21 +180,22 @@ package struct StackPlanner: Sendable {
     /// A candidate with the reason to suggest it at a time; nil if there is none.
     func fitting(_ candidate: Candidate, at time: Timestamp) -> Fitting? {
         let shortcut = candidate.shortcut
-        guard stack.suggestions, !shown.contains(shortcut.content) else { return nil }
+        guard stack.suggestions, candidate.obstacle == nil, !shown.contains(shortcut.content) else { return nil }
+        func fitting(
+            _ range: Range<Timestamp>?, probability: Double = 0, _ reason: StackSchedule.Reason
+        ) -> Fitting {
+            Fitting(
+                range: range, probability: probability, content: shortcut.content, reason: reason,
+                isRendered: candidate.isRendered)
+        }
         guard shortcut.ranges.isEmpty else {
             let holding = shortcut.ranges.filter { $0.contains(time) }.min(by: Fitting.precedes)
-            return holding.map { range in
-                Fitting(
-                    range: range, probability: 0, content: shortcut.content, reason: .shortcut(role: shortcut.role),
-                    isRendered: candidate.isRendered)
-            }
+            return holding.map { fitting($0, .shortcut(role: shortcut.role)) }
         }
         guard let prediction = candidate.predictions.last(where: { $0.from <= time }),
             prediction.probability >= policy.minimumSuggestion
         else { return nil }
-        return Fitting(
-            range: nil, probability: prediction.probability, content: shortcut.content, reason: prediction.reason,
-            isRendered: candidate.isRendered)
+        return fitting(nil, probability: prediction.probability, prediction.reason)
     }
 }
 

@@ -22,7 +22,17 @@ private let readSQL = """
     ORDER BY s.device_id
     """
 
+/// The first read of a stack makes the other schedules of its device due, because it may take their suggestions.
 private let wantSQL = """
+    WITH locked AS (
+        SELECT s.id FROM stack_schedule s JOIN app a ON a.id = s.app_id
+        WHERE a.name = $2::text AND s.user_id = $3::text AND s.device_id = $4::text AND s.due_at > now()
+            AND NOT EXISTS (SELECT FROM stack_schedule k WHERE k.id = $1::uuid)
+        ORDER BY s.id
+        FOR NO KEY UPDATE OF s
+    ), others AS (
+        UPDATE stack_schedule s SET due_at = now() FROM locked l WHERE s.id = l.id
+    )
     INSERT INTO stack_schedule AS s (id, app_id, user_id, device_id, stack)
     SELECT $1::uuid, a.id, $3::text, $4::text, $5::text FROM app a WHERE a.name = $2::text
     ON CONFLICT (id) DO UPDATE

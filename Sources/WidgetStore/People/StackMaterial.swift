@@ -21,6 +21,8 @@ package struct StackMaterial: Sendable {
     private var widgets: [Name: [PlannedWidget]] = [:]
     /// Suggestions that are recorded as begun.
     private var recorded: [Name: [BegunSuggestion]] = [:]
+    /// Stacks with a schedule.
+    private var scheduled: [Name: [StackPlan.Key]] = [:]
     /// Plans with suggestions.
     private var suggesting: [Name: [StackPlan]] = [:]
     /// By timeline, with what the relevance in the database does not know yet.
@@ -38,15 +40,15 @@ package struct StackMaterial: Sendable {
         var pipeline = PostgresPipeline()
         let stored = pipeline.append(.readPeople(of: people))
         let widgets = pipeline.append(.readPlannedWidgets(of: people))
-        let plans = pipeline.append(.readSuggestingPlans(of: people))
+        let schedules = pipeline.append(.readSchedules(of: people))
         let results = try await pool.run(pipeline)
         return StackMaterial(
-            people: results.rows(stored), widgets: results.rows(widgets), plans: results.rows(plans), directory)
+            people: results.rows(stored), widgets: results.rows(widgets), schedules: results.rows(schedules), directory)
     }
 
     init(
-        people: [StoredPerson], widgets: [PlannedWidget], plans: [(appID: Int32, plan: StackPlan?)],
-        _ directory: KindDirectory
+        people: [StoredPerson], widgets: [PlannedWidget],
+        schedules: [(appID: Int32, key: StackPlan.Key, plan: StackPlan?)], _ directory: KindDirectory
     ) {
         self.directory = directory
         let apps = Dictionary(directory.apps.values.map { ($0.id, $0.name) }) { $1 }
@@ -59,8 +61,9 @@ package struct StackMaterial: Sendable {
                 unreadable.insert(name)
             }
         }
-        for (appID, plan) in plans {
-            if let plan { suggesting[Name((appID, plan.key.user)), default: []].append(plan) }
+        for (appID, key, plan) in schedules {
+            scheduled[Name((appID, key.user)), default: []].append(key)
+            if let plan { suggesting[Name((appID, key.user)), default: []].append(plan) }
         }
         for widget in widgets {
             self.widgets[Name((widget.appID, widget.user)), default: []].append(widget)
@@ -105,7 +108,8 @@ package struct StackMaterial: Sendable {
                     configuration: widget.configuration, timeZone: widget.environment.timeZone,
                     relevance: relevance[widget.timeline] ?? RelevanceRecord(), isRendered: widget.isRendered)
             }, kinds: kinds.mapValues(\.definition), policy: policy,
-            suggestedAt: suggestions(on: device, of: person, before: time))
+            suggestedAt: suggestions(on: device, of: person, before: time),
+            read: (scheduled[Name(person)] ?? []).filter { Text.equal($0.device, device) }.map(\.stack))
     }
 
     /// Whether the stored state of a person can be read; also true for a person without any.

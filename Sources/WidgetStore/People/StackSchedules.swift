@@ -99,11 +99,10 @@ private let peopleSQL = """
     FROM \(names.rows("i")) JOIN person p ON p.app_id = i.app_id AND p.user_id = i.user_id
     """
 
-private let suggestingSQL = """
-    SELECT s.app_id, a.name AS app, s.user_id, s.device_id, s.stack, s.schedule
+private let schedulesSQL = """
+    SELECT s.app_id, a.name AS app, s.user_id, s.device_id, s.stack, CASE WHEN s.suggests THEN s.schedule END AS schedule
     FROM \(names.rows("i")) JOIN stack_schedule s ON s.app_id = i.app_id AND s.user_id = i.user_id
     JOIN app a ON a.id = s.app_id
-    WHERE s.suggests AND s.schedule IS NOT NULL
     """
 
 private let widgetsSQL = """
@@ -231,15 +230,16 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(peopleSQL, binding: names.parameters(schedules)) { row in try StoredPerson(row) }
     }
 
-    /// Reads the plans of people that have suggestions.
-    package static func readSuggestingPlans(
+    /// Reads which stacks of people have a schedule, with the plans that have suggestions.
+    package static func readSchedules(
         of people: [(appID: Int32, user: String)]
-    ) -> PostgresQuery<(appID: Int32, plan: StackPlan?)> {
-        PostgresQuery(suggestingSQL, binding: names.parameters(people)) { row in
+    ) -> PostgresQuery<(appID: Int32, key: StackPlan.Key, plan: StackPlan?)> {
+        PostgresQuery(schedulesSQL, binding: names.parameters(people)) { row in
             let key = StackPlan.Key(
                 app: try row.value("app"), user: try row.value("user_id"), device: try row.value("device_id"),
                 stack: try row.value("stack"))
-            return (appID: try row.value("app_id"), plan: StackPlan(stored: try row.value("schedule"), key: key))
+            let plan = try row.optional("schedule", as: String.self).flatMap { StackPlan(stored: $0, key: key) }
+            return (appID: try row.value("app_id"), key: key, plan: plan)
         }
     }
 

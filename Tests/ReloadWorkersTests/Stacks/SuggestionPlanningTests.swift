@@ -93,4 +93,32 @@ struct SuggestionPlanningTests {
             #expect(try JSONValue.parse(last)["suggestions"] == [])
         }
     }
+
+    @Test("A stack takes the suggestions of a device from its first read on, before the stacks after it")
+    func firstRead() async throws {
+        try await StackSupport.withStack { worker, planning, sent in
+            try await worker.store.place([.test("w3")])
+            let first = StackArrangement(device: "d1", name: "first", widgets: ["w3"])
+            try await worker.store.change(.stack(first, at: WallClock.now()))
+            let from = WallClock.now() + .seconds(7_200)
+            let shortcut = RelevantShortcut(
+                content: WidgetContent(app: TestKinds.app, kind: "Weather"), ranges: [from..<(from + .seconds(600))])
+            try await worker.store.change(.shortcuts(device: nil, [shortcut], at: WallClock.now()))
+            func suggestions() throws -> [String?: Int?] {
+                let schedules = try sent.schedules().compactMap { $0 }
+                return Dictionary(
+                    schedules.map { ($0["stack"]?.stringValue, $0["suggestions"]?.arrayValue?.count) }
+                ) { $1 }
+            }
+            #expect(try await planning.pass().count == 1)
+            #expect(try suggestions() == ["home": 1], "nobody reads the other stack")
+            let key = StackPlan.Key(app: TestKinds.app, user: "u1", device: "d1", stack: "first")
+            try await worker.store.want(key)
+            #expect(try await planning.pass().count == 2)
+            #expect(try suggestions() == ["first": 1, "home": 0])
+            // A later read changes nothing.
+            try await worker.store.want(key)
+            #expect(try await planning.pass().isEmpty)
+        }
+    }
 }

@@ -191,7 +191,7 @@ struct PersonPlannerTests {
         #expect(shown.nextLook == start + .seconds(200))
     }
 
-    @Test("Suggestions go to the first stack with placed widgets in a family of a shortcut's kind")
+    @Test("A suggestion goes to the first stack with placed widgets in a family of its kind")
     func suggestedInto() throws {
         let time = "2026-07-03T06:00:00Z"
         let shortcut = Self.shortcut("Meeting", try HabitsTests.time("2026-07-03T09:30:00Z"))
@@ -207,6 +207,63 @@ struct PersonPlannerTests {
         planner.widgets[0].family = .systemSmall
         planner.widgets.removeAll { $0.id == "weather" }
         #expect(try stacks() == ["other"], "no widget of home is placed")
+    }
+
+    /// A device with a large widget in the stack home and a small one in the stack other, and kinds for one of them each.
+    private static func twoSizes(_ shortcuts: [RelevantShortcut]) throws -> PersonPlanner {
+        var planner = try planner([("weather", "None", "none")], combinations: [["card"]], shortcuts: shortcuts)
+        planner.widgets[0].family = .systemLarge
+        planner.kinds = kinds(3)
+        planner.kinds["K0"]?.families = [.systemLarge]
+        planner.kinds["K1"]?.families = [.systemSmall]
+        return planner
+    }
+
+    /// Kinds that are suggested into each stack during a day.
+    private static func suggested(_ planner: PersonPlanner) throws -> [String: [String]] {
+        Dictionary(
+            uniqueKeysWithValues: try ["home", "other"].map { stack in
+                let plan = try plan(planner, stack, at: "2026-07-03T06:00:00Z")
+                return (stack, plan.schedule.insertions.map(\.content.kind))
+            })
+    }
+
+    @Test("Each shortcut has a stack of its own: the first one in a family of its kind")
+    func stackOfShortcut() throws {
+        let shortcuts = try ["K0", "K1", "K2"].enumerated().map { index, kind in
+            Self.shortcut(kind, try HabitsTests.time("2026-07-03T09:00:00Z") + .seconds(3_600 * index))
+        }
+        let suggested = try Self.suggested(try Self.twoSizes(shortcuts))
+        #expect(suggested == ["home": ["K0", "K2"], "other": ["K1"]])
+    }
+
+    @Test("Neither a shortcut's own times nor other shortcuts change its stack")
+    func stackIsStable() throws {
+        let time = try HabitsTests.time("2026-07-03T09:00:00Z")
+        let small = Self.shortcut("K1", time)
+        for others in [[], [time - .seconds(86_400 * 7)], [time + .seconds(86_400 * 7)]] {
+            let large = others.map { Self.shortcut("K0", $0) }
+            let suggested = try Self.suggested(try Self.twoSizes(large + [small]))
+            #expect(suggested == ["home": [], "other": ["K1"]], "\(others)")
+        }
+        // A past range of a shortcut for both stacks.
+        var both = Self.shortcut("K2", time)
+        both.ranges.insert(contentsOf: Self.shortcut("K2", time - .seconds(86_400 * 7)).ranges, at: 0)
+        #expect(try Self.suggested(try Self.twoSizes([both, small])) == ["home": ["K2"], "other": ["K1"]])
+    }
+
+    @Test("A stack whose schedule is read takes suggestions before one that nobody reads")
+    func readStacks() throws {
+        let shortcut = Self.shortcut("K2", try HabitsTests.time("2026-07-03T09:00:00Z"))
+        var planner = try Self.twoSizes([shortcut])
+        for (read, stack) in [([], "home"), (["other"], "other"), (["other", "home"], "home"), (["gone"], "home")] {
+            planner.read = read
+            #expect(try Self.suggested(planner)[stack] == ["K2"], "\(read)")
+            #expect(try Self.suggested(planner).values.joined().count == 1, "\(read)")
+        }
+        planner.read = ["home"]
+        planner.kinds["K2"]?.families = [.systemSmall]
+        #expect(try Self.suggested(planner) == ["home": [], "other": ["K2"]], "none that is read fits")
     }
 
     @Test("F: after any sequence of sets, withdrawals, turns and clock changes a stack is as the person arranged it")
