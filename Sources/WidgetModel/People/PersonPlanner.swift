@@ -148,11 +148,9 @@ package struct PersonPlanner: Sendable {
     ) -> StackPlanner.Candidate {
         var shortcut = shortcut
         shortcut.content.configuration = kind.effective(shortcut.content.configuration, family: first.family)
+        let placed = widgets.first { $0.isRendered && StackPlan.isSuggestion(widget: $0.id, of: shortcut.content) }
         var candidate = StackPlanner.Candidate(
-            shortcut,
-            isRendered: widgets.contains {
-                $0.isRendered && StackPlan.isSuggestion(widget: $0.id, of: shortcut.content)
-            })
+            shortcut, isRendered: placed != nil, curve: placed?.relevance.curve ?? RelevanceCurve([]))
         if shortcut.ranges.isEmpty {
             let keys = HabitKey.keys(
                 kind: kind.name, configuration: shortcut.content.configuration, intent: kind.intent)
@@ -175,15 +173,25 @@ package struct PersonPlanner: Sendable {
         let earlier = previous?.schedule ?? StackSchedule()
         var plan = StackPlan(
             key: key, schedule: planner.schedule(at: now, after: earlier), plannedAt: now, suggestedAt: suggestions)
-        if planner.candidates.contains(where: { $0.obstacle == nil && !$0.isRendered }) {
-            // Without the wait for their timelines: their widgets are placed, so that they are rendered.
+        if planner.candidates.contains(where: \.isHeldBack) {
+            // Their widgets are placed meanwhile, so that they are rendered, and say when they are relevant.
             var ready = planner
-            for index in ready.candidates.indices { ready.candidates[index].isRendered = true }
+            for index in ready.candidates.indices {
+                ready.candidates[index].isRendered = true
+                ready.candidates[index].curve = RelevanceCurve([])
+            }
             plan.awaited = ready.schedule(at: now, after: earlier).insertions
             plan.awaitsContent = planner.candidates.contains { candidate in
                 !candidate.isRendered && plan.placed(at: now).contains { $0.content == candidate.shortcut.content }
             }
         }
         return plan
+    }
+}
+
+extension StackPlanner.Candidate {
+    /// Whether the state of its widget may keep it from being suggested.
+    fileprivate var isHeldBack: Bool {
+        obstacle == nil && (!isRendered || curve.steps.contains { $0.score <= 0 })
     }
 }

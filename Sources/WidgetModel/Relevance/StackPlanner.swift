@@ -1,8 +1,8 @@
 /// Plans which widget of a stack is on top during the next day, and which widgets are suggested (`widget-rules.md` E and F).
 ///
 /// A widget's value is the greatest of its relevance's rank, the probability that the person looks at it, and the value of
-/// a shortcut that holds. A widget whose score is 0 or below has none. The stack turns to the greatest value; equal values
-/// keep the present widget, and so do a recent rotation and a recent turn by hand.
+/// a shortcut that holds. A widget whose score is 0 or below has none, and is not suggested. The stack turns to the greatest
+/// value; equal values keep the present widget, and so do a recent rotation and a recent turn by hand.
 ///
 /// One suggestion at a time is part of the stack. Of several, those whose range holds come before those by habit. Among
 /// ranges the shortest comes first, then the latest beginning; among habits the greatest probability; then the byte order
@@ -33,16 +33,19 @@ package struct StackPlanner: Sendable {
         package var predictions: [WidgetPrediction]
         /// Whether the timeline of its widget has content.
         package var isRendered: Bool
+        /// Relevance of its widget, once that has content.
+        package var curve: RelevanceCurve
         /// Why it is not suggested into the stack at any time; nil: it may be.
         package var obstacle: Obstacle?
 
         package init(
             _ shortcut: RelevantShortcut, predictions: [WidgetPrediction] = [], isRendered: Bool = true,
-            obstacle: Obstacle? = nil
+            curve: RelevanceCurve = RelevanceCurve([]), obstacle: Obstacle? = nil
         ) {
             self.shortcut = shortcut
             self.predictions = predictions
             self.isRendered = isRendered
+            self.curve = curve
             self.obstacle = obstacle
         }
 
@@ -52,6 +55,8 @@ package struct StackPlanner: Sendable {
         }
 
         fileprivate var isOfEligibleKind: Bool { obstacle != .unknownKind && obstacle != .ineligibleKind }
+
+        fileprivate func isRelevant(at time: Timestamp) -> Bool { curve.score(at: time).map { $0 > 0 } ?? true }
     }
 
     /// Reason for which a shortcut is not suggested into a stack at any time.
@@ -120,6 +125,7 @@ package struct StackPlanner: Sendable {
         for candidate in candidates {
             times.formUnion(candidate.shortcut.ranges.flatMap { [$0.lowerBound, $0.upperBound] })
             times.formUnion(candidate.predictions.map(\.from))
+            times.formUnion(candidate.curve.steps.map(\.from))
         }
         return times.filter { now < $0 && $0 < end }.sorted()
     }
@@ -156,6 +162,8 @@ package struct StackPlanner: Sendable {
         let content: WidgetContent
         let reason: StackSchedule.Reason
         let isRendered: Bool
+        /// Whether the score of its widget, if that has any, is above 0.
+        let isRelevant: Bool
 
         /// Whether its range comes before the suggestion of another one, the contents aside.
         func displaces(_ other: Fitting) -> Bool {
@@ -186,7 +194,7 @@ package struct StackPlanner: Sendable {
         ) -> Fitting {
             Fitting(
                 range: range, probability: probability, content: shortcut.content, reason: reason,
-                isRendered: candidate.isRendered)
+                isRendered: candidate.isRendered, isRelevant: candidate.isRelevant(at: time))
         }
         guard shortcut.ranges.isEmpty else {
             let holding = shortcut.ranges.filter { $0.contains(time) }.min(by: Fitting.precedes)
@@ -263,6 +271,8 @@ extension StackPlanner {
             schedule.rotations.last.map { $0.item.widget == nil } ?? false
         }
 
+        private var isSuggestionChosen: Bool { isSuggestionOnTop && schedule.rotations.last?.reason == .personsChoice }
+
         /// Decides at a time.
         ///
         /// - Returns: when to decide again if nothing changes before.
@@ -282,10 +292,12 @@ extension StackPlanner {
             let fitting = planner.candidates.compactMap { planner.fitting($0, at: time) }
             let mayBegin = time >= respected && suggested < planner.policy.maximumSuggestionsPerDay
             let isReady = time >= now + StackPlan.renderTime
-            let best = mayBegin ? fitting.filter { $0.isRendered || isReady }.min(by: Fitting.precedes) : nil
+            let eligible = fitting.filter { $0.isRelevant && ($0.isRendered || isReady) }
+            let best = mayBegin ? eligible.min(by: Fitting.precedes) : nil
             let wasOnTop = isSuggestionOnTop
             if let present = insertion {
-                if let own = fitting.filter({ $0.content == present.content }).min(by: Fitting.precedes) {
+                let own = fitting.filter { $0.content == present.content && ($0.isRelevant || isSuggestionChosen) }
+                if let own = own.min(by: Fitting.precedes) {
                     guard let best, best.content != present.content, best.displaces(own) else { return nil }
                     let end = present.from + planner.policy.minimumStay
                     guard time >= end else { return end }

@@ -121,4 +121,38 @@ struct SuggestionPlanningTests {
             #expect(try await planning.pass().isEmpty)
         }
     }
+
+    @Test(
+        "E: a suggestion's widget whose score is 0 stays placed but is not shown, until its timeline has a higher one")
+    func irrelevant() async throws {
+        try await StackSupport.withStack { worker, planning, sent in
+            let scores = StackSupport.Scores(["Weather": 0])
+            worker.provider.respond { request in
+                .timelines(zip(request.ids, request.kinds).map { id, kind in scores.timeline(id, kind) })
+            }
+            try await Self.declare(worker)
+            try await planning.pass()
+            let widget = try await Self.place(worker, sent)
+            func replan() async throws -> JSONValue {
+                try await worker.drain()
+                #expect(try await !planning.gather())
+                try await worker.store.sql("UPDATE stack_schedule SET due_at = now()")
+                #expect(try await planning.pass().count == 1)
+                #expect(try sent.events().isEmpty, "the widget stays")
+                let stored = try #require(try await worker.store.schedule(StackSupport.key)?.schedule)
+                return try JSONValue.parse(stored)
+            }
+            for _ in 0..<2 { #expect(try await replan()["suggestions"] == []) }
+            // Its provider answers with a higher score.
+            try await worker.store.sql(
+                """
+                UPDATE timeline SET content = replace(content, '"score":0', '"score":3'),
+                    content_revision = content_revision + 1, revision = revision + 1
+                WHERE content LIKE '%"score":0%'
+                """)
+            let shown = try await replan()
+            #expect(shown["suggestions"]?.arrayValue?.map { $0["widget"]?.stringValue } == [widget])
+            #expect(shown["rotations"]?.arrayValue?.last?["widget"]?.stringValue != widget, "it ends in an hour")
+        }
+    }
 }

@@ -266,6 +266,34 @@ struct PersonPlannerTests {
         #expect(try Self.suggested(planner) == ["home": [], "other": ["K2"]], "none that is read fits")
     }
 
+    @Test("A suggestion whose widget has a score of 0 waits for a better one, and its widget stays placed meanwhile")
+    func irrelevantSuggestion() throws {
+        let start = try HabitsTests.time("2026-07-03T06:00:00Z")
+        let shortcut = Self.shortcut("Meeting", start, seconds: 7_200)
+        var planner = try Self.planner([("weather", "None", "none")], combinations: [["card"]], shortcuts: [shortcut])
+        let key = StackPlan.Key(app: planner.app, user: "u", device: "d", stack: "home")
+        planner.widgets += Self.rendered([Self.other], in: key)
+        let last = planner.widgets.count - 1
+        func plan(_ score: Double, after previous: StackPlan?, minutes: Int) throws -> StackPlan {
+            let curve = RelevanceCurve([.init(date: start - .seconds(60), score: score)])
+            planner.widgets[last].relevance = RelevanceRecord(curve: curve)
+            return try #require(planner.plan(key, after: previous, at: start + .seconds(60 * minutes)))
+        }
+        var previous: StackPlan?
+        for (minutes, score, isShown) in [
+            (0, 0.0, false), (5, 0, false), (10, 3, true), (20, -1, false), (30, 0, false),
+        ] {
+            let now = start + .seconds(60 * minutes)
+            let plan = try plan(score, after: previous, minutes: minutes)
+            #expect((plan.schedule.insertion(at: now) != nil) == isShown, "\(minutes)")
+            #expect((plan.schedule.top(at: now)?.item == .suggestion(shortcut.content)) == isShown, "\(minutes)")
+            #expect(plan.placed(at: now).map(\.content) == [shortcut.content], "\(minutes)")
+            #expect(!plan.awaitsContent)
+            previous = plan
+        }
+        #expect(previous?.suggestedAt == [start + .seconds(600)])
+    }
+
     @Test("F: after any sequence of sets, withdrawals, turns and clock changes a stack is as the person arranged it")
     func restored() throws {
         let key = StackPlan.Key(app: "com.example.wallet", user: "u", device: "d", stack: "home")

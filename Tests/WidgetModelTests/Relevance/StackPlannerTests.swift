@@ -151,6 +151,27 @@ struct StackPlannerTests {
         #expect(other.schedule(at: Self.time("07:00")).insertions.count == 1)
     }
 
+    @Test("E: a suggestion whose score is 0 or below does not begin, and ends unless the person has turned to it")
+    func irrelevantSuggestion() {
+        var planner = StackPlanner(Self.stack("weather", "news"))
+        planner.candidates = [Self.candidate("calendar", "09:30", "11:00")]
+        planner.candidates[0].curve = Self.curve([("08:00", 0), ("09:40", 2), ("10:00", -1)])
+        let schedule = planner.schedule(at: Self.time("07:00"))
+        #expect(Self.rotations(schedule) == ["07:00 weather", "09:40 +calendar", "10:00 weather"])
+        // Another one has its turn.
+        planner.candidates.append(Self.candidate("tasks", "09:00", "12:00"))
+        #expect(
+            Self.rotations(planner.schedule(at: Self.time("07:00"))) == [
+                "07:00 weather", "09:00 +tasks", "09:40 +calendar", "10:00 +tasks", "12:00 weather",
+            ])
+        planner.candidates.removeLast()
+        let key = StackPlan.Key(app: "com.example.a", user: "u", device: "d", stack: "home")
+        let plan = StackPlan(key: key, schedule: schedule, plannedAt: Self.time("07:00"))
+        planner.stack.chosen = Stack.Turn(widget: plan.widget(of: Self.content("calendar")), at: Self.time("09:45"))
+        let chosen = planner.schedule(at: Self.time("09:45"), after: schedule)
+        #expect(Self.rotations(chosen) == ["07:00 weather", "09:45 +calendar", "11:00 weather"])
+    }
+
     @Test("F: a purchase is relevant from now to now + 1800 s; several ranges are allowed")
     func ranges() {
         var planner = StackPlanner(Self.stack("weather"))
