@@ -204,35 +204,46 @@ struct StackPlanningTests {
         }
     }
 
-    @Test("F: an app's many shortcuts and its limit do not affect another app's stack on the same device")
+    @Test("F: an app's many shortcuts and suggestions do not displace another app's suggestion on the same device")
     func otherApp() async throws {
         try await StackSupport.withStack { worker, planning, sent in
-            try await worker.store.place([.test("w1", app: TestKinds.otherApp)])
-            let other = StackPlan.Key(app: TestKinds.otherApp, user: "u1", device: "d1", stack: "home")
+            let tasks = KindDefinition(
+                name: "Tasks", families: WidgetFamily.allCases, providerURL: "http://127.0.0.1:1/tasks",
+                placeholder: .object(JSONObject()))
+            var other = try #require(TestKinds.apps().last)
+            other.kinds.append(tasks)
+            _ = try await worker.store.store.apply([other], secrets: [:]) { Array(repeating: 7, count: 32) }
+            try await worker.store.place([.test("w1", app: other.name)])
+            let key = StackPlan.Key(app: other.name, user: "u1", device: "d1", stack: "home")
             let now = WallClock.now()
+            // The one app has had all of its suggestions, and wants more at any time.
             let spam = (0..<50).map { number in
-                let from = now + .seconds(60 * number)
+                let from = now + .seconds(3_000 + 60 * number)
                 return RelevantShortcut(
-                    content: WidgetContent(app: TestKinds.app, kind: "Weather"), ranges: [from..<(from + .seconds(30))])
+                    content: WidgetContent(app: TestKinds.app, kind: "Weather"), ranges: [from..<(from + .seconds(50))])
             }
             try await worker.store.change(.shortcuts(device: nil, spam, at: now))
-            let parcel = RelevantShortcut(
-                content: WidgetContent(app: TestKinds.otherApp, kind: "Purchases"),
+            let app = try #require(try await worker.store.directory().apps[TestKinds.app])
+            let begun = (1...6).map { BegunSuggestion(device: "d1", at: now - .seconds(600 * $0)) }
+            _ = try await worker.store.pool.query(.recordSuggestions(begun.map { ((app.id, "u1"), $0) }))
+            let task = RelevantShortcut(
+                content: WidgetContent(app: other.name, kind: "Tasks"),
                 ranges: [(now + Self.hour)..<(now + Self.hour * 2)])
             for change in [
                 PersonChange.stack(StackSupport.arrangement(["w1"]), at: now),
-                .shortcuts(device: nil, [parcel], at: now),
+                .shortcuts(device: nil, [task], at: now),
             ] {
-                try await worker.store.change(change, app: TestKinds.otherApp)
+                try await worker.store.change(change, app: other.name)
             }
-            try await worker.store.want(other)
+            try await worker.store.want(key)
             #expect(try await planning.pass().count == 2)
             let schedules = try sent.schedules().compactMap { $0 }
             let own = try #require(schedules.first { $0["app"]?.stringValue == TestKinds.app })
-            #expect(own["suggestions"]?.arrayValue?.count == 6)
-            let untouched = try #require(schedules.first { $0["app"]?.stringValue == TestKinds.otherApp })
-            #expect(untouched["rotations"]?.arrayValue?.count == 1)
-            #expect(untouched["suggestions"] == [], "the device shows its Purchases")
+            #expect(own["suggestions"] == [] && own["suggestedAt"]?.arrayValue?.count == 6)
+            let others = try #require(schedules.first { $0["app"]?.stringValue == other.name })
+            #expect(others["suggestions"]?.arrayValue?.map { $0["kind"] } == ["Tasks"])
+            #expect(others["suggestions"]?.arrayValue?.map { $0["from"] } == [.time(now + Self.hour)])
+            #expect(others["suggestedAt"] == [])
         }
     }
 
