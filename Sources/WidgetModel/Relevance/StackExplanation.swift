@@ -29,8 +29,10 @@ package struct StackExplanation: Hashable, Sendable {
         items += planner.candidates.map { candidate in
             let content = candidate.shortcut.content
             let isOnTop = top.map { $0.item == .suggestion(content) } ?? false
-            let insertion = plan.schedule.insertions.first { $0.content == content && ($0.until ?? time) >= time }
-            var sentence = planner.lack(of: candidate, at: time)
+            let insertion = plan.schedule.insertions.first {
+                $0.content == content && $0.until ?? .distantFuture > time
+            }
+            var sentence = planner.lack(of: candidate, plan: plan, at: time)
             if let insertion {
                 let from = insertion.from.rfc3339
                 let until = insertion.until.map { " until \($0.rfc3339)" } ?? ""
@@ -38,6 +40,15 @@ package struct StackExplanation: Hashable, Sendable {
             }
             return Item(widget: nil, content: content, isOnTop: isOnTop, value: nil, sentence: sentence)
         }
+    }
+
+    /// The hold of a stack that has no plan.
+    ///
+    /// - Parameter isRead: whether its schedule has been read.
+    package static func unplannedHold(isRead: Bool) -> String {
+        isRead
+            ? "its first plan is due: this is what it would say now"
+            : "nobody has read its schedule: it is planned from the first read on, and this is what the plan would say"
     }
 
     package var json: JSONValue {
@@ -57,18 +68,34 @@ package struct StackExplanation: Hashable, Sendable {
 
 extension StackPlanner {
     fileprivate func hold(plan: StackPlan, at time: Timestamp) -> String? {
-        guard stack.smartRotate else { return "Smart Rotate is off: only the person turns the stack" }
-        if let turn = stack.chosen, time < turn.at + policy.respectForTurn, turn.at <= time {
-            let end = (turn.at + policy.respectForTurn).rfc3339
-            return "the person turned the stack at \(turn.at.rfc3339), which is respected until \(end)"
+        let respect = respect(at: time)
+        guard stack.smartRotate else {
+            let off = "Smart Rotate is off: only the person turns to another widget of the stack"
+            guard stack.suggestions else { return off }
+            return off + (respect.map { "; no suggestion begins: \($0)" } ?? "; suggestions come on top all the same")
         }
+        if let respect { return respect }
         guard let last = plan.schedule.top(at: time) else { return nil }
+        guard last.item.widget != nil else {
+            let end = plan.schedule.insertion(at: time)?.until.map { " until \($0.rfc3339)" } ?? ""
+            return "a suggestion is on top\(end): the stack's widgets do not rotate meanwhile"
+        }
+        let end = last.from + policy.minimumStay
+        guard time < end else { return nil }
         switch last.reason {
         case .start, .personsChoice: return nil
-        case .relevance, .prediction, .shortcut, .suggestionEnded:
-            let end = last.from + policy.minimumStay
-            return time < end ? "it turned at \(last.from.rfc3339) and stays until \(end.rfc3339) at least" : nil
+        case .relevance, .prediction, .shortcut:
+            return "it turned at \(last.from.rfc3339) and stays until \(end.rfc3339) at least"
+        case .suggestionEnded:
+            return "a suggestion ended at \(last.from.rfc3339), and the stack stays until \(end.rfc3339) at least"
         }
+    }
+
+    /// The turn by hand that is respected at a time, in words; nil: none.
+    private func respect(at time: Timestamp) -> String? {
+        guard let turn = turn(at: time), time < turn.at + policy.respectForTurn else { return nil }
+        let end = (turn.at + policy.respectForTurn).rfc3339
+        return "the person turned the stack at \(turn.at.rfc3339), which is respected until \(end)"
     }
 
     /// Why nothing speaks for a widget.
@@ -85,27 +112,50 @@ extension StackPlanner {
         return "\(reason.words), less than the \(Int(policy.minimumPrediction * 100)) % that it takes"
     }
 
-    /// Why a shortcut is not suggested.
-    fileprivate func lack(of candidate: Candidate, at time: Timestamp) -> String {
-        let content = candidate.shortcut.content
-        guard !shown.contains(content) else { return "not suggested: the device shows such a widget" }
-        guard stack.suggestions else {
-            return "not suggested: suggestions are off for this stack, or another one of the device takes them"
+    /// Why a shortcut is not in the plan.
+    fileprivate func lack(of candidate: Candidate, plan: StackPlan, at time: Timestamp) -> String {
+        guard !shown.contains(candidate.shortcut.content) else {
+            return "not suggested: the device shows such a widget"
         }
-        guard fitting(candidate, at: time) == nil else {
-            guard suggested < policy.maximumSuggestionsPerDay else {
-                return
-                    "not suggested: the app has had its \(policy.maximumSuggestionsPerDay) suggestions on this device "
-                    + "in 24 hours"
-            }
-            return candidate.isRendered
-                ? "not suggested: another suggestion, or the person's turn, comes first"
-                : "not suggested yet: its timeline is not rendered"
+        if let obstacle = candidate.obstacle { return "not suggested: \(obstacle.words)" }
+        guard stack.suggestions else { return "not suggested: suggestions are off for this stack" }
+        if let fitting = fitting(candidate, at: time) {
+            return "not suggested now: \(hindrance(of: fitting, plan: plan, at: time))"
         }
-        if let next = candidate.shortcut.ranges.first(where: { $0.lowerBound > time }) {
-            return "not suggested yet: its time begins at \(next.lowerBound.rfc3339)"
+        guard !candidate.shortcut.ranges.isEmpty else { return "not suggested: no habit makes it likely now" }
+        guard let next = candidate.shortcut.ranges.map(\.lowerBound).filter({ $0 > time }).min() else {
+            return "not suggested: its time is over"
         }
-        return candidate.shortcut.ranges.isEmpty
-            ? "not suggested: no habit makes it likely now" : "not suggested: its time is over"
+        guard next < plan.until, let fitting = fitting(candidate, at: next) else {
+            return "not suggested yet: its time begins at \(next.rfc3339)"
+        }
+        return "not suggested at \(next.rfc3339), when its time begins: \(hindrance(of: fitting, plan: plan, at: next))"
+    }
+
+    /// Why a shortcut that would fit at a time is not in the plan then.
+    private func hindrance(of fitting: Fitting, plan: StackPlan, at time: Timestamp) -> String {
+        guard fitting.isRelevant else { return "the score of its widget is 0 or less" }
+        let planned = plan.schedule.insertions.count { $0.from <= time && !plan.suggestedAt.contains($0.from) }
+        guard suggested + planned < policy.maximumSuggestionsPerDay else {
+            return "the app has had its \(policy.maximumSuggestionsPerDay) suggestions on this device in 24 hours"
+        }
+        if let respect = respect(at: time) { return respect }
+        guard fitting.isRendered || time >= plan.plannedAt + StackPlan.renderTime else {
+            return "its timeline is not rendered yet"
+        }
+        return "another suggestion comes first"
+    }
+}
+
+extension StackPlanner.Obstacle {
+    fileprivate var words: String {
+        switch self {
+        case .unknownKind: "the app has no such kind"
+        case .ineligibleKind: "its kind is not eligible for suggestions"
+        case .otherStack(let name): "the stack \(name) of the device takes it"
+        case .family(let family): "its kind does not support \(family.name), the family of this stack"
+        case .combination:
+            "it has no ranges, and its values are no supported combination of its kind, so that no habit is known"
+        }
     }
 }

@@ -130,6 +130,12 @@ package struct StackPlanner: Sendable {
         return times.filter { now < $0 && $0 < end }.sorted()
     }
 
+    /// Last turn by hand until a time, to a widget of the stack or of a suggestion.
+    func turn(at time: Timestamp) -> Stack.Turn? {
+        guard let turn = stack.chosen, turn.at <= time else { return nil }
+        return stack.has(.widget(turn.widget)) || StackPlan.isSuggestion(widget: turn.widget) ? turn : nil
+    }
+
     // MARK: Values
 
     /// Value of a widget and the reason for it; nil if nothing speaks for it.
@@ -241,9 +247,8 @@ extension StackPlanner {
                 if last.reason.isAutomatic { rests = top.from + planner.policy.minimumStay }
             }
             let present = previous.top(at: now)
-            var turn = stack.chosen.flatMap { $0.at <= now ? $0 : nil }
+            let turn = planner.turn(at: now)
             let isOwn = turn.map { stack.has(.widget($0.widget)) } ?? false
-            if let widget = turn?.widget, !isOwn, !StackPlan.isSuggestion(widget: widget) { turn = nil }
             respected = turn.map { $0.at + planner.policy.respectForTurn } ?? .distantPast
             let isNew = turn.map { turn in present.map { $0.from < turn.at } ?? true } ?? false
             if let turn, isOwn, last == nil || top.from <= turn.at {

@@ -23,15 +23,16 @@ extension WidgetStore {
         let stored = try await query(.readSchedules(app: app, user: user, stack: name, device: nil))
         return material.stacks(of: person).filter { Text.equal($0.name, name) }.compactMap { stack in
             let key = StackPlan.Key(app: app, user: user, device: stack.device, stack: name)
-            let previous = stored.first { Text.equal($0.device, stack.device) }?.schedule
-                .flatMap { StackPlan(stored: $0, key: key) }
+            let schedule = stored.first { Text.equal($0.device, stack.device) }
+            let previous = schedule?.schedule.flatMap { StackPlan(stored: $0, key: key) }
             let planner = material.planner(for: stack.device, of: person, app: app, policy: policy, at: time)
             let suggestions = planner.suggestions(with: previous, before: time)
             guard let plan = planner.plan(key, after: previous, at: time),
                 let own = planner.planner(of: name, suggestions: suggestions, at: time)
             else { return nil }
-            return ExplainedStack(
-                stack: stack, plan: plan, explanation: StackExplanation(of: own, plan: plan, at: time))
+            var explanation = StackExplanation(of: own, plan: plan, at: time)
+            if previous == nil { explanation.hold = StackExplanation.unplannedHold(isRead: schedule != nil) }
+            return ExplainedStack(stack: stack, plan: plan, explanation: explanation)
         }
     }
 }

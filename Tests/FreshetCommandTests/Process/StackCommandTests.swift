@@ -1,7 +1,9 @@
 import Foundation
+import PostgresClient
 import TestSupport
 import Testing
 import WidgetModel
+import WidgetStore
 
 /// Stacks as an operator imports and explains them.
 @Suite(.tags(.process), .timeLimit(.patience))
@@ -44,6 +46,11 @@ struct StackCommandTests {
             for part in ["stack home on device d1", "* w2", "w1: neither relevance nor a habit", "until "] {
                 #expect(text.out.contains(part), "\(part): \(text.out)")
             }
+            #expect(text.out.contains("held: nobody has read its schedule"), "\(text.out)")
+            let key = StackPlan.Key(app: Self.app, user: "u1", device: "d1", stack: "home")
+            _ = try await store.pool.query(.wantSchedule(key))
+            let wanted = try await FreshetProcess.run(explain, environment: environment)
+            #expect(wanted.out.contains("held: its first plan is due"), "\(wanted.out)")
             let missing = try await FreshetProcess.run(explain.dropLast() + ["none"], environment: environment)
             #expect(missing.status == 1 && missing.err.contains("has no stack"))
             let elsewhere = try await FreshetProcess.run(
