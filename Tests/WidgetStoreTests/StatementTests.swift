@@ -115,7 +115,7 @@ struct StatementTests {
         Statements.readPlannedWidgets(of: []), Statements.writeRelevance([]), Statements.writeSchedules([]),
         Statements.recordPublished([]), Statements.releaseSchedules([]), Statements.deleteSchedules([]),
         Statements.takeRelevanceChanges(limit: 1), Statements.settleRelevanceChanges([], schedules: 1),
-        Statements.readSchedules(of: []),
+        Statements.readSchedules(of: []), Statements.readWidgetRelevance(app: "a", widget: "a"),
         Statements.recordSuggestions([]), Statements.ownersOfWidgets([]),
         Statements.writeRegistrations([]), Statements.registeredDevices(of: []), Statements.lockTokens(of: []),
         Statements.releaseTokens(of: []),

@@ -14,6 +14,12 @@ package struct RelevanceRecord: Hashable, Sendable {
         let present = new.point(at: time) ?? curve.point(at: time)
         curve = RelevanceCurve([present].compactMap(\.self) + new.points.filter { $0.date > time })
     }
+
+    /// The curve with the entries of its timeline that came before.
+    package func curve(after timeline: RelevanceCurve) -> RelevanceCurve {
+        let first = curve.points.first?.date ?? .distantFuture
+        return RelevanceCurve(timeline.points.filter { $0.date < first } + curve.points)
+    }
 }
 
 extension RelevanceCurve {

@@ -129,6 +129,11 @@ private let settleChangesSQL = """
     """
 
 extension WidgetStore {
+    /// The relevance of a widget's timeline as a plan of its stack uses it; nil: there is no such widget.
+    package func relevance(of widget: String, app: String) async throws(PostgresError) -> RelevanceRecord? {
+        try await query(.readWidgetRelevance(app: app, widget: widget)).first?.recorded(always: false).relevance
+    }
+
     /// Records the relevance of changed timelines, and makes due the schedules of the stacks that show them.
     ///
     /// - Parameters:
@@ -158,6 +163,18 @@ extension PostgresStatement where Self == Statements {
     /// Stores relevance unless that of later content is stored. From then on, all changes of the timeline's content are noted.
     package static func writeRelevance(_ writes: [RelevanceWrite]) -> PostgresQuery<Void> {
         PostgresQuery(writeRelevanceSQL, binding: relevanceInput.parameters(writes))
+    }
+
+    /// Reads the stored relevance of the timeline that a widget shows.
+    package static func readWidgetRelevance(app: String, widget: String) -> PostgresQuery<StoredRelevance> {
+        PostgresQuery(
+            """
+            SELECT \(StoredRelevance.columns)
+            FROM app a JOIN widget w ON w.app_id = a.id JOIN timeline t ON t.id = w.timeline_id
+            LEFT JOIN relevance r ON r.timeline_id = t.id
+            WHERE a.name = $1::text AND w.id = $2::text
+            """, app, widget
+        ) { row in try StoredRelevance(row) }
     }
 
     /// Locks changes and reads the stored relevance of their timelines. Those that another process has locked are left out.

@@ -12,7 +12,8 @@ struct RelevanceCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Draws a widget's relevance during a day, from its stored timeline.",
             discussion: """
-                Scores compare only within one widget. At 0 and below it is never rotated to.
+                Scores compare only within one widget. At 0 and below it is never rotated to. The rank of a score, from 0 to 1, \
+                is that among all scores that are recorded of the widget's timelines: its stack is planned by it.
 
                 Examples:
                   freshet relevance show --app com.example.bank --widget w1
@@ -48,11 +49,14 @@ struct RelevanceCommand: AsyncParsableCommand {
             } catch {
                 throw CommandFailure(.failure, "the stored timeline \(detail.id) is not JSON: \(error)")
             }
+            let record = try await store.relevance(of: widget, app: app) ?? RelevanceRecord()
             let zone = found.environment.timeZone
             guard let local = LocalDay(day, timeZone: zone, now: detail.readAt) else {
                 throw CommandFailure(.failure, "the time zone \(Text.quoted(zone)) is not known here")
             }
-            let chart = RelevanceChart(title: "\(detail.kind) \(widget)", day: local, curve: curve)
+            let chart = RelevanceChart(
+                title: "\(detail.kind) \(widget)", day: local, curve: record.curve(after: curve),
+                ranks: RelevanceRanks(record.history, with: record.curve))
             if let svg { try write(chart.svg, to: svg) }
             if output.json { Terminal.print(chart.json) } else { Terminal.print(chart.text) }
         }

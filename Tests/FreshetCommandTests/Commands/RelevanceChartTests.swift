@@ -32,7 +32,10 @@ struct RelevanceChartTests {
         let points = [("06:15", 0.0), ("07:41", 52.6), ("10:30", 16.29)].map {
             RelevanceCurve.Point(date: time("2026-06-22T\($0.0):00Z"), score: $0.1, duration: .seconds(1_800))
         }
-        return RelevanceChart(title: "Purchases w1", day: try day("2026-06-22"), curve: RelevanceCurve(points))
+        let curve = RelevanceCurve(points)
+        return RelevanceChart(
+            title: "Purchases w1", day: try day("2026-06-22"), curve: curve,
+            ranks: RelevanceRanks(RelevanceHistory(), with: curve))
     }
 
     @Test("E: the terminal shows the day's curve, and each step in local time")
@@ -45,14 +48,17 @@ struct RelevanceChartTests {
         #expect(lines[9].hasPrefix("     └00:00       03:00"))
         #expect(
             lines.suffix(5) == [
-                "08:15  0  not relevant", "09:41  52.6", "10:11  0  not relevant", "12:30  16.29",
+                "08:15  0  not relevant", "09:41  52.6  rank 0.83", "10:11  0  not relevant", "12:30  16.29  rank 0.5",
                 "13:00  0  not relevant",
             ])
     }
 
     @Test("A day without relevance in the timeline has no chart")
     func nothing() throws {
-        let chart = RelevanceChart(title: "w1", day: try day("2026-06-22"), curve: RelevanceCurve([]))
+        let nothing = RelevanceCurve([])
+        let chart = RelevanceChart(
+            title: "w1", day: try day("2026-06-22"), curve: nothing,
+            ranks: RelevanceRanks(RelevanceHistory(), with: nothing))
         #expect(chart.text.hasSuffix("The timeline says nothing about relevance on this day."))
         #expect(chart.json["steps"] == [])
     }
@@ -63,9 +69,9 @@ struct RelevanceChartTests {
         #expect(
             chart.svg.contains(
                 "M330.0 240.0H387.3L387.3 0.0H407.3L407.3 240.0H500.0L500.0 165.7H520.0L520.0 240.0H960.0"))
-        let step = try JSONValue.parse(Array(#"{"from":"2026-06-22T07:41:00Z","score":52.6}"#.utf8))
+        let step = try JSONValue.parse(Array(#"{"from":"2026-06-22T07:41:00Z","score":52.6,"rank":0.833}"#.utf8))
         #expect(chart.json["steps"]?.arrayValue?[1] == step)
-        chart = RelevanceChart(title: "<a>&", day: chart.day, curve: chart.curve)
+        chart = RelevanceChart(title: "<a>&", day: chart.day, curve: chart.curve, ranks: chart.ranks)
         #expect(chart.svg.contains("<title>&lt;a&gt;&amp;, 2026-06-22"))
     }
 }

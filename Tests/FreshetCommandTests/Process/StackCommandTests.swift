@@ -58,4 +58,49 @@ struct StackCommandTests {
             #expect(elsewhere.status == 1)
         }
     }
+
+    @Test("Relevance is drawn with the ranks by which stacks are planned: among all recorded scores of the timeline")
+    func relevance() async throws {
+        try await withStore { store in
+            let timeline = try #require(try await store.place([.test("w1")]).first)
+            let content =
+                #"{"entries":[{"content":1,"date":"2026-06-22T07:41:00Z","relevance":{"duration":1800,"score":5}},"#
+                + #"{"content":2,"date":"2026-06-22T10:00:00Z","relevance":{"score":2}}],"policy":"never"}"#
+            try await store.sql(
+                """
+                UPDATE timeline SET content = '\(content)', content_revision = 2, revision = 2,
+                    stored_at = '2026-06-22T07:00:00Z'
+                WHERE identity = '\(timeline)'
+                """)
+            let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
+            func ranks() async throws -> [JSONValue?] {
+                let arguments = ["relevance", "show", "--app", Self.app, "--widget", "w1", "--day", "2026-06-22"]
+                let run = try await FreshetProcess.run(arguments + ["--json"], environment: environment)
+                #expect(run.status == 0, "\(run.err)")
+                return try JSONValue.parse(run.out)["steps"]?.arrayValue?.map { $0["rank"] } ?? []
+            }
+            // Nothing is recorded yet: the present timeline is all there is.
+            #expect(try await ranks() == [.rounded(0.75), 0, .rounded(0.25)])
+            // Nine earlier entries had higher scores.
+            var record = RelevanceRecord()
+            let day = try #require(Timestamp(rfc3339: "2026-06-22T06:00:00Z"))
+            for number in 0..<9 {
+                let time = day + .seconds(60 * number)
+                record.replace(with: RelevanceCurve([.init(date: time, score: Double(10 + number))]), at: time)
+            }
+            let row = try await store.integer("SELECT id FROM timeline WHERE identity = '\(timeline)'")
+            let write: RelevanceWrite = (timeline: Int64(row), revision: 1, relevance: record)
+            _ = try await store.pool.execute(.writeRelevance([write]))
+            record.replace(
+                with: try RelevanceCurve(timeline: Array(content.utf8)), at: day + .seconds(3_600))
+            let planned = RelevanceRanks(record.history, with: record.curve)
+            #expect(planned.rank(of: 5) < 0.2)
+            // The earlier score goes on until the timeline's first entry.
+            #expect(
+                try await ranks()
+                    == [
+                        .rounded(planned.rank(of: 18)), .rounded(planned.rank(of: 5)), 0, .rounded(planned.rank(of: 2)),
+                    ])
+        }
+    }
 }

@@ -6,6 +6,8 @@ struct RelevanceChart {
     let title: String
     let day: LocalDay
     let curve: RelevanceCurve
+    /// Ranks of the scores, by which stacks are planned.
+    let ranks: RelevanceRanks
 
     private var steps: [RelevanceCurve.Step] { curve.steps(in: day.range) }
 
@@ -41,8 +43,11 @@ struct RelevanceChart {
                 String(repeating: " ", count: width) + " └"
                     + Self.trimmed(hours.map { $0 + String(repeating: " ", count: 12 - $0.count) }.joined()))
         }
-        lines += steps.map { step in
-            "\(day.clock(step.from))  \(Self.number(step.score))\(step.score > 0 ? "" : "  not relevant")"
+        lines += steps.map { step -> String in
+            let rank =
+                step.score > 0
+                ? "rank \(Self.number((ranks.rank(of: step.score) * 100).rounded() / 100))" : "not relevant"
+            return "\(day.clock(step.from))  \(Self.number(step.score))  \(rank)"
         }
         return lines.joined(separator: "\n")
     }
@@ -105,7 +110,10 @@ struct RelevanceChart {
             "day": .string(day.name), "timeZone": .string(day.timeZone),
             "steps": .array(
                 steps.map {
-                    ["from": .string($0.from.rfc3339), "score": JSONNumber($0.score).map { .number($0) } ?? .null]
+                    [
+                        "from": .string($0.from.rfc3339), "score": JSONNumber($0.score).map { .number($0) } ?? .null,
+                        "rank": .rounded(ranks.rank(of: $0.score)),
+                    ]
                 }),
         ]
     }
