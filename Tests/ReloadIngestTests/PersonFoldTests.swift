@@ -56,7 +56,7 @@ struct PersonFoldTests {
             }
             var habits = Habits()
             _ = habits.learn(
-                HabitKey.keys(kind: "Purchases", configuration: .empty, intent: nil), kind: "Purchases",
+                HabitKey.keys(kind: "Purchases", configuration: .empty, intent: nil),
                 at: HalfHour(at: time, timeZone: "UTC"))
             let appID = try #require(try await ingest.store.directory().apps[app]).id
             let keys = (0..<5).map { PersonKey(appID: appID, user: "u\($0)") }
@@ -161,7 +161,7 @@ struct PersonFoldTests {
             #expect(person.stacks.map(\.turn?.widget) == ["w2"])
             var expected = Habits()
             _ = expected.learn(
-                HabitKey.keys(kind: "Purchases", configuration: .empty, intent: nil), kind: "Purchases",
+                HabitKey.keys(kind: "Purchases", configuration: .empty, intent: nil),
                 at: HalfHour(at: time + .seconds(2), timeZone: "Asia/Tokyo"))
             #expect(person.habits == expected)
         }
@@ -213,7 +213,7 @@ struct PersonFoldTests {
             let stored = try await ingest.store.pool.query(.readPeople([PersonKey(appID: appID, user: "u1")])).first
             var expected = Habits()
             _ = expected.learn(
-                HabitKey.keys(kind: "Purchases", configuration: .empty, intent: nil), kind: "Purchases",
+                HabitKey.keys(kind: "Purchases", configuration: .empty, intent: nil),
                 at: HalfHour(at: time, timeZone: "Asia/Tokyo"))
             #expect(stored?.habits == expected.encoded)
         }

@@ -295,7 +295,7 @@ extension BatchFold {
             let (kind, values) = try effective(interaction.configuration, of: interaction.kind, app, at: "")
             let keys = HabitKey.keys(kind: interaction.kind, configuration: values, intent: kind.definition.intent)
             operation = .viewed(
-                PersonStep.View(kind: interaction.kind, keys: keys, timeZone: interaction.timeZone), at: time)
+                PersonStep.View(keys: keys, timeZone: interaction.timeZone), at: time)
         default: return
         }
         people.append(

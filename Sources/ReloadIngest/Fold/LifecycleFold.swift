@@ -192,7 +192,7 @@ struct LifecycleFold {
         else { return nil }
         let values = kind.effective(record.configuration, family: record.family)
         return PersonStep.View(
-            kind: kind.name, keys: HabitKey.keys(kind: kind.name, configuration: values, intent: kind.intent),
+            keys: HabitKey.keys(kind: kind.name, configuration: values, intent: kind.intent),
             timeZone: record.environment.timeZone)
     }
 

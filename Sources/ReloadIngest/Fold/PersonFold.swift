@@ -11,7 +11,6 @@ struct PersonStep: Sendable {
 
     /// Content that was viewed: a donation, or the widget that a person has turned a stack to.
     struct View: Sendable {
-        let kind: String
         /// Combinations that it counts for.
         let keys: [HabitKey]
         /// Nil: that of the person's widgets.
@@ -175,7 +174,7 @@ extension PersonFold.State {
 
     fileprivate mutating func learn(_ view: PersonStep.View, at time: Timestamp) {
         let halfHour = HalfHour(at: time, timeZone: view.timeZone ?? timeZone ?? "UTC")
-        guard record.apply(.viewed(kind: view.kind, keys: view.keys, at: halfHour)) == .changed else { return }
+        guard record.apply(.viewed(keys: view.keys, at: halfHour)) == .changed else { return }
         learned = true
         if planning == .never { planning = .soon }
     }

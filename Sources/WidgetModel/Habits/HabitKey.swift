@@ -40,11 +40,6 @@ package struct HabitKey: Hashable, Comparable, Sendable {
         rawValue = ContentHash(of: form).high
     }
 
-    /// Tag of a kind's combinations, by which they are cleared.
-    static func tag(ofKind kind: String) -> UInt32 {
-        UInt32(truncatingIfNeeded: ContentHash(of: form(of: kind)).high)
-    }
-
     /// The kind ends with a byte that UTF-8 does not use, so that the form is unambiguous.
     private static func form(of kind: String) -> [UInt8] {
         Array("freshet.habit.v1".utf8) + Array(kind.utf8) + [0xFF]

@@ -6,7 +6,7 @@
 extension Habits {
     private static let version: UInt8 = 1
     private static let headBytes = 10
-    private static let combinationBytes = 13
+    private static let combinationBytes = 9
 
     package var encoded: [UInt8] {
         var bytes: [UInt8] = []
@@ -18,7 +18,6 @@ extension Habits {
         var start = 0
         for combination in combinations {
             Self.append(combination.key.rawValue, count: 8, to: &bytes)
-            Self.append(UInt64(combination.kindTag), count: 4, to: &bytes)
             bytes.append(UInt8(combination.count))
             for slot in slots[start..<start + combination.count] { slot.append(to: &bytes) }
             start += combination.count
@@ -44,10 +43,9 @@ extension Habits {
         slots.reserveCapacity(bytes.count / 4)
         for _ in 0..<count {
             guard let key = Self.take(8, from: &rest).map(HabitKey.init(rawValue:)),
-                let kindTag = Self.take(4, from: &rest), let own = rest.popFirst(), own > 0,
-                combinations.last.map({ $0.key < key }) ?? true
+                let own = rest.popFirst(), own > 0, combinations.last.map({ $0.key < key }) ?? true
             else { return nil }
-            combinations.append(Combination(key: key, kindTag: UInt32(kindTag), count: Int(own)))
+            combinations.append(Combination(key: key, count: Int(own)))
             var next = 0
             for _ in 0..<own {
                 guard let slot = Slot(from: &rest), slot.index >= next else { return nil }

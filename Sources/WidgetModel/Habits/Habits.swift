@@ -11,7 +11,6 @@ package struct Habits: Hashable, Sendable {
 
     struct Combination: Hashable, Sendable {
         let key: HabitKey
-        let kindTag: UInt32
         /// Number of its elements in ``Habits/slots``.
         var count: Int
     }
@@ -47,15 +46,11 @@ package struct Habits: Hashable, Sendable {
 
     package var isEmpty: Bool { combinations.isEmpty }
 
-    /// Learns a view of a kind, given the keys of its configuration (``HabitKey/keys(kind:configuration:intent:)``).
+    /// Learns a view, given the keys of the widget's kind and configuration (``HabitKey/keys(kind:configuration:intent:)``).
     ///
     /// - Returns: whether the model changed.
     @discardableResult
-    package mutating func learn(_ keys: [HabitKey], kind: String, at halfHour: HalfHour) -> Bool {
-        learn(keys, kindTag: HabitKey.tag(ofKind: kind), at: halfHour)
-    }
-
-    mutating func learn(_ keys: [HabitKey], kindTag: UInt32, at halfHour: HalfHour) -> Bool {
+    package mutating func learn(_ keys: [HabitKey], at halfHour: HalfHour) -> Bool {
         guard !keys.isEmpty else { return false }
         if isEmpty {
             firstDay = halfHour.day
@@ -67,16 +62,9 @@ package struct Habits: Hashable, Sendable {
         var changed = before != (firstDay, lastDay)
         guard lastDay - halfHour.day < Self.days else { return changed }
         let day: UInt64 = 1 << UInt64(lastDay - halfHour.day)
-        for key in keys where add(day, to: halfHour.index, of: key, kindTag: kindTag) { changed = true }
+        for key in keys where add(day, to: halfHour.index, of: key) { changed = true }
         while encodedCount > Self.maximumBytes { dropWeakest() }
         return changed
-    }
-
-    /// Forgets a kind; true if there was anything.
-    @discardableResult
-    package mutating func forget(kind: String) -> Bool {
-        let tag = HabitKey.tag(ofKind: kind)
-        return remove { $0.kindTag == tag }
     }
 
     /// The combination's half hours; empty if nothing is known about it.
@@ -96,10 +84,10 @@ package struct Habits: Hashable, Sendable {
         return (combinations.count, start)
     }
 
-    private mutating func add(_ day: UInt64, to index: Int, of key: HabitKey, kindTag: UInt32) -> Bool {
+    private mutating func add(_ day: UInt64, to index: Int, of key: HabitKey) -> Bool {
         let (position, start) = place(of: key)
         if position == combinations.count || combinations[position].key != key {
-            combinations.insert(Combination(key: key, kindTag: kindTag, count: 0), at: position)
+            combinations.insert(Combination(key: key, count: 0), at: position)
         }
         let end = start + combinations[position].count
         let slot = slots[start..<end].firstIndex { $0.index >= index } ?? end
@@ -139,20 +127,9 @@ package struct Habits: Hashable, Sendable {
             if weight < weakest?.weight ?? .infinity { weakest = (combination.key, weight) }
             start = end
         }
-        remove { $0.key == weakest?.key }
-    }
-
-    @discardableResult
-    private mutating func remove(where isRemoved: (Combination) -> Bool) -> Bool {
-        var start = 0
-        var kept: [Slot] = []
-        for combination in combinations {
-            if !isRemoved(combination) { kept += slots[start..<start + combination.count] }
-            start += combination.count
-        }
-        guard kept.count < slots.count else { return false }
-        slots = kept
-        combinations.removeAll(where: isRemoved)
-        return true
+        guard let weakest else { return }
+        let (position, first) = place(of: weakest.key)
+        slots.removeSubrange(first..<first + combinations[position].count)
+        combinations.remove(at: position)
     }
 }

@@ -58,8 +58,8 @@ package struct PersonRecord: Hashable, Sendable {
             return remove(widget, at: time, isOrderedByArrival)
         case .shortcuts(let device, let shortcuts, let time):
             return replace(shortcuts, device, at: time, isOrderedByArrival)
-        case .viewed(let kind, let keys, let halfHour):
-            return habits.learn(keys, kind: kind, at: halfHour) ? .changed : .ignored
+        case .viewed(let keys, let halfHour):
+            return habits.learn(keys, at: halfHour) ? .changed : .ignored
         }
     }
 
@@ -174,7 +174,7 @@ package enum PersonChange: Hashable, Sendable {
     /// The whole set of an app's shortcuts, for one device or all; withdraws the earlier one.
     case shortcuts(device: String?, [RelevantShortcut], at: Timestamp)
     /// Content was viewed; `keys` are the combinations that it counts for.
-    case viewed(kind: String, keys: [HabitKey], at: HalfHour)
+    case viewed(keys: [HabitKey], at: HalfHour)
 }
 
 // MARK: - Stored form

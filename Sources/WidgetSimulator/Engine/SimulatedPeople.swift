@@ -156,7 +156,7 @@ extension Simulation {
         let values = definition.effective(configuration, family: family ?? definition.anyFamily)
         let keys = HabitKey.keys(kind: definition.name, configuration: values, intent: definition.intent)
         let halfHour = HalfHour(at: now, timeZone: timeZone)
-        let effect = people.people[person].record.apply(.viewed(kind: definition.name, keys: keys, at: halfHour))
+        let effect = people.people[person].record.apply(.viewed(keys: keys, at: halfHour))
         // Donations, which are many, are gathered for half a minute.
         if effect == .changed { people.replan(app, user, by: now + .seconds(30)) }
     }

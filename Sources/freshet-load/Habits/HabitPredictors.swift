@@ -22,7 +22,7 @@ struct LearnedHabits: HabitPredictor {
 
     mutating func learn(_ view: SyntheticPerson.View) {
         profiles = nil
-        habits[view.widget % habits.count].learn([keys[view.widget]], kind: "\(view.widget)", at: view.halfHour)
+        habits[view.widget % habits.count].learn([keys[view.widget]], at: view.halfHour)
     }
 
     mutating func weights(at halfHour: HalfHour) -> [Double] {

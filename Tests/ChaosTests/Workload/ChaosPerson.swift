@@ -87,7 +87,7 @@ struct ChaosPerson: Sendable {
             guard let kind = kinds.first(where: { $0.name == name }) else { continue }
             let values = kind.effective(.empty, family: kind.anyFamily)
             _ = record.habits.learn(
-                HabitKey.keys(kind: name, configuration: values, intent: kind.intent), kind: name,
+                HabitKey.keys(kind: name, configuration: values, intent: kind.intent),
                 at: HalfHour(at: time, timeZone: timeZone))
         }
         return record

@@ -22,7 +22,7 @@ struct HabitsPropertyTests {
 
     private static func habits(_ views: [View]) -> Habits {
         var habits = Habits()
-        for view in views { _ = habits.learn([view.key], kindTag: UInt32(view.key.rawValue % 3), at: view.halfHour) }
+        for view in views { _ = habits.learn([view.key], at: view.halfHour) }
         return habits
     }
 
@@ -32,8 +32,8 @@ struct HabitsPropertyTests {
         let strong = HabitKey(rawValue: 7)
         for (number, view) in Self.views(10_000, seed: 1, keys: 2_000, days: 1).enumerated() {
             let day = 20_000 + number / 100
-            _ = habits.learn([view.key], kindTag: 0, at: HalfHour(day: day, index: view.halfHour.index))
-            if number % 100 == 0 { _ = habits.learn([strong], kindTag: 0, at: HalfHour(day: day, index: 24)) }
+            _ = habits.learn([view.key], at: HalfHour(day: day, index: view.halfHour.index))
+            if number % 100 == 0 { _ = habits.learn([strong], at: HalfHour(day: day, index: 24)) }
             #expect(habits.encodedCount <= Habits.maximumBytes)
         }
         #expect(habits.encoded.count == habits.encodedCount && habits.combinations.count > 20)
@@ -71,24 +71,7 @@ struct HabitsPropertyTests {
             let next = HalfHour(day: 20_060, index: random.below(HalfHour.perDay))
             let probability = habits.probability(ofAny: habits.combinations.map(\.key), at: next).probability
             #expect((0...1).contains(probability))
-            _ = habits.learn([HabitKey(rawValue: 1)], kindTag: 0, at: next)
+            _ = habits.learn([HabitKey(rawValue: 1)], at: next)
         }
-    }
-
-    @Test("Clearing a kind removes only its combinations")
-    func clearing() throws {
-        let time = try HabitsTests.time("2026-06-22T12:00:00Z")
-        func learned(_ kinds: [String]) -> Habits {
-            var habits = Habits()
-            for kind in kinds {
-                let keys = HabitKey.keys(kind: kind, configuration: .empty, intent: nil)
-                habits.learn(keys, kind: kind, at: HalfHour(at: time, timeZone: "UTC"))
-            }
-            return habits
-        }
-        var habits = learned(["Weather", "News", "Stocks"])
-        let changes = ["News", "News"].map { habits.forget(kind: $0) }
-        #expect(changes == [true, false])
-        #expect(habits == learned(["Weather", "Stocks"]))
     }
 }

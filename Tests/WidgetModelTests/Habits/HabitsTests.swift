@@ -36,8 +36,7 @@ struct HabitsTests {
         for day in 0..<28 {
             for (hour, card, category) in [(10, "AcmeCard", "groceries"), (17, "SoupPay", "restaurants")] {
                 let time = start + .seconds(day * 86_400 + hour * 3_600)
-                habits.learn(
-                    try keys(card, category, intent), kind: kind, at: HalfHour(at: time, timeZone: berlin))
+                habits.learn(try keys(card, category, intent), at: HalfHour(at: time, timeZone: berlin))
             }
         }
         return habits
@@ -122,7 +121,7 @@ struct HabitsTests {
         let key = HabitKey(rawValue: 1)
         var habits = Habits()
         // Day 0 is a Thursday.
-        for week in 0..<6 { _ = habits.learn([key], kindTag: 0, at: HalfHour(day: 7 * week + 1, index: 24)) }
+        for week in 0..<6 { _ = habits.learn([key], at: HalfHour(day: 7 * week + 1, index: 24)) }
         let friday = habits.probability(ofAny: [key], at: HalfHour(day: 43, index: 24))
         #expect(friday.probability > 0.65)
         #expect(friday.explanation == "viewed on 6 of the last 6 Fridays between 11:45 and 12:15")
@@ -138,7 +137,7 @@ struct HabitsTests {
         var habits = Habits()
         // Three weeks from Monday without the Wednesdays and the second Friday.
         for day in 4..<23 where day % 7 != 6 && day != 15 {
-            _ = habits.learn([key], kindTag: 0, at: HalfHour(day: day, index: 24))
+            _ = habits.learn([key], at: HalfHour(day: day, index: 24))
         }
         let weekday = habits.probability(ofAny: [key], at: HalfHour(day: 25, index: 24))
         #expect(weekday.explanation == "viewed on 9 of the last 12 weekdays between 11:45 and 12:15")
@@ -155,9 +154,9 @@ struct HabitsTests {
     func change() {
         let (old, new) = (HabitKey(rawValue: 1), HabitKey(rawValue: 2))
         var habits = Habits()
-        for day in 0..<40 { _ = habits.learn([old], kindTag: 0, at: HalfHour(day: day, index: 16)) }
+        for day in 0..<40 { _ = habits.learn([old], at: HalfHour(day: day, index: 16)) }
         for day in 40..<70 {
-            _ = habits.learn([new], kindTag: 0, at: HalfHour(day: day, index: 16))
+            _ = habits.learn([new], at: HalfHour(day: day, index: 16))
             guard day >= 60 else { continue }
             let next = HalfHour(day: day + 1, index: 16)
             #expect(

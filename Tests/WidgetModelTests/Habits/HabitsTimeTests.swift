@@ -9,7 +9,7 @@ struct HabitsTimeTests {
 
     private static func learn(_ habits: inout Habits, _ text: String, _ zone: String) throws {
         let time = try HabitsTests.time(text)
-        habits.learn([key], kind: "Weather", at: HalfHour(at: time, timeZone: zone))
+        habits.learn([key], at: HalfHour(at: time, timeZone: zone))
     }
 
     @Test("Half hours are centred on full and half hours; the one around midnight belongs to the new day")
@@ -61,7 +61,7 @@ struct HabitsTimeTests {
         #expect(prediction.viewed == 1 && prediction.days == 12)
         let before = habits
         let forgotten = HalfHour(day: habits.lastDay - Habits.days, index: 24)
-        #expect(!habits.learn([Self.key], kind: "Weather", at: forgotten) && habits == before)
+        #expect(!habits.learn([Self.key], at: forgotten) && habits == before)
     }
 
     @Test("Views are forgotten after eight weeks")
@@ -70,7 +70,7 @@ struct HabitsTimeTests {
         try Self.learn(&habits, "2026-01-01T12:00:00Z", "UTC")
         let news = HabitKey.keys(kind: "News", configuration: .empty, intent: nil)
         let later = HalfHour(at: try HabitsTests.time("2026-03-01T12:00:00Z"), timeZone: "UTC")
-        habits.learn(news, kind: "News", at: later)
+        habits.learn(news, at: later)
         #expect(habits.combinations.count == 1)
         #expect(habits.slots(of: Self.key).isEmpty)
     }

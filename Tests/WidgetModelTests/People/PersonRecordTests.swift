@@ -153,10 +153,7 @@ struct PersonRecordTests {
                     Self.stack(name, (0..<3).map { "w\((time + $0) % 12)" }, at: time),
                     .turned(device: "d1", stack: name, widget: "w\(time % 12)", at: Self.at(time)),
                     Self.shortcuts(["K\(time % 3)"], time % 2 == 0 ? nil : "d1", at: time),
-                    .viewed(
-                        kind: "K", keys: [HabitKey(rawValue: UInt64(time))],
-                        at: HalfHour(day: time % 40, index: time % 48)
-                    ),
+                    .viewed(keys: [HabitKey(rawValue: UInt64(time))], at: HalfHour(day: time % 40, index: time % 48)),
                 ]
                 _ = Self.apply(changes[Int.random(in: 0..<4, using: &random)], to: record)
             }
