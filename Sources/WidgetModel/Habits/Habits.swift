@@ -7,7 +7,7 @@ package struct Habits: Hashable, Sendable {
     /// Days that are remembered.
     static let days = 56
     /// Longest encoded form. A model that grows over it forgets its weakest combination.
-    package static let maximumBytes = 1_600
+    package static let maximumBytes = 1_200
 
     struct Combination: Hashable, Sendable {
         let key: HabitKey

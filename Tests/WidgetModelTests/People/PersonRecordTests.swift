@@ -168,14 +168,32 @@ struct PersonRecordTests {
         #expect(PersonRecord(app: "a", habits: nil, arrangement: "[]") == nil)
     }
 
-    @Test("Three stacks of four widgets with maximal habits take at most 2,100 bytes")
+    @Test(
+        "A person with three stacks of four widgets, shortcuts, suggestions and maximal habits takes at most 2,048 bytes"
+    )
     func size() {
-        let record = Box()
+        var record = PersonRecord()
+        let time = Int(1_700_000_000)
         for stack in 0..<3 {
-            _ = Self.apply(
-                Self.stack("stack\(stack)", (0..<4).map { "widget-000000000-\(stack)\($0)" }, at: 1), to: record)
+            let widgets = (0..<4).map { "widget-000000000-\(stack)\($0)" }
+            #expect(record.apply(Self.stack("stack\(stack)", widgets, at: time)) == .changed)
         }
-        #expect(record.value.storedArrangement.utf8.count < 500)
-        #expect(record.value.storedArrangement.utf8.count + Habits.maximumBytes < 2_100)
+        let turn = PersonChange.turned(
+            device: "d1", stack: "stack0", widget: "widget-000000000-00", at: Self.at(time + 1))
+        #expect(record.apply(turn) == .changed)
+        #expect(record.apply(Self.shortcuts(["RecentPurchases"], at: time)) == .changed)
+        var random = SeededGenerator(seed: 1)
+        for number in 0..<4_000 {
+            let view = PersonChange.viewed(
+                keys: [HabitKey(rawValue: UInt64(random.below(40)))],
+                at: HalfHour(day: 20_000 + number / 60, index: random.below(HalfHour.perDay)))
+            _ = record.apply(view)
+        }
+        let habits = record.habits.encoded.count
+        #expect((Habits.maximumBytes - 200...Habits.maximumBytes).contains(habits))
+        // With six times of suggestions and the id of the device, and the head of the row.
+        let row = 6 * "1700000000000000 d1".utf8.count + 24 + "u-000000000".utf8.count + 12
+        let bytes = record.storedArrangement.utf8.count + habits + row
+        #expect(bytes <= 2_048, "\(record.storedArrangement.utf8.count) + \(habits) + \(row)")
     }
 }
