@@ -70,6 +70,9 @@ struct PersonCheck {
             }
         }
         report.say("\(stored.count) stacks are planned, \(rotating) of them with rotations")
+        if !keys.isEmpty, rotating == 0 {
+            report.violated(.noLostReload, "none of \(keys.count) stacks rotates, so that their plans prove nothing")
+        }
         for key in keys where !stored.contains(key.id) {
             report.violated(.noLostReload, "the stack of \(key.app) \(key.user) has no schedule")
         }
