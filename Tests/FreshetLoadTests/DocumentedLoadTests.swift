@@ -21,6 +21,18 @@ struct DocumentedLoadTests {
         }
     }
 
+    @Test("Every scenario is in the table of scenarios")
+    func scenarios() throws {
+        let repository = URL(fileURLWithPath: #filePath)
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        let url = repository.appendingPathComponent("deploy/capacity.md")
+        let lines = try String(contentsOf: url, encoding: .utf8).split(separator: "\n")
+        for scenario in FreshetLoad.configuration.subcommands {
+            let name = try #require(scenario.configuration.commandName)
+            #expect(lines.contains { $0.hasPrefix("| `\(name)` | ") }, "\(name)")
+        }
+    }
+
     @Test("Every scenario has an abstract and examples")
     func help() {
         for scenario in FreshetLoad.configuration.subcommands {

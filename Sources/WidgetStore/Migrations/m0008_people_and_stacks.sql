@@ -56,7 +56,7 @@ CREATE TABLE stack_timeline (
     PRIMARY KEY (timeline_id, schedule_id)
 );
 
--- Relevance of the timelines that have any, and of those in stack_schedule.
+-- Relevance of the timelines that the owners of planned stacks have shown since.
 CREATE TABLE relevance (
     timeline_id bigint PRIMARY KEY,
     revision bigint NOT NULL,
@@ -65,10 +65,10 @@ CREATE TABLE relevance (
 ) WITH (fillfactor = 80);
 
 COMMENT ON COLUMN relevance.revision IS 'content revision of the timeline up to which its scores are counted';
-COMMENT ON COLUMN relevance.history IS 'all scores ever provided, as RelevanceHistory stores them';
-COMMENT ON COLUMN relevance.points IS 'those that are in effect or will be, as RelevanceCurve stores them';
+COMMENT ON COLUMN relevance.history IS 'summary of the scores since the first plan, as RelevanceHistory stores it';
+COMMENT ON COLUMN relevance.points IS 'scores in effect at the last change and later, as RelevanceCurve stores them';
 
--- Stored changes of those timelines, until their relevance is recorded and their stacks are due.
+-- Stored changes of timelines in relevance, until their relevance is recorded and their stacks are due.
 CREATE TABLE relevance_change (
     seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     timeline_id bigint NOT NULL,
