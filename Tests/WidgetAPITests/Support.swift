@@ -258,7 +258,7 @@ extension TestStore {
             _ = person.apply(.stack(stack, at: Timestamp(microseconds: 1)))
         }
         let plan = StackPlan(key: key, schedule: StackSchedule(), plannedAt: Timestamp(microseconds: 1))
-        _ = try await pool.query(.wantSchedule(key))
+        try await store.wantSchedule(key)
         try await sql(
             """
             UPDATE stack_schedule SET revision = \(revision), due_at = 'infinity', schedule = '\(plan.json.canonical)'

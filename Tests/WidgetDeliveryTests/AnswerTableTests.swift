@@ -55,9 +55,8 @@ struct AnswerTableTests {
         let answer = APNsAnswer(status: row.status, reason: row.reason)
         #expect("\(answer.effect)" == row.effect)
         let log = RecordedLog()
-        let configuration = DeliveryConfiguration.test {
-            $0.restBackoff = Backoff(base: .seconds(100), cap: .seconds(100))
-        }
+        let backoff = Backoff(base: .seconds(100), cap: .seconds(100))
+        let configuration = DeliveryConfiguration.test { ($0.restBackoff, $0.policy.backoff) = (backoff, backoff) }
         try await withDelivery(configuration, logger: log.logger) { delivery in
             try await delivery.store.place([.test("w1"), .test("w2", device: "d2")])
             try await delivery.register("u1", "d1", token: "0101010101010101")
@@ -93,14 +92,14 @@ struct AnswerTableTests {
                 try await count("channel = 0 AND token IS NULL AND token_digest IS NULL AND listed_at = 'infinity'"))
             #expect(reached && logged == 0)
         case .slowDevice:
-            #expect(try await count("\(waits) AND \(retried(from: -60, to: 2))") && reached && logged == 0)
+            #expect(try await count("\(waits) AND \(retried(from: 0, to: 100))") && reached && logged == 0)
         case .slowTopic, .renew:
-            #expect(try await count("\(waits) AND \(retried(from: 40, to: 100))"))
+            #expect(try await count("\(waits) AND \(retried(from: 0, to: 100))"))
             #expect(!reached && logged == (effect == .renew ? 1 : 0))
         case .wrongDevice, .broken:
-            #expect(try await count("\(waits) AND \(retried(from: 240, to: 300))") && reached && logged == 1)
+            #expect(try await count("\(waits) AND \(retried(from: 200, to: 300))") && reached && logged == 1)
         case .wrongKey:
-            #expect(try await count("\(waits) AND \(retried(from: 240, to: 300))") && !reached && logged == 1)
+            #expect(try await count("\(waits) AND \(retried(from: 200, to: 300))") && !reached && logged == 1)
         }
     }
 

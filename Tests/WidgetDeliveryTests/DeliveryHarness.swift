@@ -28,12 +28,22 @@ struct DeliveryHarness: Sendable {
 
     func makeService() -> DeliveryService { makeServiceWith(configuration, DeliveryPulse()) }
 
+    /// Creates the delivery of another process, with another time limit of answers.
+    func makeService(timeout: Duration) -> DeliveryService {
+        var configuration = configuration
+        (configuration.timeout, configuration.lease) = (timeout, timeout * 3)
+        return makeServiceWith(configuration, DeliveryPulse())
+    }
+
     /// Accounts at the stand-in, which are shut down with the delivery.
     func accounts(
         _ keys: [String: APNsKey], now: @escaping @Sendable () -> Timestamp = WallClock.now
     ) throws -> APNsAccounts {
         opened.add(
-            APNsAccounts(keys: keys, configuration: try trusting(apns, configuration.timeout), now: now))
+            APNsAccounts(
+                keys: keys,
+                configuration: APNsAccounts.configuration(trusting: try limits(apns, configuration.timeout)),
+                now: now))
     }
 
     private var keys: DeviceTokenKeys { get throws { try #require(configuration.tokenKeys) } }
@@ -163,15 +173,19 @@ func withDelivery(
         try apns.trust(key.privateKeyPEM, keyID: key.keyID, teamID: key.teamID)
     }
     for environment in APNsAddress.Environment.allCases { configuration.apnsURLs[environment] = apns.url }
-    let client = try trusting(apns, configuration.timeout)
-    let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: client)
+    let limits = try limits(apns, configuration.timeout)
+    let http = HTTPClient(
+        eventLoopGroupProvider: .singleton, configuration: APNsAccounts.configuration(trusting: limits))
     let (statistics, opened) = (DeliveryStatistics(), OpenAccounts())
     do {
         try await withStore(apps) { store in
             let egress = EgressGuard(try EgressPolicy(allowing: ["127.0.0.0/8"]))
             let makeService: @Sendable (DeliveryConfiguration, DeliveryPulse) -> DeliveryService = {
                 configuration, pulse in
-                DeliveryService(
+                var limits = limits
+                limits.readTimeout = configuration.timeout
+                let client = APNsAccounts.configuration(trusting: limits)
+                return DeliveryService(
                     configuration: configuration, store: store.store, directory: DirectoryCache(pool: store.pool),
                     apns: opened.add(APNsAccounts(keys: configuration.apnsKeys, configuration: client)), webhooks: http,
                     egress: egress, statistics: statistics, pulse: pulse,
@@ -194,14 +208,14 @@ func withDelivery(
     try await apns.stop()
 }
 
-/// Configuration of the client, with the stand-in's certificate authority in a file.
-private func trusting(_ apns: APNsStandIn, _ timeout: Duration) throws -> HTTPClient.Configuration {
+/// Limits of connections to the stand-in, whose certificate authority they trust.
+private func limits(_ apns: APNsStandIn, _ timeout: Duration) throws -> ConnectionLimits {
     let file = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-\(RandomID.make()).pem")
     defer { try? FileManager.default.removeItem(at: file) }
     try Data(apns.certificatePEM.utf8).write(to: file)
     var limits = ConnectionLimits(readTimeout: timeout)
     try limits.trust(roots: file.path)
-    return APNsAccounts.configuration(trusting: limits)
+    return limits
 }
 
 /// Accounts at Apple's service that are open.

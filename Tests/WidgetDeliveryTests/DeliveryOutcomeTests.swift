@@ -9,7 +9,7 @@ struct DeliveryOutcomeTests {
     private static let now = Timestamp(microseconds: 1_790_000_000_000_000)
 
     private func settle(
-        _ verdict: DeliveryVerdict, attempts: Int = 0, developerMode: Bool = false, rest: Timestamp? = nil,
+        _ verdict: DeliveryVerdict, attempts: Int = 0, developerMode: Bool = false, rest: RouteBackoff.Rest? = nil,
         jitter: Double = 1
     ) -> DeliverySettlement {
         let device = DueDevice(
@@ -48,17 +48,16 @@ struct DeliveryOutcomeTests {
         #expect(settle(.retry(after: .seconds(7_200)), attempts: attempts).retryAt == Self.now + .seconds(3_600))
     }
 
-    @Test("A device waits until its route's rest ends, and longer if it has failed often")
+    @Test(
+        "A device waits until its route's rest ends, and longer only if it has failed often where others were accepted")
     func rest() {
-        let until = Self.now + .seconds(40)
-        #expect(settle(.rest(after: nil), rest: until).retryAt == until)
-        #expect(settle(.rest(after: nil), attempts: 5, rest: until).retryAt == Self.now + .seconds(64))
-    }
-
-    @Test("Abandoned changes count neither as waiting nor as accepted")
-    func abandoned() {
-        let settled = settle(.abandoned)
-        #expect(settled.isDone && !settled.isAccepted && settled.isTried && settled.budget == BudgetLedger())
+        func retryAt(isFirst: Bool, attempts: Int) -> Timestamp? {
+            let rest = RouteBackoff.Rest(until: Self.now + .seconds(40), isFirst: isFirst)
+            return settle(.rest(after: nil), attempts: attempts, rest: rest).retryAt
+        }
+        #expect(retryAt(isFirst: true, attempts: 0) == Self.now + .seconds(40))
+        #expect(retryAt(isFirst: true, attempts: 5) == Self.now + .seconds(64))
+        #expect(retryAt(isFirst: false, attempts: 5) == Self.now + .seconds(40))
     }
 
     @Test("A token that became invalid after its registration is deleted; otherwise the push is retried")
@@ -69,36 +68,56 @@ struct DeliveryOutcomeTests {
         #expect(!later.forgets && later.retryAt == Self.now + .seconds(2))
     }
 
-    @Test("A route's rest grows with each failure after a rest, but not with failures of earlier requests")
+    @Test("A route's rest grows with each failure after a rest; results of earlier requests neither prolong nor end it")
     func routes() {
         let routes = RouteBackoff(backoff: Backoff(base: .seconds(1), cap: .seconds(300)), probeTime: .seconds(10))
-        #expect(routes.failed("r", at: Self.now, retryAfter: nil) == Self.now + .seconds(1))
-        #expect(routes.failed("r", at: Self.now, retryAfter: nil) == Self.now + .seconds(1))
+        func failed(at time: Timestamp, retryAfter: Duration? = nil) -> Timestamp {
+            routes.failed("r", at: time, retryAfter: retryAfter).until
+        }
+        #expect(failed(at: Self.now) == Self.now + .seconds(1))
+        #expect(failed(at: Self.now) == Self.now + .seconds(1))
+        routes.succeeded("r", at: Self.now)
         #expect(routes.admit("r", at: Self.now) == Self.now + .seconds(1))
         #expect(routes.admit("other", at: Self.now) == nil)
         let next = Self.now + .seconds(1)
         #expect(routes.admit("r", at: next) == nil)
-        #expect(routes.failed("r", at: next, retryAfter: nil) == next + .seconds(2))
-        #expect(routes.failed("r", at: next, retryAfter: .seconds(60)) == next + .seconds(60))
-        routes.succeeded("r")
+        #expect(failed(at: next) == next + .seconds(2))
+        #expect(failed(at: next, retryAfter: .seconds(60)) == next + .seconds(60))
+        #expect(routes.admit("r", at: next + .seconds(60)) == nil)
+        routes.succeeded("r", at: next + .seconds(60))
         #expect(routes.admit("r", at: next) == nil && routes.admit("r", at: next) == nil)
+    }
+
+    @Test("The first failure of a route since its last success is told apart")
+    func firstFailures() {
+        let routes = RouteBackoff(backoff: Backoff(base: .seconds(1), cap: .seconds(300)), probeTime: .seconds(10))
+        var time = Self.now
+        for isFirst in [true, false, false] {
+            #expect(routes.admit("r", at: time) == nil)
+            let rest = routes.failed("r", at: time, retryAfter: nil)
+            #expect(rest.isFirst == isFirst)
+            time = rest.until
+        }
+        #expect(routes.admit("r", at: time) == nil)
+        routes.succeeded("r", at: time)
+        #expect(routes.failed("r", at: time, retryAfter: nil).isFirst)
     }
 
     @Test("A route rests for at most an hour, whatever the service requests")
     func longestRest() {
         let routes = RouteBackoff(backoff: Backoff(base: .seconds(1), cap: .seconds(300)), probeTime: .seconds(10))
-        #expect(routes.failed("r", at: Self.now, retryAfter: .seconds(86_400)) == Self.now + .seconds(3_600))
+        #expect(routes.failed("r", at: Self.now, retryAfter: .seconds(86_400)).until == Self.now + .seconds(3_600))
     }
 
     @Test("After a rest one request probes the route, and the others wait for its result or time limit")
     func probe() {
         let routes = RouteBackoff(backoff: Backoff(base: .seconds(1), cap: .seconds(300)), probeTime: .seconds(10))
-        let next = routes.failed("r", at: Self.now, retryAfter: nil)
+        let next = routes.failed("r", at: Self.now, retryAfter: nil).until
         #expect(routes.admit("r", at: next) == nil)
         #expect(routes.admit("r", at: next) == next + .seconds(2))
         #expect(routes.admit("r", at: next + .seconds(9)) == next + .seconds(10))
         #expect(routes.admit("r", at: next + .seconds(10)) == nil)
-        #expect(routes.failed("r", at: next + .seconds(11), retryAfter: nil) == next + .seconds(13))
+        #expect(routes.failed("r", at: next + .seconds(11), retryAfter: nil).until == next + .seconds(13))
     }
 
     @Test("An app may use half of the lists that others leave free, so that another app finds room")

@@ -291,7 +291,7 @@ struct PushTests {
             delivery.apns.set(nil)
             // Another process does not know about the rest that the service requests.
             try await delivery.makeDue()
-            _ = try await delivery.makeService().notify()
+            _ = try await delivery.makeService(timeout: .seconds(300)).notify()
             #expect(delivery.apns.statistics.accepted == 1)
             #expect(try await delivery.waiting() == 0)
         }
@@ -299,7 +299,8 @@ struct PushTests {
 
     @Test("Nothing is sent to a resting topic, and nothing is lost")
     func rest() async throws {
-        try await withDelivery { delivery in
+        let rest = Backoff(base: .seconds(600), cap: .seconds(600))
+        try await withDelivery(.test { ($0.restBackoff, $0.policy.backoff) = (rest, rest) }) { delivery in
             try await delivery.store.place([.test("w1"), .test("w2", device: "d2")])
             try await delivery.register("u1", "d1", token: "0101010101010101")
             delivery.apns.set { _ in .answer(APNsAnswer(status: 503)) }

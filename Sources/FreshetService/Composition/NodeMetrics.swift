@@ -110,9 +110,11 @@ final class NodeMetrics: Sendable {
                     MetricCatalogue.deliveryPushes, pushes[effect] ?? 0, [("app", app), ("effect", effect.name)])
             }
         }
-        bridge.count(MetricCatalogue.deliveryWebhookDevices, delivery.webhookDevices, [("outcome", "accepted")])
-        bridge.count(MetricCatalogue.deliveryWebhookDevices, delivery.webhookFailures, [("outcome", "failed")])
-        bridge.count(MetricCatalogue.deliveryWebhookDevices, delivery.webhookAbandoned, [("outcome", "abandoned")])
+        for (outcome, devices) in [("accepted", delivery.webhookDevices), ("failed", delivery.webhookFailures)] {
+            for (app, count) in devices {
+                bridge.count(MetricCatalogue.deliveryWebhookDevices, count, [("app", app), ("outcome", outcome)])
+            }
+        }
     }
 
     private func collect(_ workers: WorkerStatistics.Snapshot, _ providers: inout Set<OpenBreaker>) {

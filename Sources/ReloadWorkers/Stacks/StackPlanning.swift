@@ -175,7 +175,10 @@ struct StackPlanning {
         let record = Statements.recordPublished(published.map { ($0.due.id, $0.revision, $0.due.leaseEnds) })
         let present = Set(try await context.pool.query(record))
         let ids = published.map(\.due.id).filter { present.contains($0) && ended.contains($0) }
-        if !ids.isEmpty { _ = try await context.pool.execute(.deleteSchedules(ids)) }
+        if !ids.isEmpty {
+            let people = try await context.pool.query(.deleteSchedules(ids))
+            _ = try await context.pool.query(.replanStacks(of: people))
+        }
         // This process was so late that another one has published the tombstone meanwhile, perhaps before the message.
         let late = published.filter { !present.contains($0.due.id) }
         if !late.isEmpty {

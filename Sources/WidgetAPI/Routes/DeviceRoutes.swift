@@ -104,7 +104,7 @@ private struct DeviceStream: Sendable {
     var wanted: [String: ContinuousClock.Instant] = [:]
 
     /// Text of the events since the last call; empty for none.
-    mutating func news() async throws(PostgresError) -> String {
+    mutating func news() async throws -> String {
         let statement = Statements.deviceTimelines(
             app: app, device: device, user: user, limit: DeviceRoutes.widgetLimit)
         let rows = try await store.query(statement)
@@ -138,12 +138,12 @@ private struct DeviceStream: Sendable {
 
     /// Has the stacks of users planned: those that are there at first, and all again from time to time, so that new ones are
     /// planned and the others stay so.
-    private mutating func plan(for users: Set<String>) async throws(PostgresError) {
+    private mutating func plan(for users: Set<String>) async throws {
         let now = ContinuousClock.now
         for user in users where wanted[user].map({ $0 <= now }) ?? true {
             for stack in try await store.stacks(of: user, app: app) where Text.equal(stack.device, device) {
                 let key = StackPlan.Key(app: app, user: user, device: device, stack: stack.name)
-                _ = try await store.query(.wantSchedule(key))
+                try await store.wantSchedule(key)
             }
             wanted[user] = now + againAfter
         }

@@ -150,7 +150,7 @@ struct StackRoutes: Sendable {
             guard exists else { throw Problem.notFound }
         }
         if let found, !found.isReadLongAgo { return found }
-        _ = try await parts.store.query(.wantSchedule(key))
+        try await parts.store.wantSchedule(key)
         return found
     }
 

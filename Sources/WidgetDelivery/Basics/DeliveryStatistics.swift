@@ -27,11 +27,10 @@ package final class DeliveryStatistics: Sendable {
         package var marked = 0
         /// Pushes by app and effect of the answer, those without one among `unanswered`.
         package var pushes: [String: [PushEffect: Int]] = [:]
-        /// Devices that a webhook has taken, and those that it has not.
-        package var webhookDevices = 0
-        package var webhookFailures = 0
-        /// Devices whose changes were given up, because a webhook refused them for too long.
-        package var webhookAbandoned = 0
+        /// Devices in accepted requests of webhooks, by app.
+        package var webhookDevices: [String: Int] = [:]
+        /// Devices in requests of webhooks that were not accepted, by app.
+        package var webhookFailures: [String: Int] = [:]
         /// Devices that had fetched the changes before they were due.
         package var spared = 0
         package var databaseErrors = 0

@@ -3,7 +3,7 @@ import WidgetStore
 
 /// Result of an attempt to notify a device, from which the stored state follows. Pure.
 struct DeliveryOutcome: Sendable {
-    var verdict: DeliveryVerdict
+    let verdict: DeliveryVerdict
     /// HTTP status; 0: there was none; nil: nothing was sent.
     var answer: Int?
     var reason: String?
@@ -14,10 +14,11 @@ struct DeliveryOutcome: Sendable {
 
     /// - Parameters:
     ///   - time: the database's time of the answer.
-    ///   - rest: time until which the route rests.
+    ///   - rest: rest of the route after a failure.
     ///   - jitter: part of the device's back-off to wait, from 0 to 1.
     func settlement(
-        of device: DueDevice, at time: Timestamp, resting rest: Timestamp?, policy: DeliveryPolicy, jitter: Double
+        of device: DueDevice, at time: Timestamp, resting rest: RouteBackoff.Rest?, policy: DeliveryPolicy,
+        jitter: Double
     ) -> DeliverySettlement {
         var ledger = device.budget
         var eligibleAt: Timestamp?
@@ -32,15 +33,17 @@ struct DeliveryOutcome: Sendable {
             isDone = true
             eligibleAt = time
             if !device.isDeveloperMode { eligibleAt = policy.nextPush(after: time, spending: &ledger) }
-        case .fetchedAlready, .abandoned: isDone = true
+        case .fetchedAlready: isDone = true
         case .retry(let delay): retryAt = time + max(min(delay ?? .zero, RouteBackoff.longestRetryAfter), backoff)
-        case .rest: retryAt = max(rest ?? time, time + backoff)
+        // Only where the route works for others is the device's own number of failures the reason to wait longer.
+        case .rest:
+            retryAt = max(rest?.until ?? time, time + (rest?.isFirst ?? false ? backoff : policy.backoff.base * jitter))
         case .forget(let since):
             forgets = since.map { device.registeredAt <= $0 } ?? true
             if !forgets { retryAt = time + backoff }
         }
         return DeliverySettlement(
-            device: device, isDone: isDone, isAccepted: verdict == .accepted, isTried: answer != nil,
+            device: device, isDone: isDone, isTried: answer != nil,
             answer: answer ?? 0, reason: reason,
             forgets: forgets, parks: parks, eligibleAt: eligibleAt, budget: ledger, retryAt: retryAt)
     }

@@ -98,7 +98,7 @@ struct DeviceNotifier: Sendable {
                 outcome, device, at: time, resting: routes.failed(device.route, at: time, retryAfter: delay))
         }
         // The service takes pushes for the topic, even if not this one.
-        routes.succeeded(device.route)
+        routes.succeeded(device.route, at: time)
         if outcome.verdict == .accepted {
             statistics.count { counts in
                 counts.latencyCount += 1
@@ -135,56 +135,34 @@ struct DeviceNotifier: Sendable {
         guard let first = devices.first, case .webhook(let state) = first.channel else { return .settled([]) }
         // One delay for all, so that the batch is sent again as it was.
         let (jitter, attempts) = (Double.random(in: 0...1), devices.map(\.attempts).max() ?? 0)
-        func settleAll(
-            resting rest: Timestamp? = nil, at time: Timestamp = now(), _ outcome: (DueDevice) -> DeliveryOutcome
-        ) -> Notified {
-            .settled(
-                devices.map { device in
-                    var outcome = outcome(device)
-                    outcome.attempts = attempts
-                    return settle(outcome, device, at: time, resting: rest, jitter: jitter)
-                })
+        func settleAll(_ outcome: DeliveryOutcome, resting rest: RouteBackoff.Rest? = nil) -> Notified {
+            var outcome = outcome
+            outcome.attempts = attempts
+            let time = now()
+            return .settled(devices.map { settle(outcome, $0, at: time, resting: rest, jitter: jitter) })
         }
-        if state == .isDisabled { return settleAll { _ in DeliveryOutcome(verdict: .rest(after: nil), parks: true) } }
+        if state == .isDisabled { return settleAll(DeliveryOutcome(verdict: .rest(after: nil), parks: true)) }
         if let rest = routes.admit(first.route, at: now()) { return .resting(until: rest) }
         let app = try await directory.directory(maximumAge: .seconds(5)).apps[first.app]
         guard let app, let url = configuration.webhooks[first.app] else {
             let reason = "delivery.webhooks has no URL of the app"
             count(.unusable, first, devices.count)
             reportUnusable(reason, first.app)
-            return settleAll { _ in
-                DeliveryOutcome(verdict: .retry(after: APNsAnswer.operatorsRest), answer: 0, reason: reason)
-            }
+            return settleAll(
+                DeliveryOutcome(verdict: .retry(after: APNsAnswer.operatorsRest), answer: 0, reason: reason))
         }
         let widgets = Dictionary(
             grouping: try await store.query(.readDeliveredWidgets(of: devices.map(\.id))), by: \.registration)
         let answer = try await webhooks.send(devices.map { ($0, widgets[$0.id] ?? []) }, to: url, of: app)
         if answer.isAccepted {
-            statistics.count { $0.webhookDevices += devices.count }
-            routes.succeeded(first.route)
+            statistics.count { $0.webhookDevices[first.app, default: 0] += devices.count }
+            routes.succeeded(first.route, at: now())
             if state == .fails { await recordSuccess(of: first.appID) }
-            return settleAll { _ in DeliveryOutcome(verdict: .accepted, answer: answer.status) }
+            return settleAll(DeliveryOutcome(verdict: .accepted, answer: answer.status))
         }
-        let failure = try await failed(answer, devices: devices.count, first)
-        let time = now()
         return settleAll(
-            resting: routes.failed(first.route, at: time, retryAfter: answer.retryAfter), at: time
-        ) { device in
-            var outcome = DeliveryOutcome(
-                verdict: .rest(after: nil), answer: answer.status, reason: answer.problem, parks: failure.isDisabled)
-            if isBeyondHope(device, failure, at: time) {
-                outcome.verdict = .abandoned
-                statistics.count { $0.webhookAbandoned += 1 }
-            }
-            return outcome
-        }
-    }
-
-    /// Whether a device has been refused for all of the patience, during which the webhook took others.
-    private func isBeyondHope(_ device: DueDevice, _ failure: WebhookFailure, at time: Timestamp) -> Bool {
-        guard !failure.isDisabled, let changedAt = device.changedAt else { return false }
-        let patience = configuration.webhookPatience
-        return time - changedAt > patience && time - failure.since < patience / 2
+            try await failed(answer, devices: devices.count, first),
+            resting: routes.failed(first.route, at: now(), retryAfter: answer.retryAfter))
     }
 
     /// An error leaves this to the next success: what was sent is settled in any case.
@@ -198,24 +176,25 @@ struct DeviceNotifier: Sendable {
 
     private func failed(
         _ answer: WebhookClient.Answer, devices: Int, _ device: DueDevice
-    ) async throws -> WebhookFailure {
-        statistics.count { $0.webhookFailures += devices }
+    ) async throws -> DeliveryOutcome {
+        statistics.count { $0.webhookFailures[device.app, default: 0] += devices }
         let problem = answer.problem ?? ""
-        let failure =
+        let isDisabled =
             try await store.query(
                 .recordWebhookFailure(
                     appID: device.appID, error: problem, patience: configuration.webhookPatience)
-            ).first ?? WebhookFailure(since: device.claimedAt, isDisabled: false)
+            ).first ?? false
         logger.warning(
-            failure.isDisabled ? "a webhook is disabled: it has failed for too long" : "a webhook fails",
+            isDisabled ? "a webhook is disabled: it has failed for too long" : "a webhook fails",
             metadata: ["app": "\(device.app)", "error": "\(problem)"])
-        return failure
+        return DeliveryOutcome(
+            verdict: .rest(after: nil), answer: answer.status, reason: problem, parks: isDisabled)
     }
 
     // MARK: Settlements
 
     func settle(
-        _ outcome: DeliveryOutcome, _ device: DueDevice, at time: Timestamp, resting rest: Timestamp? = nil,
+        _ outcome: DeliveryOutcome, _ device: DueDevice, at time: Timestamp, resting rest: RouteBackoff.Rest? = nil,
         jitter: Double = .random(in: 0...1)
     ) -> DeliverySettlement {
         outcome.settlement(of: device, at: time, resting: rest, policy: configuration.policy, jitter: jitter)

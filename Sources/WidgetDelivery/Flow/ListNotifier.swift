@@ -19,6 +19,9 @@ struct ListNotifier: Sendable {
     /// Longest wait of a result for others to be settled with.
     private static let settlingInterval = Duration.milliseconds(500)
 
+    /// Failed attempts of a device from which on a webhook's request has no other one.
+    private static let attemptsTogether = 3
+
     private enum Step: Sendable {
         case done(Result<Notified, any Error>)
         case settlingTime
@@ -88,6 +91,13 @@ struct ListNotifier: Sendable {
         return rest
     }
 
+    /// Devices of an app in requests; alone if they have failed often, so that one that is refused does not hold up the others.
+    private func batches(of devices: [DueDevice]) -> [[DueDevice]] {
+        let doubtful = devices.filter { $0.attempts >= Self.attemptsTogether }
+        let others = devices.filter { $0.attempts < Self.attemptsTogether }
+        return others.chunks(of: notifier.configuration.webhookBatch) + doubtful.chunks(of: 1)
+    }
+
     private func works(
         _ groups: DeliveryGroups, _ now: @escaping @Sendable () -> Timestamp
     ) -> [@concurrent @Sendable () async throws -> Notified] {
@@ -99,7 +109,7 @@ struct ListNotifier: Sendable {
                 return try await notifier.push(to: device, now: now)
             }
         }
-        for batch in groups.webhooks.flatMap({ $0.chunks(of: notifier.configuration.webhookBatch) }) {
+        for batch in groups.webhooks.flatMap({ batches(of: $0) }) {
             works.append {
                 guard isHeld() else { return .resting(until: now()) }
                 return try await notifier.call(for: batch, now: now)

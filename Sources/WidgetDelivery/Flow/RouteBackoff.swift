@@ -14,6 +14,13 @@ final class RouteBackoff: Sendable {
         var isProbing = false
     }
 
+    /// Rest of a route after a failure.
+    struct Rest: Hashable, Sendable {
+        let until: Timestamp
+        /// Whether the route has worked since the failure before.
+        let isFirst: Bool
+    }
+
     /// Upper limit of a requested delay, so that a wrong one does not end the notification of devices.
     static let longestRetryAfter = Duration.seconds(3_600)
 
@@ -43,20 +50,24 @@ final class RouteBackoff: Sendable {
 
     /// Notes a failure, and returns the time at which to ask again. Results of what was sent before a rest began do not
     /// prolong it.
-    func failed(_ route: String, at time: Timestamp, retryAfter: Duration?) -> Timestamp {
+    func failed(_ route: String, at time: Timestamp, retryAfter: Duration?) -> Rest {
         failures.withLock { failures in
             let earlier = failures[route]
-            if let earlier, !earlier.isProbing, earlier.until > time, retryAfter == nil { return earlier.until }
+            if let earlier, !earlier.isProbing, earlier.until > time, retryAfter == nil {
+                return Rest(until: earlier.until, isFirst: earlier.count == 1)
+            }
             let count = (earlier?.count ?? 0) + 1
             var until = time + max(min(retryAfter ?? .zero, Self.longestRetryAfter), backoff.bound(attempt: count))
             if let earlier, !earlier.isProbing { until = max(until, earlier.until) }
             failures[route] = Failure(count: count, until: until)
-            return until
+            return Rest(until: until, isFirst: count == 1)
         }
     }
 
-    /// Notes that a route works.
-    func succeeded(_ route: String) {
-        failures.withLock { _ = $0.removeValue(forKey: route) }
+    /// Notes that a route works. Results of what was sent before a rest began do not end it.
+    func succeeded(_ route: String, at time: Timestamp) {
+        failures.withLock { failures in
+            if let failure = failures[route], failure.isProbing || failure.until <= time { failures[route] = nil }
+        }
     }
 }

@@ -26,8 +26,6 @@ package enum DeliveryVerdict: Hashable, Sendable {
     case fetchedAlready
     /// The device is tried again, after its own back-off or the delay that the channel asked for.
     case retry(after: Duration?)
-    /// The channel has refused the device for so long that the changes so far are given up. The next one is sent again.
-    case abandoned
     /// The channel takes nothing at present: everything that goes the same way waits.
     case rest(after: Duration?)
     /// The token is dead: it is forgotten, unless the device was registered later than this.

@@ -4,7 +4,7 @@
 /// A half hour is a byte with its index and, in the upper two bits, the number of days with views. Up to three days follow
 /// as a byte each, more days as seven bytes of bits; the number is then 0.
 extension Habits {
-    private static let version: UInt8 = 1
+    private static let version: UInt8 = 2
     private static let headBytes = 10
     private static let combinationBytes = 9
 

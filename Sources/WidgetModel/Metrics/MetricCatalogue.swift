@@ -136,8 +136,8 @@ package struct MetricDefinitions: Sendable {
     package let deliverySpared = counter(
         "freshet_delivery_spared_total", "Devices that fetched the changes before they were notified.")
     package let deliveryWebhookDevices = counter(
-        "freshet_delivery_webhook_devices_total", by: ["outcome"],
-        "Devices in webhook requests that were accepted or failed, and those of them that were abandoned after that.")
+        "freshet_delivery_webhook_devices_total", by: ["app", "outcome"],
+        "Devices in webhook requests by app: accepted, failed.")
     package let deliveryDatabaseErrors = counter(
         "freshet_delivery_database_errors_total", "Statements that failed and were repeated.")
     package let devices = gauge(

@@ -148,7 +148,10 @@ package struct PersonPlanner: Sendable {
     ) -> StackPlanner.Candidate {
         var shortcut = shortcut
         shortcut.content.configuration = kind.effective(shortcut.content.configuration, family: first.family)
-        let placed = widgets.first { $0.isRendered && StackPlan.isSuggestion(widget: $0.id, of: shortcut.content) }
+        let placed = widgets.first {
+            $0.isRendered && $0.family == first.family
+                && StackPlan.isSuggestion(widget: $0.id, of: shortcut.content)
+        }
         var candidate = StackPlanner.Candidate(
             shortcut, isRendered: placed != nil, curve: placed?.relevance.curve ?? RelevanceCurve([]))
         if shortcut.ranges.isEmpty {

@@ -60,7 +60,7 @@ extension APNsAddress.Environment {
 /// Columns of a registration that has no channel any more.
 private let cleared = """
     channel = 0, environment = NULL, topic = NULL, token_key = NULL, token = NULL, token_digest = NULL,
-    listed_at = 'infinity', fetched_timelines = '{}', fetched_revisions = '{}', stale_timelines = '{}',
+    listed_at = 'infinity', first_sent_at = NULL, fetched_timelines = '{}', fetched_revisions = '{}', stale_timelines = '{}',
     stale_revisions = '{}', stale_since = '{}'
     """
 
@@ -92,6 +92,8 @@ private let writeRegistrationsSQL = """
             token_digest = excluded.token_digest,
             retry_at = CASE WHEN r.token_digest = excluded.token_digest THEN r.retry_at ELSE '-infinity' END,
             attempts = CASE WHEN r.token_digest = excluded.token_digest THEN r.attempts ELSE 0 END,
+            first_sent_at = CASE WHEN r.channel = excluded.channel
+                AND r.token_digest IS NOT DISTINCT FROM excluded.token_digest THEN r.first_sent_at END,
             fetched_timelines = CASE WHEN excluded.channel = 0 THEN '{}' ELSE r.fetched_timelines END,
             fetched_revisions = CASE WHEN excluded.channel = 0 THEN '{}' ELSE r.fetched_revisions END,
             stale_timelines = CASE WHEN excluded.channel = 0 THEN '{}' ELSE r.stale_timelines END,

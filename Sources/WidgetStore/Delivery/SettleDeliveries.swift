@@ -4,10 +4,8 @@ package import WidgetModel
 /// Result of an attempt to notify a device.
 package struct DeliverySettlement: Sendable {
     package let device: DueDevice
-    /// Whether nothing more is sent for the changes up to the claim.
+    /// Whether the changes up to the claim count as sent.
     package let isDone: Bool
-    /// Whether the channel has taken them.
-    package let isAccepted: Bool
     /// Whether something was sent.
     package let isTried: Bool
     /// HTTP status; 0: the channel was not reached.
@@ -23,12 +21,11 @@ package struct DeliverySettlement: Sendable {
     package let retryAt: Timestamp?
 
     package init(
-        device: DueDevice, isDone: Bool, isAccepted: Bool, isTried: Bool, answer: Int, reason: String?, forgets: Bool,
+        device: DueDevice, isDone: Bool, isTried: Bool, answer: Int, reason: String?, forgets: Bool,
         parks: Bool, eligibleAt: Timestamp?, budget: BudgetLedger, retryAt: Timestamp?
     ) {
         self.device = device
         self.isDone = isDone
-        self.isAccepted = isAccepted
         self.isTried = isTried
         self.answer = answer
         self.reason = reason
@@ -42,8 +39,7 @@ package struct DeliverySettlement: Sendable {
     fileprivate static let input = InputColumns<DeliverySettlement>([
         .init("id") { $0.device.id }, .init("list") { $0.device.list.id }, .init("lease") { $0.device.list.lease },
         .init("due_at") { $0.device.dueAt }, .init("registered_at") { $0.device.registeredAt },
-        .init("changed") { $0.device.changed }, .init("done") { $0.isDone }, .init("accepted") { $0.isAccepted },
-        .init("tried") { $0.isTried },
+        .init("changed") { $0.device.changed }, .init("done") { $0.isDone }, .init("tried") { $0.isTried },
         .init("answer") { Int16(clamping: $0.answer) }, .init("reason") { $0.reason }, .init("forgets") { $0.forgets },
         .init("parks") { $0.parks },
         .init("eligible_at") { $0.eligibleAt }, .init("budget") { $0.budget.stored }, .init("retry_at") { $0.retryAt },
@@ -79,9 +75,10 @@ private let settleSQL = """
         SET sent = l.sent, answer = CASE WHEN l.tried THEN l.answer ELSE r.answer END,
             reason = CASE WHEN l.tried THEN l.reason ELSE r.reason END,
             tried_at = CASE WHEN l.tried THEN now() ELSE r.tried_at END,
-            sent_at = CASE WHEN l.accepted THEN now() ELSE r.sent_at END,
-            first_sent_at = CASE WHEN l.accepted THEN coalesce(r.first_sent_at, now()) ELSE r.first_sent_at END,
-            pushes = r.pushes + l.accepted::int, replays = r.replays AND l.sent < r.changed,
+            sent_at = CASE WHEN l.tried AND l.done THEN now() ELSE r.sent_at END,
+            first_sent_at = CASE WHEN l.is_forgotten THEN NULL
+                WHEN l.tried AND l.done THEN coalesce(r.first_sent_at, now()) ELSE r.first_sent_at END,
+            pushes = r.pushes + (l.tried AND l.done)::int, replays = r.replays AND l.sent < r.changed,
             attempts = CASE WHEN l.done THEN 0 WHEN l.tried THEN least(r.attempts + 1, 32767) ELSE r.attempts END,
             eligible_at = coalesce(l.eligible_at, r.eligible_at), budget = l.budget,
             retry_at = coalesce(l.retry_at, '-infinity'),

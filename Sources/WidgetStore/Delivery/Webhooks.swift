@@ -10,18 +10,6 @@ package struct FailingWebhook: Hashable, Sendable {
     package let error: String
 }
 
-/// A failed request of a webhook.
-package struct WebhookFailure: Hashable, Sendable {
-    /// First failure since the last success.
-    package let since: Timestamp
-    package let isDisabled: Bool
-
-    package init(since: Timestamp, isDisabled: Bool) {
-        self.since = since
-        self.isDisabled = isDisabled
-    }
-}
-
 /// Number of stored tokens that are sealed with a key.
 package struct TokenKeyUse: Hashable, Sendable {
     package let key: String
@@ -49,12 +37,10 @@ private let relistSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Records that an app's webhook has failed, and disables it once it has failed for too long.
+    /// Records that an app's webhook has failed, and disables it once it has failed for too long. Answers whether it is disabled.
     ///
     /// Devices that wait are tried every hour at least. After a longer pause, in which no request was sent, the time counts anew.
-    package static func recordWebhookFailure(
-        appID: Int32, error: String, patience: Duration
-    ) -> PostgresQuery<WebhookFailure> {
+    package static func recordWebhookFailure(appID: Int32, error: String, patience: Duration) -> PostgresQuery<Bool> {
         PostgresQuery(
             """
             INSERT INTO webhook AS h (app_id, failing_since, failed_at, error)
@@ -67,9 +53,9 @@ extension PostgresStatement where Self == Statements {
                             AND h.failing_since < now() - $3::int8 * interval '1 millisecond' THEN now()
                         ELSE h.disabled_at END,
                     failed_at = now(), error = excluded.error
-            RETURNING h.failing_since, h.disabled_at IS NOT NULL AS disabled
+            RETURNING h.disabled_at IS NOT NULL AS disabled
             """, appID, error, patience.wholeMilliseconds
-        ) { row in WebhookFailure(since: try row.value("failing_since"), isDisabled: try row.value("disabled")) }
+        ) { row in try row.value("disabled") }
     }
 
     /// Records that an app's webhook works.

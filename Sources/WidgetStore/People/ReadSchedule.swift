@@ -22,22 +22,24 @@ private let readSQL = """
     ORDER BY s.device_id
     """
 
-/// The first read of a stack makes the other schedules of its device due, because it may take their suggestions.
 private let wantSQL = """
-    WITH locked AS (
-        SELECT s.id FROM stack_schedule s JOIN app a ON a.id = s.app_id
-        WHERE a.name = $2::text AND s.user_id = $3::text AND s.device_id = $4::text AND s.due_at > now()
-            AND NOT EXISTS (SELECT FROM stack_schedule k WHERE k.id = $1::uuid)
-        ORDER BY s.id
-        FOR NO KEY UPDATE OF s
-    ), others AS (
-        UPDATE stack_schedule s SET due_at = now() FROM locked l WHERE s.id = l.id
-    )
     INSERT INTO stack_schedule AS s (id, app_id, user_id, device_id, stack)
     SELECT $1::uuid, a.id, $3::text, $4::text, $5::text FROM app a WHERE a.name = $2::text
     ON CONFLICT (id) DO UPDATE
         SET read_at = now(), due_at = CASE WHEN s.schedule IS NULL THEN least(s.due_at, now()) ELSE s.due_at END
         WHERE s.read_at < now() - interval '1 hour' OR s.schedule IS NULL
+    RETURNING s.app_id, xmax = 0 AS is_new
+    """
+
+/// Schedules that are due already are locked as well, as in writes of people.
+private let replanDeviceSQL = """
+    WITH locked AS (
+        SELECT s.id, s.due_at > now() AS is_later FROM stack_schedule s
+        WHERE s.app_id = $1::int4 AND s.user_id = $2::text AND s.device_id = $3::text
+        ORDER BY s.id
+        FOR NO KEY UPDATE OF s
+    )
+    UPDATE stack_schedule s SET due_at = now() FROM locked l WHERE s.id = l.id AND l.is_later
     """
 
 /// Schedule of a stack on a device, for readers that are notified of changes.
@@ -89,13 +91,30 @@ extension PostgresStatement where Self == Statements {
         ) { row in try row.optional("arrangement") }
     }
 
-    /// Has a stack planned, from now on as long as somebody reads its schedule.
-    package static func wantSchedule(_ key: StackPlan.Key) -> PostgresQuery<Void> {
-        PostgresQuery(wantSQL, key.id, key.app, key.user, key.device, key.stack)
+    /// Has a stack planned, from now on as long as somebody reads its schedule. Returns whether it was not planned before.
+    package static func wantSchedule(_ key: StackPlan.Key) -> PostgresQuery<(appID: Int32, isNew: Bool)> {
+        PostgresQuery(wantSQL, key.id, key.app, key.user, key.device, key.stack) { row in
+            (appID: try row.value("app_id"), isNew: try row.value("is_new"))
+        }
+    }
+
+    /// Makes the schedules of a device due.
+    package static func replanDevice(_ device: String, of user: String, appID: Int32) -> PostgresQuery<Void> {
+        PostgresQuery(replanDeviceSQL, appID, user, device)
     }
 }
 
 extension WidgetStore {
+    /// Has a stack planned, from now on as long as somebody reads its schedule.
+    ///
+    /// The other schedules of the device are planned again after the first read, because the stack may take their suggestions.
+    package func wantSchedule(_ key: StackPlan.Key) async throws {
+        guard let wanted = try await query(.wantSchedule(key)).first, wanted.isNew else { return }
+        try await retryingConflicts {
+            _ = try await pool.query(.replanDevice(key.device, of: key.user, appID: wanted.appID))
+        }
+    }
+
     /// A user's stacks that have widgets.
     package func stacks(of user: String, app: String) async throws(PostgresError) -> [StackArrangement] {
         guard let text = try await query(.readArrangement(app: app, user: user)).first ?? nil else { return [] }

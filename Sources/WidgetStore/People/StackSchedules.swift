@@ -276,8 +276,9 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(releaseSQL, binding: publishedInput.parameters(schedules))
     }
 
-    /// Deletes schedules whose tombstones Kafka has acknowledged; not those that are wanted again.
-    package static func deleteSchedules(_ ids: [TimelineID]) -> PostgresQuery<Void> {
+    /// Deletes schedules whose tombstones Kafka has acknowledged; not those that are wanted again. Returns their people, whose
+    /// other stacks may take their suggestions.
+    package static func deleteSchedules(_ ids: [TimelineID]) -> PostgresQuery<(appID: Int32, user: String)> {
         PostgresQuery(
             """
             WITH locked AS MATERIALIZED (
@@ -288,7 +289,9 @@ extension PostgresStatement where Self == Statements {
                 FOR UPDATE
             )
             DELETE FROM stack_schedule s USING locked l WHERE s.id = l.id
-            """, PostgresArray(ids))
+            RETURNING s.app_id, s.user_id
+            """, PostgresArray(ids)
+        ) { row in (appID: try row.value("app_id"), user: try row.value("user_id")) }
     }
 }
 

@@ -29,7 +29,7 @@ struct DemoStack: Sendable {
 
     /// Asks for the schedule, waits until the workers have planned it, and describes it; at most half a minute.
     func lines(from store: WidgetStore) async throws -> [String] {
-        _ = try await store.query(.wantSchedule(key))
+        try await store.wantSchedule(key)
         let deadline = ContinuousClock.now + .seconds(30)
         while ContinuousClock.now < deadline {
             let stored = try await store.query(

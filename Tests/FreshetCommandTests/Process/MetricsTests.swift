@@ -44,15 +44,20 @@ struct MetricsTests {
             #expect(try await installation.freshet("kinds", "apply", folder.path).status == 0)
             let (process, ready) = try await installation.run(
                 "--set", "health.port=0", "--set", "metrics.interval=1s", "--set", "workers.retryCap=1s",
-                "--set", "metrics.overdueAfter=100ms")
+                "--set", "metrics.overdueAfter=100ms",
+                "--set", "delivery.webhooks=\(Installation.app)=http://127.0.0.1:1/",
+                "--set", "delivery.tokenKeys=k1=\(Data(repeating: 1, count: 32).base64EncodedString())")
             let health = HealthProbe(port: Int(try #require(ready["healthPort"]?.numberValue?.int64)))
 
-            let device = DeviceRegistration(user: "user of w1", device: "device of w1", channel: .webhook)
-            try await installation.publish([
-                OutgoingEvent(.deviceRegistered(app: Installation.app, device), time: WallClock.now())
-            ])
-            try await eventually("the device is registered") {
-                try await installation.store.integer("SELECT count(*) FROM app WHERE delivers") == 1
+            let address = APNsAddress(
+                token: Array(1...8), environment: .production, topic: Installation.app + APNsAddress.topicSuffix)
+            let devices = [("w1", DeliveryChannel.webhook), ("w2", .apns(address))].map { widget, channel in
+                DeviceRegistration(user: "user of \(widget)", device: "device of \(widget)", channel: channel)
+            }
+            try await installation.publish(
+                devices.map { OutgoingEvent(.deviceRegistered(app: Installation.app, $0), time: WallClock.now()) })
+            try await eventually("the devices are registered") {
+                try await installation.store.integer("SELECT count(*) FROM registration") == 2
             }
             try await installation.publish(
                 (1...3).map { Self.placed("w\($0)", kind: "DueDate") }
@@ -88,6 +93,7 @@ struct MetricsTests {
                     && page.families[MetricCatalogue.kindOldestDue.name] != nil
                     && page.sum(MetricCatalogue.deliveryChanges.name) > 0
                     && page.sum(MetricCatalogue.deliveryPushes.name, ["effect": "unusable"]) > 0
+                    && page.sum(MetricCatalogue.deliveryWebhookDevices.name, ["outcome": "failed"]) > 0
             }
 
             let page = try await health.metricsPage()

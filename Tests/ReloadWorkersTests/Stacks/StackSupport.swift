@@ -103,7 +103,7 @@ extension TestStore {
         }
     }
 
-    func want(_ key: StackPlan.Key) async throws { _ = try await pool.query(.wantSchedule(key)) }
+    func want(_ key: StackPlan.Key) async throws { try await store.wantSchedule(key) }
 
     func schedule(_ key: StackPlan.Key) async throws -> ReadSchedule? {
         try await pool.query(.readSchedules(app: key.app, user: key.user, stack: key.stack, device: key.device)).first

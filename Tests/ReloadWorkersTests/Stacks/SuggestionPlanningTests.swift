@@ -94,7 +94,7 @@ struct SuggestionPlanningTests {
         }
     }
 
-    @Test("A stack takes the suggestions of a device from its first read on, before the stacks after it")
+    @Test("A stack takes the suggestions of a device from its first read to its last, before the stacks after it")
     func firstRead() async throws {
         try await StackSupport.withStack { worker, planning, sent in
             try await worker.store.place([.test("w3")])
@@ -119,6 +119,14 @@ struct SuggestionPlanningTests {
             // A later read changes nothing.
             try await worker.store.want(key)
             #expect(try await planning.pass().isEmpty)
+            // Once nobody reads it any more, the other stack takes them.
+            try await worker.store.sql(
+                """
+                UPDATE stack_schedule SET read_at = now() - interval '8 days', due_at = now() WHERE stack = 'first'
+                """)
+            #expect(try await planning.pass().count == 1)
+            #expect(try await planning.pass().count == 1)
+            #expect(try suggestions()["home"] == 1)
         }
     }
 

@@ -60,7 +60,7 @@ struct HabitsPropertyTests {
         let bytes = Self.habits(Self.views(80, seed: 3, keys: 6, days: 50)).encoded
         for count in 0..<bytes.count { #expect(Habits(encoded: Array(bytes.prefix(count))) == nil) }
         #expect(Habits(encoded: bytes + [0]) == nil)
-        #expect(Habits(encoded: [2] + bytes.dropFirst()) == nil)
+        #expect(Habits(encoded: [3] + bytes.dropFirst()) == nil)
         #expect(Habits(encoded: [UInt8](repeating: 1, count: Habits.maximumBytes + 1)) == nil)
         var random = SeededGenerator(seed: 4)
         for _ in 0..<5_000 {
