@@ -21,8 +21,6 @@ extension TimelineDetail {
     }
 
     /// Link of the shown entry, else that of the kind for the configuration; nil if a tap opens the app.
-    package func url(at time: Timestamp? = nil) -> String? { url(of: currentEntry(at: time)) }
-
     private func url(of entry: ArraySlice<UInt8>?) -> String? {
         var shown = entry
         if case .snapshot(let snapshot, _)? = fallback { shown = ArraySlice(snapshot.utf8) }

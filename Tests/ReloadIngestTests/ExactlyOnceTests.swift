@@ -16,7 +16,7 @@ struct ExactlyOnceTests {
         try await ingest.store.settle()
     }
 
-    @Test("After a crash the next consumer continues at the stored positions")
+    @Test("After a fatal error of the client the next consumer continues at the stored positions")
     func crash() async throws {
         try await IngestHarness.lend(maximumBatch: 100) { ingest in
             try await place(50, ingest)
@@ -25,7 +25,7 @@ struct ExactlyOnceTests {
             try await ingest.running([service]) {
                 try await ingest.publish((0..<2000).map { ingest.push("u\($0 % 50)") })
                 try await eventually("some events are applied") { try await ingest.applied() > 0 }
-                // The consumer disappears without leaving the group, as after SIGKILL; the service creates another one.
+                // The client fails fatally, and the service creates another one.
                 consumers.withLock { $0.last }?.raiseFatalError()
                 try await ingest.publish((0..<2000).map { ingest.push("u\($0 % 50)") })
                 try await ingest.waitUntilApplied(4000)
@@ -132,7 +132,7 @@ struct ExactlyOnceTests {
         }
     }
 
-    @Test("After retention has removed an offset, the partition continues when its position is set")
+    @Test("A partition whose position is beyond the end of the log continues when the position is set")
     func outOfRange() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await place(10, ingest)

@@ -17,10 +17,6 @@ package struct KafkaConsumerCounters: Hashable, Sendable {
     package var batches: Int64 = 0
     /// Holes in the offsets (transaction markers, compaction).
     package var gaps: Int64 = 0
-    /// Dropped messages, which librdkafka delivered again or too late.
-    package var stale: Int64 = 0
-    /// Holes behind a moved position that were read a second time.
-    package var verifications: Int64 = 0
     /// Pauses of fetching because the receiver was slow.
     package var pauses: Int64 = 0
 }

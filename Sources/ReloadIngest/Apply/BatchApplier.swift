@@ -13,8 +13,6 @@ struct BatchApplier: Sendable {
         var marked = 0
         /// Appended lists that are ready and not handed over to workers.
         var lists = 0
-        var widgets = 0
-        var timelines = 0
         /// Recorded or raised sweeps.
         var sweeps = 0
         var rejected: [RejectedEvent] = []
@@ -149,7 +147,6 @@ struct BatchApplier: Sendable {
             outcome.rejected += lifecycle.rejected
             outcome.ignored += lifecycle.ignored
             input.views += lifecycle.views
-            outcome.widgets = writes.inserts.count + writes.updates.count
             try await place(writes, on: connection, followedBy: &last, &input, &outcome)
             input.departed = writes.departures
         }
@@ -299,7 +296,6 @@ struct BatchApplier: Sendable {
         _ input: inout MarkInput, _ outcome: inout Outcome
     ) async throws {
         let placed = try await connection.place(writes.placements)
-        outcome.timelines = placed.inserted
         outcome.lists += placed.inserted
         input.revived = placed.stale
         let stale = Set(placed.stale)

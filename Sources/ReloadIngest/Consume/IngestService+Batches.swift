@@ -223,7 +223,6 @@ extension IngestService {
         positions.applied(advances)
         status.areRead(advances.lazy.map { TopicPartition(topic: $0.topic, partition: $0.partition) })
         commitToKafka(advances, consumer)
-        let (bumps, markInputs) = (fold.bumps.count, fold.markCount)
         statistics.update {
             $0.blockedBy = nil
             $0.batches += 1
@@ -233,11 +232,6 @@ extension IngestService {
             $0.dropped += fold.dropped.count
             $0.marked += outcome.marked
             $0.handedOver += outcome.claim?.count ?? 0
-            $0.markInputs += markInputs
-            $0.bumps += bumps
-            $0.sweeps += outcome.sweeps - bumps
-            $0.widgets += outcome.widgets
-            $0.timelines += outcome.timelines
         }
         defaults?.ask(outcome.undecided)
         if outcome.lists > 0 { onWork(.timelines) }

@@ -16,15 +16,6 @@ package final class IngestStatistics: Sendable {
         package var marked = 0
         /// Timelines handed over to workers of the same process.
         package var handedOver = 0
-        /// Rows of SQL input for targeted requests.
-        package var markInputs = 0
-        /// Folded reloads of everyone.
-        package var bumps = 0
-        package var sweeps = 0
-        /// Widget rows written by lifecycle events.
-        package var widgets = 0
-        /// Timelines created by lifecycle events.
-        package var timelines = 0
         /// Retried transactions.
         package var retries = 0
         /// Partitions dropped because another process has taken them.

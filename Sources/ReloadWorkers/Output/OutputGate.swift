@@ -119,6 +119,4 @@ struct OutputHealth: Sendable, Equatable {
         if case .down(_, let until) = state, now < until { return }
         state = .down(failures: failures + 1, until: now + backoff.bound(attempt: failures + 1))
     }
-
-    var isUp: Bool { state == .up }
 }

@@ -3,7 +3,7 @@ enum ConsoleAlert: String, CaseIterable {
     case down, ingestLagging, ingestHalted, ingestBlocked, partitionStands, eventsLost, timelinesOverdue, auditAppointed
     case timelinesStale, deadLetters, appDiverted, eventsDropped, deadLetterQuota, breakerOpen, providerErrors
     case oldTransaction, deadTuples, poolWaits, outputFailing, metricsStale, deliveryLate, deliveryStalled
-    case pushesRefused, webhookDisabled
+    case pushesRefused, webhookFails, webhookDisabled
 
     var name: String { "Freshet\(rawValue.prefix(1).uppercased())\(rawValue.dropFirst())" }
 

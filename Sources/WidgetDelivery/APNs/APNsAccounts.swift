@@ -4,11 +4,12 @@ package import ReloadWorkers
 package import WidgetModel
 import WidgetStore
 
-/// The keys of apps at Apple's push service, each with a provider token and connections of its own.
+/// Accounts of apps at Apple's push service: a provider token and connections for each key.
 ///
 /// Apple refuses pushes for several teams on one connection, and a connection whose provider token changes too often. Apps
 /// that share a key share its connections.
 package struct APNsAccounts: Sendable {
+    /// Provider token and HTTP client of a key.
     package struct Account: Sendable {
         package let token: ProviderToken
         package let http: HTTPClient
@@ -17,7 +18,7 @@ package struct APNsAccounts: Sendable {
     private let accounts: [APNsKey: Account]
     private let keys: [String: APNsKey]
 
-    /// Opens no connection yet. The owner calls ``shutdown()`` at the end.
+    /// Creates an HTTP client for each key. The owner calls ``shutdown()`` at the end.
     ///
     /// - Parameter keys: keys by app.
     package init(
@@ -53,13 +54,13 @@ package struct APNsAccounts: Sendable {
 
     /// Closes the connections.
     package func shutdown() async {
-        // It fails only for a client that is shut down twice.
+        // `shutdown()` fails only for a client that is shut down already.
         for account in accounts.values { try? await account.http.shutdown() }
     }
 }
 
 extension APNsAccounts {
-    /// `TCP_USER_TIMEOUT` of Linux.
+    /// The Linux socket option `TCP_USER_TIMEOUT`.
     static let tcpUserTimeout = NIOBSDSocket.Option(rawValue: 18)
 
     /// Configuration of the HTTP clients.
@@ -71,7 +72,7 @@ extension APNsAccounts {
         configuration.httpVersion = .automatic
         configuration.connectionPool.retryConnectionEstablishment = false
         #if os(Linux)
-        // Without it, a connection whose other end is gone is kept for a quarter of an hour, as long as pushes follow one another.
+        // Without this option Linux keeps a connection whose other end is gone for about 15 minutes, while pushes are written.
         let timeout = Int(limits.readTimeout.wholeMilliseconds)
         configuration.http2ConnectionDebugInitializer = { channel in
             channel.setOption(.tcpOption(tcpUserTimeout), value: timeout)

@@ -58,9 +58,9 @@ struct DeviceNotifier: Sendable {
         statistics.count { $0.pushes[device.app, default: [:]][effect, default: 0] += number }
     }
 
-    /// Problem of a push without an answer.
+    /// Reason why a push has no answer.
     private enum Problem: Error {
-        /// The service was not reached.
+        /// The service gave no complete answer. It may have accepted the push.
         case unanswered(String)
         /// The push cannot be sent: a key or a token cannot be used.
         case unusable(String)
@@ -100,10 +100,7 @@ struct DeviceNotifier: Sendable {
         // The service takes pushes for the topic, even if not this one.
         routes.succeeded(device.route, at: time)
         if outcome.verdict == .accepted {
-            statistics.count { counts in
-                counts.latencyCount += 1
-                counts.latencySum += device.changedAt.map { (time - $0) / .seconds(1) } ?? 0
-            }
+            statistics.count { $0.latencySum += device.changedAt.map { (time - $0) / .seconds(1) } ?? 0 }
         }
         return settle(outcome, device, at: time)
     }
@@ -165,7 +162,8 @@ struct DeviceNotifier: Sendable {
             resting: routes.failed(first.route, at: now(), retryAfter: answer.retryAfter))
     }
 
-    /// An error leaves this to the next success: what was sent is settled in any case.
+    /// Clears the failures of an app's webhook. After an error of the database the next success clears them: the accepted
+    /// devices are settled in any case.
     private func recordSuccess(of app: Int32) async {
         do {
             _ = try await store.query(.recordWebhookSuccess(appID: app))

@@ -40,13 +40,6 @@ package enum DeliveryChannel: Hashable, Sendable {
     case apns(APNsAddress)
     /// A webhook of the app's backend, which notifies the device by its own means.
     case webhook
-
-    package var name: String {
-        switch self {
-        case .apns: "apns"
-        case .webhook: "webhook"
-        }
-    }
 }
 
 /// Address of an app on a device at Apple's push notification service.

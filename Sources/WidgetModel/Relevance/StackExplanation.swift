@@ -6,7 +6,7 @@ package struct StackExplanation: Hashable, Sendable {
         package var widget: String?
         package var content: WidgetContent
         package var isOnTop: Bool
-        /// Value by which it competes, from 0 to 1; nil: nothing speaks for it.
+        /// Value by which it competes, from 0 to 1; nil for suggestions, and for widgets without evidence.
         package var value: Double?
         package var sentence: String
     }
@@ -72,7 +72,7 @@ extension StackPlanner {
         guard stack.smartRotate else {
             let off = "Smart Rotate is off: only the person turns to another widget of the stack"
             guard stack.suggestions else { return off }
-            return off + (respect.map { "; no suggestion begins: \($0)" } ?? "; suggestions come on top all the same")
+            return off + (respect.map { "; no suggestion begins: \($0)" } ?? "; suggestions can still come on top")
         }
         if let respect { return respect }
         guard let last = plan.schedule.top(at: time) else { return nil }
@@ -85,9 +85,9 @@ extension StackPlanner {
         switch last.reason {
         case .start, .personsChoice: return nil
         case .relevance, .prediction, .shortcut:
-            return "it turned at \(last.from.rfc3339) and stays until \(end.rfc3339) at least"
+            return "it turned at \(last.from.rfc3339) and stays until at least \(end.rfc3339)"
         case .suggestionEnded:
-            return "a suggestion ended at \(last.from.rfc3339), and the stack stays until \(end.rfc3339) at least"
+            return "a suggestion ended at \(last.from.rfc3339), and the stack stays until at least \(end.rfc3339)"
         }
     }
 
@@ -101,7 +101,7 @@ extension StackPlanner {
     /// Why nothing speaks for a widget.
     fileprivate func lack(of item: Stack.Item, at time: Timestamp) -> String {
         if let score = evidence[item.widget]?.curve.score(at: time), score <= 0 {
-            return "its score is 0 or less: the stack never turns to it"
+            return "its score is 0 or less now, so the stack does not rotate to it"
         }
         let prediction = evidence[item.widget]?.predictions.last { $0.from <= time }
         guard let prediction, prediction.probability > 0 else {
@@ -109,13 +109,13 @@ extension StackPlanner {
         }
         let reason = StackSchedule.Reason.prediction(
             probability: prediction.probability, explanation: prediction.explanation)
-        return "\(reason.words), less than the \(Int(policy.minimumPrediction * 100)) % that it takes"
+        return "\(reason.words), below the minimum of \(Int(policy.minimumPrediction * 100)) %"
     }
 
     /// Why a shortcut is not in the plan.
     fileprivate func lack(of candidate: Candidate, plan: StackPlan, at time: Timestamp) -> String {
         guard !shown.contains(candidate.shortcut.content) else {
-            return "not suggested: the device shows such a widget"
+            return "not suggested: the device already shows this widget"
         }
         if let obstacle = candidate.obstacle { return "not suggested: \(obstacle.words)" }
         guard stack.suggestions else { return "not suggested: suggestions are off for this stack" }

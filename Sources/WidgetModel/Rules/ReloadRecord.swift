@@ -21,11 +21,6 @@ package struct ReloadRecord: Hashable, Sendable {
     package var reason = ReloadReason.placed
     package var ledger = BudgetLedger()
 
-    /// A record without work.
-    package init(placedAt: Timestamp) {
-        self.placedAt = placedAt
-    }
-
     /// The record of a timeline that a widget is the first to show: requested once, and free of budget and spacing.
     package init(placedAt now: Timestamp, _ kind: KindGenerations, reason: ReloadReason) {
         placedAt = now

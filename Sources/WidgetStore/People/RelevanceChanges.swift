@@ -70,9 +70,6 @@ private let writeRelevanceSQL = """
         WHERE r.revision < excluded.revision
     """
 
-/// A change and what is stored of its timeline; nil if the timeline is gone.
-private typealias RelevanceChange = (seq: Int64, stored: StoredRelevance?)
-
 private let takeChangesSQL = """
     WITH taken AS MATERIALIZED (
         SELECT c.seq, c.timeline_id FROM relevance_change c ORDER BY c.seq LIMIT $1::int8 FOR UPDATE SKIP LOCKED

@@ -94,7 +94,9 @@ struct PersonPlannerTests {
         #expect(try Self.plan(planner, at: "2026-07-03T11:00:00Z").schedule.insertions.isEmpty)
     }
 
-    @Test("A shortcut without ranges is suggested when the person usually looks, unless the device shows such a widget")
+    @Test(
+        "A shortcut without ranges is suggested when the person usually looks, unless the device already shows this widget"
+    )
     func byHabit() throws {
         let values = try HabitsTests.configuration("AcmeCard", "groceries")
         let content = WidgetContent(app: "com.example.wallet", kind: HabitsTests.kind, configuration: values)

@@ -40,7 +40,7 @@ struct StackExplanationTests {
     func rotated() {
         var planner = Self.planner()
         planner.evidence = ["b": .init(curve: Planner.curve([("09:00", 1)]))]
-        let expected = "it turned at \(Self.time("09:00")) and stays until \(Self.time("09:15")) at least"
+        let expected = "it turned at \(Self.time("09:00")) and stays until at least \(Self.time("09:15"))"
         #expect(Self.explain(planner, at: "09:14", planned: "08:00").hold == expected)
         #expect(Self.explain(planner, at: "09:15", planned: "08:00").hold == nil)
     }
@@ -53,7 +53,7 @@ struct StackExplanationTests {
                 == "a suggestion is on top until \(Self.time("10:00")): the stack's widgets do not rotate meanwhile")
         #expect(
             Self.explain(planner, at: "10:14", planned: "08:00").hold
-                == "a suggestion ended at \(Self.time("10:00")), and the stack stays until \(Self.time("10:15")) at least"
+                == "a suggestion ended at \(Self.time("10:00")), and the stack stays until at least \(Self.time("10:15"))"
         )
         #expect(Self.explain(planner, at: "10:15", planned: "08:00").hold == nil)
     }
@@ -78,7 +78,7 @@ struct StackExplanationTests {
         var planner = Self.planner(Planner.candidate("c", "09:30", "10:00"))
         planner.stack.smartRotate = false
         let explanation = Self.explain(planner)
-        #expect(explanation.hold == "\(off); suggestions come on top all the same")
+        #expect(explanation.hold == "\(off); suggestions can still come on top")
         #expect(explanation.items.map(\.isOnTop) == [false, false, true])
         planner.stack.chosen = Stack.Turn(widget: "b", at: Planner.time("09:00"))
         #expect(
@@ -108,14 +108,14 @@ struct StackExplanationTests {
         #expect(sentence(.init()) == "neither relevance nor a habit nor a shortcut speaks for it")
         #expect(
             sentence(.init(curve: Planner.curve([("09:00", -1)])))
-                == "its score is 0 or less: the stack never turns to it")
+                == "its score is 0 or less now, so the stack does not rotate to it")
         #expect(
             sentence(.init(curve: Planner.curve([("09:00", 3)])))
                 == "on top since \(Self.time("09:30")): its score of 3 is above 50 % of all of its scores; "
                 + "now its score of 3 is above 50 % of all of its scores")
         let unlikely = sentence(.init(predictions: [WidgetPrediction(from: from, probability: 0.1)]))
         #expect(unlikely.hasPrefix("viewed with a probability of 10 %"))
-        #expect(unlikely.hasSuffix("less than the 20 % that it takes"))
+        #expect(unlikely.hasSuffix("below the minimum of 20 %"))
         let likely = sentence(.init(predictions: [WidgetPrediction(from: from, probability: 0.9)]))
         #expect(likely.contains("viewed with a probability of 90 %"))
     }
@@ -124,7 +124,7 @@ struct StackExplanationTests {
     func shown() {
         let explanation = Self.explain(Self.planner(Planner.candidate("b", "09:00", "10:00")))
         #expect(explanation.items[1].sentence.hasSuffix("now the app declared it relevant now (b)"))
-        #expect(explanation.items.last?.sentence == "not suggested: the device shows such a widget")
+        #expect(explanation.items.last?.sentence == "not suggested: the device already shows this widget")
     }
 
     // MARK: Shortcuts

@@ -28,7 +28,7 @@ final class MockCluster: Sendable {
     /// cannot listen on a broker's port again.
     private let reserved = Mutex<[Int32: PortReservation?]>([:])
 
-    /// Settings of the cluster's client. It connects to no broker, and librdkafka would warn about that (level 5).
+    /// Settings of the cluster's client. It connects to no broker, and librdkafka would note that (level 5).
     private static let defaults = ["client.id": "freshet-embedded", "log_level": "4"]
 
     init(brokers: Int, logger: Logger) throws(KafkaError) {

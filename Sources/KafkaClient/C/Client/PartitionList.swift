@@ -15,8 +15,6 @@ internal import CRdKafka
 
     deinit { unsafe rd_kafka_topic_partition_list_destroy(pointer) }
 
-    var isEmpty: Bool { unsafe pointer.pointee.cnt == 0 }
-
     func add(_ place: TopicPartition, offset: Int64? = nil) {
         let element = unsafe rd_kafka_topic_partition_list_add(pointer, place.topic, place.partition)
         if let offset, let element = unsafe element { unsafe element.pointee.offset = offset }
