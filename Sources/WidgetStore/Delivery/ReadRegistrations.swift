@@ -71,10 +71,10 @@ package struct Registration: Sendable {
             "nextAt": nextAt.map(JSONValue.time) ?? .null, "triedAt": triedAt.map(JSONValue.time) ?? .null,
             "sentAt": sentAt.map(JSONValue.time) ?? .null, "answer": answer.map { .count($0) } ?? .null,
             "reason": .text(reason), "fetchedAt": fetchedAt.map(JSONValue.time) ?? .null,
-            "fetchedRevision": fetchedRevision.map { .count($0) } ?? .null,
             "pushes": .count(pushes), "answeredPushes": .count(answeredPushes), "kinds": kindsJSON,
         ]
-        return .object(JSONObject(object.members + quantiles()))
+        let revision = fetchedRevision.map { [JSONObject.Member(key: "fetchedRevision", value: .count($0))] } ?? []
+        return .object(JSONObject(object.members + revision + quantiles()))
     }
 }
 

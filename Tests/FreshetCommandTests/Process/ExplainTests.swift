@@ -190,10 +190,12 @@ struct ExplainTests {
             try await store.sql(
                 """
                 INSERT INTO registration (app_id, user_id, device_id, registered_at, channel, environment, topic, token_key,
-                    token, changed, sent, listed_at, tried_at, sent_at, fetched_at, answer, reason)
+                    token, changed, sent, listed_at, tried_at, sent_at, fetched_at, answer, reason, fetched_timelines,
+                    fetched_revisions)
                 SELECT 1, 'u1', 'd1', now(), 1, 1, 'com.example.bank.push-type.widgets', 'k1', 'secret token', 7, 6,
                     now() + interval '1 minute', now() - interval '10 s', now() - interval '2 minutes',
-                    now() - interval '1 minute', 429, 'TooManyRequests'
+                    now() - interval '1 minute', 429, 'TooManyRequests', ARRAY[timeline_id], ARRAY[5]
+                FROM widget WHERE id = 'w1'
                 """)
             let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
             let text = try await FreshetProcess.run(["explain", "w1", "--app", Self.app], environment: environment)
@@ -208,6 +210,7 @@ struct ExplainTests {
                 ["explain", "w1", "--app", Self.app, "--json"], environment: environment)
             let delivery = try #require(JSONValue.parse(json.out)["delivery"])
             #expect(delivery["answer"] == 429 && delivery["waiting"] == 1 && delivery["channel"] == "apns")
+            #expect(delivery["fetchedRevision"] == 5)
             #expect(delivery["token"] == nil && !json.out.contains("secret"))
             let other = try await FreshetProcess.run(
                 ["explain", "w2", "--app", Self.app, "--json"], environment: environment)
