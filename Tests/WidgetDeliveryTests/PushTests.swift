@@ -112,6 +112,17 @@ struct PushTests {
         }
     }
 
+    @Test("A push for an app without a key is an error that names the setting")
+    func noKey() async throws {
+        try await withDelivery { delivery in
+            let client = APNsClient(accounts: try delivery.accounts([:]), urls: [:], timeout: .seconds(10))
+            let address = APNsAddress(token: [1], environment: .production, topic: DeliveryHarness.topic)
+            await #expect { try await client.send(APNsPush(app: "b", address: address, isUrgent: false)) } throws: {
+                "\($0)".contains("delivery.apnsKeys") && "\($0)".contains("\"b\"")
+            }
+        }
+    }
+
     @Test("A connection whose other end is gone is closed after the time limit of an answer")
     func deadConnection() async throws {
         let configuration = APNsAccounts.configuration(trusting: ConnectionLimits(readTimeout: .seconds(7)))

@@ -197,6 +197,24 @@ struct WebhookTests {
         }
     }
 
+    @Test("A device that has failed ten times counts as stuck, and others of the request do not")
+    func stuck() async throws {
+        try await withWebhook { delivery, backend in
+            backend.respond(to: .options) { _ in .status(500) }
+            try await delivery.change()
+            try await delivery.mark()
+            try await delivery.store.sql("UPDATE registration SET attempts = 10 WHERE device_id = 'd2'")
+            // After a failure one request goes first, and the other waits for its result.
+            for _ in 0..<2 {
+                try await delivery.makeDue()
+                try await delivery.deliver()
+            }
+            let counts = delivery.statistics.snapshot
+            let stuck = try #require(counts.webhookStuck[TestKinds.app])
+            #expect(stuck > 0 && stuck < counts.webhookFailures[TestKinds.app] ?? 0)
+        }
+    }
+
     @Test("After three failures devices are sent alone, so that one that is refused does not hold up the others")
     func alone() async throws {
         try await withWebhook { delivery, backend in

@@ -110,7 +110,6 @@ struct StatementTests {
         Statements.peopleSize(), Statements.readArrangement(app: "a", user: "a"),
         Statements.readSchedules(app: "a", user: "a", stack: "a", device: nil),
         Statements.wantSchedule(StackPlan.Key(app: "a", user: "a", device: "a", stack: "a")),
-        Statements.replanDevice("a", of: "a", appID: 1),
         Statements.deviceSchedules(app: "a", device: "a", users: []), Statements.replanStacks(of: []),
         Statements.claimSchedules(limit: 1, lease: .zero, unread: .zero), Statements.readPeople(of: []),
         Statements.readPlannedWidgets(of: []), Statements.writeRelevance([]), Statements.writeSchedules([]),

@@ -28,7 +28,7 @@ package struct APNsProbe: Sendable {
 
     package func ask(app: String, topic: String, _ environment: APNsAddress.Environment) async -> Result {
         let accounts = APNsAccounts(
-            keys: configuration.apnsKeys.filter { $0.key == app }, configuration: client)
+            keys: configuration.apnsKeys.filter { Text.equal($0.key, app) }, configuration: client)
         let apns = APNsClient(accounts: accounts, urls: configuration.apnsURLs, timeout: configuration.timeout)
         let address = APNsAddress(token: Self.unknownToken, environment: environment, topic: topic)
         let result: Result

@@ -110,7 +110,10 @@ final class NodeMetrics: Sendable {
                     MetricCatalogue.deliveryPushes, pushes[effect] ?? 0, [("app", app), ("effect", effect.name)])
             }
         }
-        for (outcome, devices) in [("accepted", delivery.webhookDevices), ("failed", delivery.webhookFailures)] {
+        for (outcome, devices) in [
+            ("accepted", delivery.webhookDevices), ("failed", delivery.webhookFailures),
+            ("stuck", delivery.webhookStuck),
+        ] {
             for (app, count) in devices {
                 bridge.count(MetricCatalogue.deliveryWebhookDevices, count, [("app", app), ("outcome", outcome)])
             }

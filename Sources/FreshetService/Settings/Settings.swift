@@ -104,7 +104,7 @@ package struct DeliverySettings: Sendable, Equatable {
     /// Bundle ids of apps besides their names, separated by `+`, by app.
     package var bundleIDs: [String: String] = [:]
     package var devicesPerUser = 50
-    /// URL in place of Apple's, for a stand-in.
+    /// URLs in place of those of Apple's servers.
     package var apnsURL: String?
     package var apnsSandboxURL: String?
     package var trustRoots: String?

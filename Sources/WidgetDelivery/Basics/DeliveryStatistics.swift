@@ -31,6 +31,8 @@ package final class DeliveryStatistics: Sendable {
         package var webhookDevices: [String: Int] = [:]
         /// Devices in requests of webhooks that were not accepted, by app.
         package var webhookFailures: [String: Int] = [:]
+        /// Of these, devices that had failed ten times before, by app.
+        package var webhookStuck: [String: Int] = [:]
         /// Devices that had fetched the changes before they were due.
         package var spared = 0
         package var databaseErrors = 0

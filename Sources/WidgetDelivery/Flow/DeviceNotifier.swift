@@ -4,6 +4,9 @@ import WidgetStore
 
 /// Notifies devices of changes: by a push each, or in batches by webhooks.
 struct DeviceNotifier: Sendable {
+    /// Failed attempts from which on a device counts as stuck: about half an hour of back-off.
+    static let stuckAttempts = 10
+
     let configuration: DeliveryConfiguration
     let apns: APNsClient
     let webhooks: WebhookClient
@@ -158,7 +161,7 @@ struct DeviceNotifier: Sendable {
             return settleAll(DeliveryOutcome(verdict: .accepted, answer: answer.status))
         }
         return settleAll(
-            try await failed(answer, devices: devices.count, first),
+            try await recordFailure(answer, devices, of: first),
             resting: routes.failed(first.route, at: now(), retryAfter: answer.retryAfter))
     }
 
@@ -172,10 +175,14 @@ struct DeviceNotifier: Sendable {
         }
     }
 
-    private func failed(
-        _ answer: WebhookClient.Answer, devices: Int, _ device: DueDevice
+    private func recordFailure(
+        _ answer: WebhookClient.Answer, _ devices: [DueDevice], of device: DueDevice
     ) async throws -> DeliveryOutcome {
-        statistics.count { $0.webhookFailures[device.app, default: 0] += devices }
+        let stuck = devices.count { $0.attempts >= Self.stuckAttempts }
+        statistics.count {
+            $0.webhookFailures[device.app, default: 0] += devices.count
+            $0.webhookStuck[device.app, default: 0] += stuck
+        }
         let problem = answer.problem ?? ""
         let isDisabled =
             try await store.query(

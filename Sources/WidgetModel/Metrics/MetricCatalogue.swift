@@ -137,7 +137,8 @@ package struct MetricDefinitions: Sendable {
         "freshet_delivery_spared_total", "Devices that fetched the changes before they were notified.")
     package let deliveryWebhookDevices = counter(
         "freshet_delivery_webhook_devices_total", by: ["app", "outcome"],
-        "Devices in webhook requests by app: accepted, failed.")
+        "Devices in webhook requests by app: accepted, failed, and stuck: those of failed that had failed ten times before."
+    )
     package let deliveryDatabaseErrors = counter(
         "freshet_delivery_database_errors_total", "Statements that failed and were repeated.")
     package let devices = gauge(

@@ -42,14 +42,14 @@ package struct PersonPlanner: Sendable {
     /// The app's kinds by name.
     package var kinds: [String: KindDefinition]
     package var policy: RotationPolicy
-    /// Beginnings of suggestions in any stack of the device, present or past, during the last 24 hours.
+    /// Start times of suggestions in any stack of the device, present or past, during the last 24 hours.
     package var suggestedAt: [Timestamp]
-    /// Names of the device's stacks whose schedules are read: suggestions go to the others only if none of these takes them.
-    package var read: [String]
+    /// Names of the device's stacks whose schedules are read. Suggestions go to another stack only if none of these fits.
+    package var readStacks: [String]
 
     package init(
         app: String, device: String, person: PersonRecord, widgets: [Widget], kinds: [String: KindDefinition],
-        policy: RotationPolicy = RotationPolicy(), suggestedAt: [Timestamp] = [], read: [String] = []
+        policy: RotationPolicy = RotationPolicy(), suggestedAt: [Timestamp] = [], readStacks: [String] = []
     ) {
         self.app = app
         self.device = device
@@ -58,7 +58,7 @@ package struct PersonPlanner: Sendable {
         self.kinds = kinds
         self.policy = policy
         self.suggestedAt = suggestedAt
-        self.read = read
+        self.readStacks = readStacks
     }
 
     /// The stacks of the device that have widgets, by name.
@@ -66,7 +66,7 @@ package struct PersonPlanner: Sendable {
         person.stacks.filter { Text.equal($0.arrangement.device, device) && !$0.arrangement.widgets.isEmpty }
     }
 
-    /// The planner of a stack, with those of its widgets that are placed; nil: there is no such stack.
+    /// Returns the planner of a stack and its placed widgets; nil: there is no such stack.
     package func planner(of name: String, suggestions: [Timestamp] = [], at now: Timestamp) -> StackPlanner? {
         guard let state = stacks.first(where: { Text.equal($0.arrangement.name, name) }) else { return nil }
         let found = placed(in: state.arrangement)
@@ -106,15 +106,15 @@ package struct PersonPlanner: Sendable {
     // MARK: Shortcuts
 
     /// A stack that allows suggestions, with the family of its first placed widget.
-    private typealias Taker = (stack: String, family: WidgetFamily)
+    private typealias Target = (stack: String, family: WidgetFamily)
 
-    /// In the order in which they take suggestions.
-    private var takers: [Taker] {
-        let takers = stacks.filter(\.arrangement.suggestions).compactMap { state -> Taker? in
+    /// Stacks that allow suggestions, those whose schedules are read first.
+    private var targets: [Target] {
+        let targets = stacks.filter(\.arrangement.suggestions).compactMap { state -> Target? in
             placed(in: state.arrangement).first.map { (state.arrangement.name, $0.family) }
         }
-        let isRead = { (taker: Taker) in read.contains { Text.equal($0, taker.stack) } }
-        return takers.filter(isRead) + takers.filter { !isRead($0) }
+        let isRead = { (target: Target) in readStacks.contains { Text.equal($0, target.stack) } }
+        return targets.filter(isRead) + targets.filter { !isRead($0) }
     }
 
     /// The device's shortcuts as candidates of a stack.
@@ -123,18 +123,18 @@ package struct PersonPlanner: Sendable {
     ) -> [StackPlanner.Candidate] {
         let shortcuts = person.shortcuts(on: device)
         guard !shortcuts.isEmpty else { return [] }
-        let takers = takers
+        let targets = targets
         return shortcuts.map { shortcut in
             guard let kind = kinds[shortcut.content.kind] else {
                 return StackPlanner.Candidate(shortcut, obstacle: .unknownKind)
             }
-            // Whenever it is relevant, so that its stack stays the same.
-            let taker = takers.first { kind.families.contains($0.family) }?.stack
+            // Regardless of the shortcut's times, so that it always goes to the same stack.
+            let target = targets.first { kind.families.contains($0.family) }?.stack
             var candidate = candidate(shortcut, kind, beside: first, in: range)
             if !Self.isSuggestible(kind) {
                 candidate.obstacle = .ineligibleKind
-            } else if let taker, !Text.equal(taker, stack) {
-                candidate.obstacle = .otherStack(taker)
+            } else if let target, !Text.equal(target, stack) {
+                candidate.obstacle = .otherStack(target)
             } else if !kind.families.contains(first.family) {
                 candidate.obstacle = .family(first.family)
             }
@@ -142,7 +142,7 @@ package struct PersonPlanner: Sendable {
         }
     }
 
-    /// A shortcut with its widget's state, as in the family of a widget.
+    /// Returns a shortcut as a candidate, configured for the family of the stack's first widget.
     private func candidate(
         _ shortcut: RelevantShortcut, _ kind: KindDefinition, beside first: Widget, in range: Range<Timestamp>
     ) -> StackPlanner.Candidate {
@@ -176,8 +176,9 @@ package struct PersonPlanner: Sendable {
         let earlier = previous?.schedule ?? StackSchedule()
         var plan = StackPlan(
             key: key, schedule: planner.schedule(at: now, after: earlier), plannedAt: now, suggestedAt: suggestions)
-        if planner.candidates.contains(where: \.isHeldBack) {
-            // Their widgets are placed meanwhile, so that they are rendered, and say when they are relevant.
+        if planner.candidates.contains(where: \.mayWait) {
+            // Planned again as if nothing had to wait: the widgets of these suggestions are placed early, so that they get
+            // content and scores.
             var ready = planner
             for index in ready.candidates.indices {
                 ready.candidates[index].isRendered = true
@@ -193,8 +194,8 @@ package struct PersonPlanner: Sendable {
 }
 
 extension StackPlanner.Candidate {
-    /// Whether the state of its widget may keep it from being suggested.
-    fileprivate var isHeldBack: Bool {
+    /// Whether its widget has no content yet, or has a score of 0 or less at some time.
+    fileprivate var mayWait: Bool {
         obstacle == nil && (!isRendered || curve.steps.contains { $0.score <= 0 })
     }
 }

@@ -49,7 +49,7 @@ package struct StackPlanner: Sendable {
             self.obstacle = obstacle
         }
 
-        /// Whether it may be suggested within a range of time, as far as its own times say.
+        /// Returns false if all of its ranges lie outside a period. A shortcut without ranges may hold at any time.
         package func mayHold(in range: Range<Timestamp>) -> Bool {
             shortcut.ranges.isEmpty || shortcut.ranges.contains { $0.overlaps(range) }
         }
@@ -168,7 +168,7 @@ package struct StackPlanner: Sendable {
         let content: WidgetContent
         let reason: StackSchedule.Reason
         let isRendered: Bool
-        /// Whether the score of its widget, if that has any, is above 0.
+        /// False if its widget has a score of 0 or less.
         let isRelevant: Bool
 
         /// Whether its range comes before the suggestion of another one, the contents aside.

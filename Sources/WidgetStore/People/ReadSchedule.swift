@@ -31,17 +31,6 @@ private let wantSQL = """
     RETURNING s.app_id, xmax = 0 AS is_new
     """
 
-/// Schedules that are due already are locked as well, as in writes of people.
-private let replanDeviceSQL = """
-    WITH locked AS (
-        SELECT s.id, s.due_at > now() AS is_later FROM stack_schedule s
-        WHERE s.app_id = $1::int4 AND s.user_id = $2::text AND s.device_id = $3::text
-        ORDER BY s.id
-        FOR NO KEY UPDATE OF s
-    )
-    UPDATE stack_schedule s SET due_at = now() FROM locked l WHERE s.id = l.id AND l.is_later
-    """
-
 /// Schedule of a stack on a device, for readers that are notified of changes.
 package struct DeviceSchedule: Hashable, Sendable {
     package let id: TimelineID
@@ -97,21 +86,16 @@ extension PostgresStatement where Self == Statements {
             (appID: try row.value("app_id"), isNew: try row.value("is_new"))
         }
     }
-
-    /// Makes the schedules of a device due.
-    package static func replanDevice(_ device: String, of user: String, appID: Int32) -> PostgresQuery<Void> {
-        PostgresQuery(replanDeviceSQL, appID, user, device)
-    }
 }
 
 extension WidgetStore {
     /// Has a stack planned, from now on as long as somebody reads its schedule.
     ///
-    /// The other schedules of the device are planned again after the first read, because the stack may take their suggestions.
+    /// The user's other schedules are planned again after the first read, because the stack may take suggestions from them.
     package func wantSchedule(_ key: StackPlan.Key) async throws {
         guard let wanted = try await query(.wantSchedule(key)).first, wanted.isNew else { return }
         try await retryingConflicts {
-            _ = try await pool.query(.replanDevice(key.device, of: key.user, appID: wanted.appID))
+            _ = try await pool.query(.replanStacks(of: [(wanted.appID, key.user)]))
         }
     }
 

@@ -109,7 +109,7 @@ package struct StackMaterial: Sendable {
                     relevance: relevance[widget.timeline] ?? RelevanceRecord(), isRendered: widget.isRendered)
             }, kinds: kinds.mapValues(\.definition), policy: policy,
             suggestedAt: suggestions(on: device, of: person, before: time),
-            read: (scheduled[Name(person)] ?? []).filter { Text.equal($0.device, device) }.map(\.stack))
+            readStacks: (scheduled[Name(person)] ?? []).filter { Text.equal($0.device, device) }.map(\.stack))
     }
 
     /// Whether the stored state of a person can be read; also true for a person without any.

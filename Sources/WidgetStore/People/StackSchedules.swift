@@ -202,7 +202,7 @@ private let replanSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Makes the schedules due of people whose widgets were placed, changed or removed.
+    /// Makes the schedules of people due, after a change of their widgets or of the schedules that are read.
     package static func replanStacks(of people: [(appID: Int32, user: String)]) -> PostgresQuery<Void> {
         PostgresQuery(replanSQL, binding: names.parameters(people))
     }

@@ -259,11 +259,11 @@ struct PersonPlannerTests {
         let shortcut = Self.shortcut("K2", try HabitsTests.time("2026-07-03T09:00:00Z"))
         var planner = try Self.twoSizes([shortcut])
         for (read, stack) in [([], "home"), (["other"], "other"), (["other", "home"], "home"), (["gone"], "home")] {
-            planner.read = read
+            planner.readStacks = read
             #expect(try Self.suggested(planner)[stack] == ["K2"], "\(read)")
             #expect(try Self.suggested(planner).values.joined().count == 1, "\(read)")
         }
-        planner.read = ["home"]
+        planner.readStacks = ["home"]
         planner.kinds["K2"]?.families = [.systemSmall]
         #expect(try Self.suggested(planner) == ["home": [], "other": ["K2"]], "none that is read fits")
     }
