@@ -15,14 +15,23 @@ private struct BatchProgress {
     var directory: KindDirectory?
     /// Whether the kinds were read after the batch was polled, so that names missing from them do not exist.
     var isDirectoryCurrent = false
-    /// Number of items in the current transaction.
+    /// Number of items in the current transactions, or in the one that failed.
     var count = 0
-    /// Positions that the current transaction moves.
+    /// Positions that these transactions move.
     var advances: [PositionAdvance] = []
     /// Failed attempts in a row.
     var attempt = 0
     /// Whether repeated events have been left out.
     var isWithoutRepeats = false
+}
+
+/// One of the transactions that apply a batch.
+private struct BatchStep: Sendable {
+    let items: [Int]
+    /// Number of items that the transaction applies.
+    let count: Int
+    let fold: BatchFold
+    let advances: [PositionAdvance]
 }
 
 /// Applies batches: folds them, runs their transactions, and recovers from failures.
@@ -59,33 +68,82 @@ extension IngestService {
         progress.isWithoutRepeats = true
     }
 
-    /// Applies as many of the items as fit in one transaction.
+    /// Applies as many of the items as fit in one transaction, or, of a large batch of a backlog, in two transactions
+    /// side by side, which use two processors of the database.
+    ///
+    /// - Throws: the error of a transaction that failed, with its items first in `progress`.
     private func applyNext(
         _ progress: inout BatchProgress, of batch: PreparedBatch, _ positions: inout PartitionPositions,
         _ consumer: KafkaConsumer
     ) async throws {
-        let (fold, count) = try await fold(&progress, of: batch)
-        let applied = progress.items[..<count]
-        progress.count = count
-        progress.advances = positions.advances(to: batch.next(after: applied))
-        let isBehind = self.isBehind(batch.batch.waiting + Int64(progress.items.count - count))
+        var steps: [BatchStep] = []
+        for items in divided(progress, of: batch) {
+            let (fold, count) = try await fold(items, &progress, of: batch)
+            let advances = positions.advances(to: batch.next(after: items[..<count]))
+            steps.append(BatchStep(items: items, count: count, fold: fold, advances: advances))
+        }
+        progress.count = steps.reduce(0) { $0 + $1.count }
+        progress.advances = steps.flatMap(\.advances)
+        let isBehind = self.isBehind(batch.batch.waiting + Int64(progress.items.count - progress.count))
         workers?.ingestIsBehind(isBehind)
+        let results = await withTaskGroup { [steps] group in
+            for (index, step) in steps.enumerated().dropFirst() {
+                group.addTask { (index, await self.result(of: step, batch, handsOver: !isBehind)) }
+            }
+            var results = [0: await self.result(of: steps[0], batch, handsOver: !isBehind)]
+            for await (index, result) in group { results[index] = result }
+            return results
+        }
+        var failure: (step: Int, error: any Error)?
+        for (index, step) in steps.enumerated() {
+            guard let result = results[index] else { continue }
+            switch result {
+            case .success(let outcome):
+                committed(step.fold, outcome, step.advances, &positions, consumer, batch)
+                onDecisions?(decisions(step.fold, outcome, batch))
+            case .failure(let error): failure = failure ?? (index, error)
+            }
+        }
+        guard let failure else { return }
+        let failed = steps.remove(at: failure.step)
+        progress.items = failed.items + steps.flatMap(\.items)
+        (progress.count, progress.advances) = (failed.count, failed.advances)
+        throw failure.error
+    }
+
+    /// The items of each transaction. Events of a user stay in one transaction, and in order: they have the same partition in
+    /// every topic.
+    private func divided(_ progress: BatchProgress, of batch: PreparedBatch) -> [[Int]] {
+        guard progress.attempt == 0, progress.items.count >= 2 * Self.leastDivided, isBehind(batch.batch.waiting) else {
+            return [progress.items]
+        }
+        let isEven = { (item: Int) in batch.batch.records[item].partition.isMultiple(of: 2) }
+        return [progress.items.filter(isEven), progress.items.filter { !isEven($0) }].filter { !$0.isEmpty }
+    }
+
+    private func result(
+        of step: BatchStep, _ batch: PreparedBatch, handsOver: Bool
+    ) async -> Result<BatchApplier.Outcome, any Error> {
         let begun = ContinuousClock.now
-        let outcome = try await transact(fold, advancing: progress.advances, batch, handsOver: !isBehind)
-        committed(fold, outcome, progress.advances, &positions, consumer, batch)
-        meter.committed(applied, of: batch, fold, outcome, took: begun.duration(to: .now))
-        onDecisions?(decisions(fold, outcome, batch))
+        do {
+            let outcome = try await transact(step.fold, advancing: step.advances, batch, handsOver: handsOver)
+            meter.committed(
+                step.items[..<step.count], of: batch, step.fold, outcome, took: begun.duration(to: .now))
+            return .success(outcome)
+        } catch {
+            return .failure(error)
+        }
     }
 
     /// Folds the next items, for one transaction.
     ///
     /// - Throws: `PostgresError` if the kinds cannot be read.
     private func fold(
-        _ progress: inout BatchProgress, of batch: PreparedBatch
+        _ items: [Int], _ progress: inout BatchProgress, of batch: PreparedBatch
     ) async throws -> (fold: BatchFold, count: Int) {
         func fold(_ directory: KindDirectory) -> (fold: BatchFold, count: Int) {
             batch.fold(
-                progress.items, directory, flow.divertedApps, full: flow.fullApps, limit: configuration.maximumMarks)
+                items, directory, flow.divertedApps, full: flow.fullApps, limit: configuration.maximumMarks)
         }
         let known: KindDirectory
         if let directory = progress.directory {
@@ -176,6 +234,9 @@ extension IngestService {
         }
         progress.attempt = 0
     }
+
+    /// Least number of events of each of two transactions.
+    private static let leastDivided = 512
 
     /// Largest number of marks that are handed over with a batch. A larger batch is part of a backlog, whose later
     /// events may concern the same timelines.

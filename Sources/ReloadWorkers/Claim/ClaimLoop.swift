@@ -76,9 +76,7 @@ struct ClaimLoop {
         let idle = Next.wait(atMost: configuration.pollInterval)
         var timelines =
             context.claimSize.share(of: configuration.maximumTimelinesInFlight) - context.leases.held
-        if let room = context.precedence.room(at: context.clock.elapsed) {
-            timelines = min(timelines, room - context.leases.held)
-        }
+        guard !context.precedence.holdsClaims(at: context.clock.elapsed) else { return (idle, true) }
         var isProbe = false
         switch context.output.allowance() {
         case .everything: break

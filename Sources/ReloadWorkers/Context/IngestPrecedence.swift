@@ -1,11 +1,9 @@
 import Synchronization
 
-/// Limits claims while ingest in the same process applies a backlog of Kafka, so that a timeline with several requests
-/// in the backlog is fetched once. The limit ends after a few seconds, even if the backlog does not shrink.
+/// Stops claims while ingest in the same process applies a backlog of Kafka, so that a timeline with several requests in the
+/// backlog is fetched once. Claims go on after a few seconds, even if the backlog does not shrink.
 final class IngestPrecedence: Sendable {
-    /// Limit of the timelines in work: those of one request.
-    static let room = 100
-    /// Longest time for which claims are limited.
+    /// Longest time without claims.
     static let limit = Duration.seconds(10)
     /// Longest time between two transactions of ingest under a backlog.
     static let gap = Duration.seconds(2)
@@ -28,13 +26,11 @@ final class IngestPrecedence: Sendable {
         }
     }
 
-    /// Most timelines to hold; nil without a limit.
-    func room(at now: Duration) -> Int? {
+    /// Whether claims wait for ingest.
+    func holdsClaims(at now: Duration) -> Bool {
         state.withLock { state in
-            guard let since = state.since, now < min(since + Self.limit, state.lastTransaction + Self.gap) else {
-                return nil
-            }
-            return Self.room
+            guard let since = state.since else { return false }
+            return now < min(since + Self.limit, state.lastTransaction + Self.gap)
         }
     }
 }

@@ -2,6 +2,8 @@ internal import CRdKafka
 internal import Logging
 
 extension ConsumerLoop {
+    /// Longest wait for the leaders of new topics.
+    private static let metadataMilliseconds: Int32 = 500
     private static let commitInterval = Duration.milliseconds(200)
     /// Time limit of closing.
     private static let closeTimeout = Duration.seconds(10)
@@ -170,6 +172,7 @@ extension ConsumerLoop {
 
     private func add(_ offsets: [TopicPartition: KafkaOffset]) {
         guard !offsets.isEmpty else { return }
+        learnLeaders(of: Set(offsets.keys.map(\.topic)))
         let list = PartitionList(capacity: offsets.count)
         for (place, offset) in offsets { list.add(place, offset: offset.number) }
         let error = unsafe KafkaError(
@@ -182,6 +185,19 @@ extension ConsumerLoop {
             stopReason = stopReason ?? .shutdown
         }
         assignmentChanged()
+    }
+
+    /// Requests the leaders of topics that are new to the client. librdkafka requests them on its own only up to a second after
+    /// the assignment, and looks up a first offset half a second later. Without an answer it still does.
+    private func learnLeaders(of topics: Set<String>) {
+        let new = topics.subtracting(knownTopics)
+        guard !new.isEmpty else { return }
+        let handles = unsafe new.compactMap { unsafe rd_kafka_topic_new(client.pointer, $0, nil) }
+        defer { for unsafe handle in unsafe handles { unsafe rd_kafka_topic_destroy(handle) } }
+        var metadata: UnsafePointer<rd_kafka_metadata>?
+        let response = unsafe rd_kafka_metadata(client.pointer, 0, nil, &metadata, Self.metadataMilliseconds)
+        unsafe rd_kafka_metadata_destroy(metadata)
+        if response == RD_KAFKA_RESP_ERR_NO_ERROR { knownTopics.formUnion(new) }
     }
 
     private func remove(_ places: [TopicPartition]) {

@@ -23,6 +23,8 @@ final class ConsumerLoop: @unchecked Sendable {
 
     var tracker = PartitionTracker()
     var indexCache = PartitionIndexCache()
+    /// Topics whose leaders librdkafka has requested.
+    var knownTopics: Set<String> = []
     /// Whether fetching is paused because the receiver is slow.
     var isHolding = false
     private var fullSince: ContinuousClock.Instant?
