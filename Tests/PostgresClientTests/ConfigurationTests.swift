@@ -41,19 +41,6 @@ struct ConfigurationTests {
         if let error = error(string) { #expect(!error.description.contains("hunter2")) }
     }
 
-    @Test func anotherDatabaseKeepsTheRestAndReadsBack() throws {
-        let configuration = PostgresConfiguration(connectionString: #"host=h password='it''s \'quoted\\'"#)
-        // libpq does not support doubled quotes: the value ends at the first one, so this string is invalid.
-        #expect(throws: PostgresError.self) { try configuration.naming(database: "other") }
-
-        let quoted = PostgresConfiguration(connectionString: #"host=h dbname=one password='it\'s \\ here'"#)
-        let other = try quoted.naming(database: "an other")
-        try other.validate()
-        #expect(other.connectionString.contains("dbname='an other'"))
-        #expect(other.connectionString.contains(#"password='it\'s \\ here'"#))
-        #expect(!other.connectionString.contains("dbname=one"))
-    }
-
     @Test func limitsOutOfRangeAreErrors() {
         func error(_ change: (inout PostgresConfiguration) -> Void) -> PostgresError? {
             var configuration = PostgresConfiguration(connectionString: "")
@@ -102,14 +89,5 @@ struct ErrorTests {
         #expect(
             error.description == "PostgreSQL server error 23505 in InsertItem: duplicate key (constraint item_pkey); "
                 + "hint: try another; whether it was committed is unknown")
-    }
-}
-
-struct ValueTests {
-    @Test func timestampsSortAndKnowInfinity() {
-        #expect(PostgresTimestamp.negativeInfinity < PostgresTimestamp(microseconds: 0))
-        #expect(PostgresTimestamp(microseconds: 0) < .infinity)
-        #expect(!PostgresTimestamp.infinity.isFinite)
-        #expect(PostgresTimestamp(microseconds: 5).isFinite)
     }
 }

@@ -37,23 +37,6 @@ struct ConnectionString {
         return hosts.count { $0 == "," } + 1
     }
 
-    /// `keyword=value` pairs, quoted as libpq reads them back, with another database.
-    func naming(database: String) -> String {
-        let others = options.filter { $0.keyword != "dbname" }.map { Self.pair($0.keyword, $0.value) }
-        return (others + [Self.pair("dbname", database)]).joined(separator: " ")
-    }
-
-    private static func pair(_ keyword: String, _ value: String) -> String {
-        let isPlain = !value.isEmpty && !value.contains { $0.isWhitespace || $0 == "'" || $0 == "\\" }
-        if isPlain { return "\(keyword)=\(value)" }
-        var quoted = ""
-        for character in value {
-            if character == "'" || character == "\\" { quoted.append("\\") }
-            quoted.append(character)
-        }
-        return "\(keyword)='\(quoted)'"
-    }
-
     /// Checks values that libpq checks only when it connects.
     func validate() throws(PostgresError) {
         let choices = [

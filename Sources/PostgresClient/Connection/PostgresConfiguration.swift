@@ -46,13 +46,6 @@ package struct PostgresConfiguration: Sendable {
         }
         try ConnectionString(parsing: connectionString).validate()
     }
-
-    /// The same server, user and settings, and another database.
-    package func naming(database: String) throws(PostgresError) -> PostgresConfiguration {
-        var configuration = self
-        configuration.connectionString = try ConnectionString(parsing: connectionString).naming(database: database)
-        return configuration
-    }
 }
 
 /// Exponential back-off with jitter: the nth wait is between half and all of `initial` × 2ⁿ⁻¹, at most `maximum`.

@@ -5,18 +5,6 @@ package struct PostgresTimestamp: Hashable, Sendable {
 
     @inlinable
     package init(microseconds: Int64) { self.microseconds = microseconds }
-
-    package static var infinity: PostgresTimestamp { PostgresTimestamp(microseconds: .max) }
-    package static var negativeInfinity: PostgresTimestamp { PostgresTimestamp(microseconds: .min) }
-
-    package var isFinite: Bool { microseconds != .max && microseconds != .min }
-}
-
-extension PostgresTimestamp: Comparable {
-    @inlinable
-    package static func < (left: PostgresTimestamp, right: PostgresTimestamp) -> Bool {
-        left.microseconds < right.microseconds
-    }
 }
 
 extension PostgresTimestamp: PostgresValue {

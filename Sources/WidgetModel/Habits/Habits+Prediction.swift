@@ -20,18 +20,6 @@ extension Habits {
         }
     }
 
-    package func probability(of key: HabitKey, at time: Timestamp, timeZone: String) -> Prediction {
-        probability(ofAny: [key], at: HalfHour(at: time, timeZone: timeZone))
-    }
-
-    package func probability(ofAny keys: [HabitKey], at time: Timestamp, timeZone: String) -> Prediction {
-        probability(ofAny: keys, at: HalfHour(at: time, timeZone: timeZone))
-    }
-
-    package func probability(ofAny keys: [HabitKey], at halfHour: HalfHour) -> Prediction {
-        prediction(ofAny: profiles(of: keys, on: halfHour.day), at: halfHour)
-    }
-
     /// Profiles of combinations on a local day, for the predictions of its half hours.
     package func profiles(of keys: [HabitKey], on day: Int) -> [HabitProfile] {
         let calendar = HabitCalendar(of: self, on: day)
@@ -39,7 +27,7 @@ extension Habits {
     }
 
     /// Predicts views of the most probable of some combinations, those of a widget for example.
-    private func prediction(ofAny profiles: [HabitProfile], at halfHour: HalfHour) -> Prediction {
+    func prediction(ofAny profiles: [HabitProfile], at halfHour: HalfHour) -> Prediction {
         var best = (probability: 0.0, days: profiles.first?.days(at: halfHour.index) ?? 0)
         for profile in profiles {
             let probability = profile.probability(at: halfHour.index)

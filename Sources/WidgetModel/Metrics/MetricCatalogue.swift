@@ -6,8 +6,6 @@ package enum MetricCatalogue {
 
     package static let all = Mirror(reflecting: definitions).children.compactMap { $0.value as? MetricDefinition }
 
-    package static let byName = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
-
     package static subscript(dynamicMember path: KeyPath<MetricDefinitions, MetricDefinition>) -> MetricDefinition {
         definitions[keyPath: path]
     }

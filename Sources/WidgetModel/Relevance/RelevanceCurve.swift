@@ -72,9 +72,6 @@ package struct RelevanceCurve: Hashable, Sendable {
     /// The last point whose date is not after a time.
     package func point(at time: Timestamp) -> Point? { points.last { $0.date <= time } }
 
-    /// Time of the next change of the score; nil: none.
-    package func nextChange(after time: Timestamp) -> Timestamp? { steps.first { $0.from > time }?.from }
-
     /// The steps that hold within a range of time, the first one from its beginning.
     package func steps(in range: Range<Timestamp>) -> [Step] {
         var within = steps.filter { range.contains($0.from) }

@@ -84,14 +84,6 @@ package struct RelevanceHistory: Hashable, Sendable {
         centroids[first].score += (right.score - left.score) * Double(right.weight / weight)
     }
 
-    // MARK: Ranks
-
-    /// Rank of a score from 0 to 1 among the history and the entries of the present timeline that are not absorbed yet;
-    /// see ``RelevanceRanks``.
-    package func rank(of score: Double, with curve: RelevanceCurve) -> Double {
-        RelevanceRanks(self, with: curve).rank(of: score)
-    }
-
     // MARK: Stored form
 
     private static let form: UInt8 = 1

@@ -52,9 +52,4 @@ package struct StackSchedule: Hashable, Sendable {
     package func top(at time: Timestamp) -> Rotation? { rotations.last { $0.from <= time } }
 
     package func insertion(at time: Timestamp) -> Insertion? { insertions.first { $0.holds(at: time) } }
-
-    /// The stack's widgets in order at a time: the person's, below an inserted one if there is one.
-    package func contents(at time: Timestamp, of stack: Stack) -> [Item] {
-        (insertion(at: time).map { [.suggestion($0.content)] } ?? []) + stack.items.map { .widget($0.widget) }
-    }
 }

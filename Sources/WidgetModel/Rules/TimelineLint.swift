@@ -16,13 +16,7 @@ package struct TimelineLints: OptionSet, Hashable, Sendable {
     /// Several links in an entry of a systemSmall widget, which opens only one.
     package static let severalLinks = TimelineLints(rawValue: 8)
 
-    /// The single lints with their names, in the order in which they are written.
-    package static let named: [(name: String, lint: TimelineLints)] = [
-        ("shortGap", .shortGap), ("singleEntryAtEnd", .singleEntryAtEnd), ("roundHour", .roundHour),
-        ("severalLinks", .severalLinks),
-    ]
-
-    package static let shortestGap: Duration = .seconds(300)
+    private static let shortestGap: Duration = .seconds(300)
 
     /// - Parameter dates: of the entries, in order.
     package init(policy: ReloadPolicy, dates: some BidirectionalCollection<Timestamp>) {

@@ -64,16 +64,6 @@ extension ViewStatistics {
         last.map { time - $0 >= interval } ?? true
     }
 
-    /// The views that count, of views in the order in which they come.
-    package static func counted(_ times: some Sequence<Timestamp>, after last: Timestamp?) -> [Timestamp] {
-        var last = last
-        return times.filter { time in
-            guard isCounted(time, after: last) else { return false }
-            last = time
-            return true
-        }
-    }
-
     /// Hours a day after a counted view, as the SQL function `count_views` computes them; a test compares the two.
     ///
     /// - Parameter elapsed: since the last counted one; nil for the first.

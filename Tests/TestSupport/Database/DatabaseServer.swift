@@ -1,3 +1,4 @@
+import Foundation
 import Logging
 import PostgresClient
 
@@ -63,7 +64,7 @@ actor DatabaseServer {
     private func build(_ template: DatabaseTemplate) async throws -> String {
         let name = try await create(copying: "template0")
         let own = PostgresPool(
-            configuration: try configuration.naming(database: name),
+            configuration: configuration.naming(database: name),
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         do {
             try await template.prepare(own)
@@ -101,4 +102,24 @@ private struct Leftovers: PostgresStatement {
         """
 
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("name") }
+}
+
+extension PostgresConfiguration {
+    /// The same server, user and settings, and another database, as `keyword=value` pairs without quotes.
+    func naming(database: String) -> PostgresConfiguration {
+        var pairs = connectionString
+        if pairs.contains("://"), let url = URLComponents(string: pairs) {
+            let address: [URLQueryItem] = [
+                URLQueryItem(name: "host", value: url.host),
+                URLQueryItem(name: "port", value: url.port.map { String($0) }),
+                URLQueryItem(name: "user", value: url.user),
+                URLQueryItem(name: "password", value: url.password),
+            ]
+            let given = (address + (url.queryItems ?? [])).filter { $0.value != nil }
+            pairs = given.map { item in "\(item.name)=\(item.value ?? "")" }.joined(separator: " ")
+        }
+        var configuration = self
+        configuration.connectionString = "\(pairs) dbname=\(database)"
+        return configuration
+    }
 }

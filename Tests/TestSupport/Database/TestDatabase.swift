@@ -38,7 +38,7 @@ package func withDatabase<Value: Sendable>(
     let name = try await server.create(from: template)
     let result: Result<Value, any Error>
     do {
-        var configuration = try server.configuration.naming(database: name)
+        var configuration = server.configuration.naming(database: name)
         configuration.applicationName = "freshet-test"
         // Tests share the machine, so connecting may be slow.
         configuration.acquireTimeout = Patience.limit

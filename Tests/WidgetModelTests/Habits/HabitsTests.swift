@@ -165,3 +165,17 @@ struct HabitsTests {
         }
     }
 }
+
+extension Habits {
+    func probability(of key: HabitKey, at time: Timestamp, timeZone: String) -> Prediction {
+        probability(ofAny: [key], at: time, timeZone: timeZone)
+    }
+
+    func probability(ofAny keys: [HabitKey], at time: Timestamp, timeZone: String) -> Prediction {
+        probability(ofAny: keys, at: HalfHour(at: time, timeZone: timeZone))
+    }
+
+    func probability(ofAny keys: [HabitKey], at halfHour: HalfHour) -> Prediction {
+        prediction(ofAny: profiles(of: keys, on: halfHour.day), at: halfHour)
+    }
+}

@@ -116,3 +116,9 @@ struct RelevanceHistoryTests {
         }
     }
 }
+
+extension RelevanceHistory {
+    func rank(of score: Double, with curve: RelevanceCurve) -> Double {
+        RelevanceRanks(self, with: curve).rank(of: score)
+    }
+}

@@ -328,3 +328,10 @@ extension WidgetPrediction {
                 halfHour: HalfHour(at: from, timeZone: "UTC")))
     }
 }
+
+extension StackSchedule {
+    /// The stack's widgets in order at a time: the person's, below an inserted one if there is one.
+    func contents(at time: Timestamp, of stack: Stack) -> [Item] {
+        (insertion(at: time).map { [.suggestion($0.content)] } ?? []) + stack.items.map { .widget($0.widget) }
+    }
+}
