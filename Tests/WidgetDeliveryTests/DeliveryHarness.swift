@@ -124,7 +124,7 @@ struct DeliveryHarness: Sendable {
                 SELECT coalesce(max(t.content_revision), 0) FROM widget w JOIN timeline t ON t.id = w.timeline_id
                 WHERE w.id = '\(widget)'
                 """)
-            served.append(ServedContent(app: app, widget: widget, revision: revision ?? Int64(latest), age: age))
+            served.append((app: app, widget: widget, revision: revision ?? Int64(latest), age: age))
         }
         return try await store.store.recordFetches(served, objectives: objectives)
     }

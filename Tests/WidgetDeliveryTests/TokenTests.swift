@@ -3,9 +3,9 @@ import SampleProvider
 import TestSupport
 import Testing
 import WidgetModel
-import WidgetStore
 
 @testable import WidgetDelivery
+@testable import WidgetStore
 
 @Suite("Device tokens at rest", .timeLimit(.patience))
 struct TokenTests {
@@ -85,8 +85,9 @@ struct TokenTests {
             let stored = try await delivery.store.pool.query(.tokensToReseal(except: "k2", after: 0))
             let before = try #require(stored.first)
             try await delivery.register("u1", "d1", token: "0303030303030303", at: Timestamp(microseconds: 2))
-            let late = ResealedToken(
-                id: before.id, old: before.sealed, new: try other.seal([1, 2, 3], for: before.owner))
+            let late: ResealedToken = (
+                id: before.id, old: before.sealed, new: try other.seal([1, 2, 3], for: before.owner)
+            )
             #expect(try await delivery.store.pool.query(.resealTokens([late])).isEmpty)
         }
     }

@@ -10,12 +10,6 @@ package struct ConsolePage: Sendable {
         package let title: String
         package let path: String
         package let isCurrent: Bool
-
-        package init(title: String, path: String, isCurrent: Bool) {
-            self.title = title
-            self.path = path
-            self.isCurrent = isCurrent
-        }
     }
 
     /// Text of the window's title and of the heading.

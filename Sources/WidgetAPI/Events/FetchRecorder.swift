@@ -83,9 +83,8 @@ package final class FetchRecorder: Sendable {
             value.contents.map { (key: key, content: $0) }
         }
         guard !served.isEmpty else { return isMore }
-        let writes = served.map { key, content in
-            ServedContent(
-                app: key.app, widget: key.widget, revision: content.revision, age: content.at.duration(to: now))
+        let writes = served.map { key, content -> ServedContent in
+            (key.app, key.widget, content.revision, content.at.duration(to: now))
         }
         let objectives = FreshnessObjectives(general: objective, kinds: directory.kinds.values)
         do {

@@ -5,11 +5,6 @@ package struct WidgetPrediction: Hashable, Sendable {
     package let from: Timestamp
     package let habit: Habits.Prediction
 
-    package init(from: Timestamp, habit: Habits.Prediction) {
-        self.from = from
-        self.habit = habit
-    }
-
     package var probability: Double { habit.probability }
     /// Reason in words.
     package var explanation: String { habit.explanation }

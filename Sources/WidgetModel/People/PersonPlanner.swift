@@ -126,7 +126,7 @@ package struct PersonPlanner: Sendable {
         let targets = targets
         return shortcuts.map { shortcut in
             guard let kind = kinds[shortcut.content.kind] else {
-                return StackPlanner.Candidate(shortcut, obstacle: .unknownKind)
+                return StackPlanner.Candidate(shortcut: shortcut, obstacle: .unknownKind)
             }
             // Regardless of the shortcut's times, so that it always goes to the same stack.
             let target = targets.first { kind.families.contains($0.family) }?.stack
@@ -153,7 +153,7 @@ package struct PersonPlanner: Sendable {
                 && StackPlan.isSuggestion(widget: $0.id, of: shortcut.content)
         }
         var candidate = StackPlanner.Candidate(
-            shortcut, isRendered: placed != nil, curve: placed?.relevance.curve ?? RelevanceCurve([]))
+            shortcut: shortcut, isRendered: placed != nil, curve: placed?.relevance.curve ?? RelevanceCurve([]))
         if shortcut.ranges.isEmpty {
             let keys = HabitKey.keys(
                 kind: kind.name, configuration: shortcut.content.configuration, intent: kind.intent)

@@ -47,21 +47,11 @@ package struct Stack: Hashable, Sendable {
     package var name: String
     package var items: [Item]
     /// Whether widgets rotate to the top automatically. Otherwise only the person turns the stack.
-    package var smartRotate: Bool
+    package var smartRotate = true
     /// Whether widgets may be suggested.
-    package var suggestions: Bool
+    package var suggestions = true
     /// Last turn by hand.
     package var chosen: Turn?
-
-    package init(
-        name: String, items: [Item], smartRotate: Bool = true, suggestions: Bool = true, chosen: Turn? = nil
-    ) {
-        self.name = name
-        self.items = items
-        self.smartRotate = smartRotate
-        self.suggestions = suggestions
-        self.chosen = chosen
-    }
 }
 
 /// Shortcut that an app declares relevant for a widget.

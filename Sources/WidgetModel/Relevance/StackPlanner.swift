@@ -30,24 +30,13 @@ package struct StackPlanner: Sendable {
     package struct Candidate: Sendable {
         package var shortcut: RelevantShortcut
         /// Of its content, for a shortcut without ranges; in the order of their times.
-        package var predictions: [WidgetPrediction]
+        package var predictions: [WidgetPrediction] = []
         /// Whether the timeline of its widget has content.
-        package var isRendered: Bool
+        package var isRendered = true
         /// Relevance of its widget, once that has content.
-        package var curve: RelevanceCurve
+        package var curve = RelevanceCurve([])
         /// Why it is not suggested into the stack at any time; nil: it may be.
         package var obstacle: Obstacle?
-
-        package init(
-            _ shortcut: RelevantShortcut, predictions: [WidgetPrediction] = [], isRendered: Bool = true,
-            curve: RelevanceCurve = RelevanceCurve([]), obstacle: Obstacle? = nil
-        ) {
-            self.shortcut = shortcut
-            self.predictions = predictions
-            self.isRendered = isRendered
-            self.curve = curve
-            self.obstacle = obstacle
-        }
 
         /// Returns false if all of its ranges lie outside a period. A shortcut without ranges may hold at any time.
         package func mayHold(in range: Range<Timestamp>) -> Bool {

@@ -1,26 +1,14 @@
 package import PostgresClient
 import WidgetModel
 
-/// Content that the API has served to a widget's device for the first time since fetches were last recorded.
-package struct ServedContent: Hashable, Sendable {
-    package let app: String
-    package let widget: String
-    package let revision: Int64
-    /// Time since it was served.
-    package let age: Duration
+/// Content that the API has served to a widget's device for the first time since fetches were last recorded, with the time
+/// since then.
+package typealias ServedContent = (app: String, widget: String, revision: Int64, age: Duration)
 
-    package init(app: String, widget: String, revision: Int64, age: Duration) {
-        self.app = app
-        self.widget = widget
-        self.revision = revision
-        self.age = age
-    }
-
-    fileprivate static let input = InputColumns<(offset: Int, element: ServedContent)>([
-        .init("n") { Int32($0.offset) }, .init("app") { $0.element.app }, .init("widget") { $0.element.widget },
-        .init("revision") { $0.element.revision }, .init("age") { $0.element.age.wholeMilliseconds },
-    ])
-}
+private let input = InputColumns<(offset: Int, element: ServedContent)>([
+    .init("n") { Int32($0.offset) }, .init("app") { $0.element.app }, .init("widget") { $0.element.widget },
+    .init("revision") { $0.element.revision }, .init("age") { $0.element.age.wholeMilliseconds },
+])
 
 /// Least time between two writes of a device's fetches.
 private let spacing = "interval '1 minute'"
@@ -54,7 +42,7 @@ private func sum(_ old: String, _ new: String) -> String {
 private let lockSQL = """
     SELECT r.id FROM registration r
     WHERE r.id = ANY (ARRAY(
-            SELECT o.id FROM \(ServedContent.input.rows("i")) JOIN app a ON a.name = i.app
+            SELECT o.id FROM \(input.rows("i")) JOIN app a ON a.name = i.app
             JOIN widget w ON w.app_id = a.id AND w.id = i.widget
             JOIN registration o ON o.app_id = w.app_id AND o.user_id = w.user_id AND o.device_id = w.device_id
             WHERE o.channel <> 0
@@ -71,7 +59,7 @@ private let recordSQL = """
     WITH found AS MATERIALIZED (
         SELECT i.n, r.id, w.timeline_id, w.kind_id, i.revision, t.content_revision, t.stored_at,
                now() - i.age * interval '1 millisecond' AS served_at
-        FROM \(ServedContent.input.rows("i")) JOIN app a ON a.name = i.app
+        FROM \(input.rows("i")) JOIN app a ON a.name = i.app
         JOIN widget w ON w.app_id = a.id AND w.id = i.widget
         JOIN registration r ON r.app_id = w.app_id AND r.user_id = w.user_id AND r.device_id = w.device_id
         JOIN timeline t ON t.id = w.timeline_id
@@ -79,7 +67,7 @@ private let recordSQL = """
     ), due AS MATERIALIZED (
         SELECT r.id, r.first_sent_at, r.sent_at, r.fetched_at, r.fetched_timelines, r.fetched_revisions,
                r.stale_timelines, r.stale_revisions, r.stale_since
-        FROM registration r WHERE r.id = ANY ($\(ServedContent.input.count + 4)::int8[])
+        FROM registration r WHERE r.id = ANY ($\(input.count + 4)::int8[])
     ), served AS MATERIALIZED (
         SELECT f.id, f.timeline_id, f.kind_id, f.content_revision, f.stored_at, max(f.revision) AS revision,
                min(f.served_at) FILTER (WHERE f.revision >= f.content_revision) AS latest_at,
@@ -166,7 +154,7 @@ private let recordSQL = """
     ), counted AS (
         INSERT INTO delivery_statistics AS s (kind_id, bucket, changes, fetched, late, latencies, push_latencies)
         SELECT n.kind_id, n.bucket, count(*) FILTER (WHERE n.is_new), count(n.latency),
-               count(*) FILTER (WHERE n.latency > \(objective(of: "n.kind_id", after: ServedContent.input.count))),
+               count(*) FILTER (WHERE n.latency > \(objective(of: "n.kind_id", after: input.count))),
                \(classes(of: "latency")), \(classes(of: "push_latency"))
         FROM counts n GROUP BY n.kind_id, n.bucket ORDER BY n.kind_id, n.bucket
         ON CONFLICT (kind_id, bucket) DO UPDATE
@@ -180,7 +168,7 @@ private let recordSQL = """
 extension PostgresStatement where Self == Statements {
     /// Locks the devices that have fetched something and whose fetches may be written now.
     package static func lockFetchers(of served: [ServedContent]) -> PostgresQuery<Int64> {
-        PostgresQuery(lockSQL, binding: ServedContent.input.parameters(Array(served.enumerated()))) { row in
+        PostgresQuery(lockSQL, binding: input.parameters(Array(served.enumerated()))) { row in
             try row.value("id")
         }
     }
@@ -191,7 +179,7 @@ extension PostgresStatement where Self == Statements {
     ) -> PostgresQuery<Int> {
         PostgresQuery(
             recordSQL,
-            binding: ServedContent.input.parameters(
+            binding: input.parameters(
                 Array(served.enumerated()), objectives.general.wholeMilliseconds, objectives.kinds, objectives.limits,
                 PostgresArray(locked))
         ) { row in Int(try row.value("n", as: Int32.self)) }

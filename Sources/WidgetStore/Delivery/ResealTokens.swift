@@ -9,39 +9,24 @@ package struct StoredToken: Sendable {
 }
 
 /// A token that is to be stored in place of another one.
-package struct ResealedToken: Sendable {
-    let id: Int64
-    let old: DeviceTokenKeys.Sealed
-    let new: DeviceTokenKeys.Sealed
+package typealias ResealedToken = (id: Int64, old: DeviceTokenKeys.Sealed, new: DeviceTokenKeys.Sealed)
 
-    package init(id: Int64, old: DeviceTokenKeys.Sealed, new: DeviceTokenKeys.Sealed) {
-        self.id = id
-        self.old = old
-        self.new = new
-    }
-
-    fileprivate static let input = InputColumns<ResealedToken>([
-        .init("id") { $0.id }, .init("old") { $0.old.bytes }, .init("token_key") { $0.new.keyID },
-        .init("token") { $0.new.bytes },
-    ])
-}
+private let input = InputColumns<ResealedToken>([
+    .init("id") { $0.id }, .init("old") { $0.old.bytes }, .init("token_key") { $0.new.keyID },
+    .init("token") { $0.new.bytes },
+])
 
 /// Result of sealing tokens anew.
 package struct ResealedTokens: Hashable, Sendable {
     package var resealed = 0
     /// Number of tokens by the id of the key that does not open them.
     package var unreadable: [String: Int] = [:]
-
-    package init(resealed: Int = 0, unreadable: [String: Int] = [:]) {
-        self.resealed = resealed
-        self.unreadable = unreadable
-    }
 }
 
 /// A token that a registration has replaced meanwhile stays.
 private let resealSQL = """
     WITH input AS MATERIALIZED (
-        SELECT * FROM \(ResealedToken.input.rows("i"))
+        SELECT * FROM \(input.rows("i"))
     ), held AS (
         SELECT r.id, i.token_key, i.token FROM input i JOIN registration r ON r.id = i.id AND r.token = i.old
         ORDER BY r.id FOR NO KEY UPDATE OF r
@@ -68,7 +53,7 @@ extension PostgresStatement where Self == Statements {
 
     /// Replaces tokens. Answers the rows that were written.
     package static func resealTokens(_ tokens: [ResealedToken]) -> PostgresQuery<Int64> {
-        PostgresQuery(resealSQL, binding: ResealedToken.input.parameters(tokens)) { row in try row.value("id") }
+        PostgresQuery(resealSQL, binding: input.parameters(tokens)) { row in try row.value("id") }
     }
 }
 
@@ -84,7 +69,7 @@ extension WidgetStore {
             for token in tokens {
                 do throws(DeviceTokenKeys.Unreadable) {
                     let new = try keys.seal(try keys.open(token.sealed, for: token.owner), for: token.owner)
-                    resealed.append(ResealedToken(id: token.id, old: token.sealed, new: new))
+                    resealed.append((id: token.id, old: token.sealed, new: new))
                 } catch {
                     result.unreadable[token.sealed.keyID, default: 0] += 1
                 }

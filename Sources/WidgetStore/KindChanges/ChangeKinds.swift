@@ -65,10 +65,6 @@ package struct StrayWidgets: Hashable, Sendable {
     package var family: WidgetFamily?
     package var configuration: String?
 
-    package init(timeline: Int64, family: WidgetFamily? = nil, configuration: String? = nil) {
-        (self.timeline, self.family, self.configuration) = (timeline, family, configuration)
-    }
-
     fileprivate static let input = InputColumns<StrayWidgets>([
         .init("timeline_id") { $0.timeline }, .init("family") { $0.family },
         .init("configuration") { $0.configuration },

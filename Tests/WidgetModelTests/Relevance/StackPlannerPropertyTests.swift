@@ -29,7 +29,7 @@ struct StackPlannerPropertyTests {
             let content = StackPlannerTests.content("k\(Int.random(in: 0...20, using: &random))")
             planner.candidates.append(
                 StackPlanner.Candidate(
-                    RelevantShortcut(
+                    shortcut: RelevantShortcut(
                         content: content,
                         ranges: [from..<from + .seconds(60 * Int.random(in: 1...400, using: &random))])))
         }

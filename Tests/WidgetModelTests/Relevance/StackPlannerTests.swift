@@ -26,7 +26,7 @@ struct StackPlannerTests {
 
     static func candidate(_ kind: String, _ from: String, _ until: String) -> StackPlanner.Candidate {
         StackPlanner.Candidate(
-            RelevantShortcut(content: content(kind), role: kind, ranges: [time(from)..<time(until)]))
+            shortcut: RelevantShortcut(content: content(kind), role: kind, ranges: [time(from)..<time(until)]))
     }
 
     /// Returns the rotations as text: time and item.
@@ -176,7 +176,7 @@ struct StackPlannerTests {
         var planner = StackPlanner(Self.stack("weather"))
         let ranges = ["09:41", "18:52"].map { Self.time($0)..<(Self.time($0) + .seconds(1_800)) }
         planner.candidates = [
-            StackPlanner.Candidate(RelevantShortcut(content: Self.content("purchases"), ranges: ranges))
+            StackPlanner.Candidate(shortcut: RelevantShortcut(content: Self.content("purchases"), ranges: ranges))
         ]
         #expect(
             Self.rotations(planner.schedule(at: Self.time("08:00"))) == [
@@ -258,7 +258,8 @@ struct StackPlannerTests {
             WidgetPrediction(from: Self.time($0.0), probability: $0.1)
         }
         planner.candidates = [
-            StackPlanner.Candidate(RelevantShortcut(content: Self.content("card")), predictions: predictions)
+            StackPlanner.Candidate(
+                shortcut: RelevantShortcut(content: Self.content("card")), predictions: predictions)
         ]
         let schedule = planner.schedule(at: Self.time("07:00"))
         #expect(Self.rotations(schedule) == ["07:00 weather", "11:45 +card", "12:15 weather"])
@@ -300,7 +301,7 @@ struct StackPlannerTests {
     func mostProbable() {
         func habit(_ kind: String, _ probability: Double) -> StackPlanner.Candidate {
             StackPlanner.Candidate(
-                RelevantShortcut(content: Self.content(kind)),
+                shortcut: RelevantShortcut(content: Self.content(kind)),
                 predictions: [
                     WidgetPrediction(from: Self.time("09:00"), probability: probability),
                     WidgetPrediction(from: Self.time("10:00"), probability: 1 - probability),
