@@ -15,27 +15,22 @@ extension Bool: PostgresValue {
     }
 }
 
-extension Int16: PostgresValue {
-    @inlinable
-    package static var postgresType: PostgresType { .int2 }
-}
-
-extension Int32: PostgresValue {
-    @inlinable
-    package static var postgresType: PostgresType { .int4 }
-}
-
-extension Int64: PostgresValue {
-    @inlinable
-    package static var postgresType: PostgresType { .int8 }
-}
-
-extension Int: PostgresValue {
-    @inlinable
-    package static var postgresType: PostgresType { .int8 }
-}
+extension Int16: PostgresValue {}
+extension Int32: PostgresValue {}
+extension Int64: PostgresValue {}
+extension Int: PostgresValue {}
 
 extension PostgresValue where Self: FixedWidthInteger & SignedInteger & BitwiseCopyable {
+    /// int2, int4 or int8, by the integer's size.
+    @inlinable
+    package static var postgresType: PostgresType {
+        switch bitWidth {
+        case 16: .int2
+        case 32: .int4
+        default: .int8
+        }
+    }
+
     /// The type itself and narrower ones.
     @inlinable
     package static func accepts(oid: UInt32) -> Bool {

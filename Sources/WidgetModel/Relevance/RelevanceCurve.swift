@@ -50,18 +50,9 @@ package struct RelevanceCurve: Hashable, Sendable {
 
     /// - Parameter json: a stored timeline: an object with `entries` in the order of their dates.
     package init(timeline json: [UInt8]) throws(JSONError) {
-        var reader = JSONReader(json)
         var points: [Point] = []
-        var root = try reader.beginObject()
-        while let key = try reader.nextKey(&root) {
-            guard reader.matches(key, "entries") else {
-                try reader.skip()
-                continue
-            }
-            var entries = try reader.beginArray()
-            while try reader.nextElement(&entries) {
-                if let point = try Point(from: &reader) { points.append(point) }
-            }
+        try StoredEntries.forEach(in: json) { (reader: inout JSONReader) throws(JSONError) in
+            if let point = try Point(from: &reader) { points.append(point) }
         }
         self.init(points)
     }

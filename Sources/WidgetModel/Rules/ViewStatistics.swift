@@ -1,10 +1,4 @@
-#if canImport(Glibc)
-internal import Glibc
-#elseif canImport(Musl)
-internal import Musl
-#else
-internal import Darwin
-#endif
+internal import Foundation
 
 /// Frequency of the views of a timeline's widgets (design, section 6, rule 3).
 ///

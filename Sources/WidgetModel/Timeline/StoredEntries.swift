@@ -22,9 +22,13 @@ package enum StoredEntries {
         return (try? read()) ?? nil
     }
 
-    private static func place(in json: [UInt8], at time: Timestamp) throws(JSONError) -> Range<Int>? {
+    /// Passes a reader at the beginning of each entry, in order, to a closure that reads the entry.
+    ///
+    /// - Parameter json: a stored timeline.
+    static func forEach(
+        in json: [UInt8], _ read: (inout JSONReader) throws(JSONError) -> Void
+    ) throws(JSONError) {
         var reader = JSONReader(json)
-        var place: Range<Int>?
         var root = try reader.beginObject()
         while let key = try reader.nextKey(&root) {
             guard reader.matches(key, "entries") else {
@@ -32,11 +36,16 @@ package enum StoredEntries {
                 continue
             }
             var entries = try reader.beginArray()
-            while try reader.nextElement(&entries) {
-                try reader.expect(.object)
-                let start = reader.position
-                if let date = try date(of: &reader), date <= time { place = start..<reader.position }
-            }
+            while try reader.nextElement(&entries) { try read(&reader) }
+        }
+    }
+
+    private static func place(in json: [UInt8], at time: Timestamp) throws(JSONError) -> Range<Int>? {
+        var place: Range<Int>?
+        try forEach(in: json) { (reader: inout JSONReader) throws(JSONError) in
+            try reader.expect(.object)
+            let start = reader.position
+            if let date = try date(of: &reader), date <= time { place = start..<reader.position }
         }
         return place
     }
