@@ -1,8 +1,8 @@
 import KafkaClient
 
-/// Error of events that were not published.
+/// Failure to publish events.
 public struct WidgetCenterError: Error, Sendable, CustomStringConvertible {
-    /// Kind of error. Later versions may have more.
+    /// Kind of the error. Later versions may add codes.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         public let description: String
 
@@ -10,13 +10,13 @@ public struct WidgetCenterError: Error, Sendable, CustomStringConvertible {
         public static let invalidArgument = Code(description: "invalidArgument")
         /// The brokers did not acknowledge the event in time. See ``WidgetCenterError/isPossiblyStored``.
         public static let notAcknowledged = Code(description: "notAcknowledged")
-        /// There is no room and the center does not wait for it; nothing was sent.
+        /// As many events as allowed are under way, and the call does not wait for room; nothing was sent.
         public static let overloaded = Code(description: "overloaded")
-        /// The credentials are not accepted, or may not write to the topic.
+        /// The brokers refuse the credentials, or do not let them write to the topic.
         public static let notPermitted = Code(description: "notPermitted")
-        /// There is no such topic.
+        /// The topic does not exist.
         public static let unknownTopic = Code(description: "unknownTopic")
-        /// The event is larger than the brokers take.
+        /// The event exceeds the size limit of the brokers.
         public static let tooLarge = Code(description: "tooLarge")
         /// The task was cancelled before the event was sent.
         public static let cancelled = Code(description: "cancelled")
@@ -29,10 +29,11 @@ public struct WidgetCenterError: Error, Sendable, CustomStringConvertible {
     public let message: String
     /// Whether the same call can succeed later.
     public let isRetriable: Bool
-    /// Whether the brokers may have stored the event nevertheless. Publishing it again causes at most one more reload.
+    /// Whether the brokers may have stored the event despite the error. Publishing it again causes at most one more
+    /// reload.
     public let isPossiblyStored: Bool
-    /// Indices of the events that were not published. After `invalidArgument` and `overloaded` no event of the call was
-    /// published; after other errors the others were.
+    /// Indices of the events that were not published. After `invalidArgument` and `overloaded` these are all events of the
+    /// call; after other errors the rest was published.
     public internal(set) var failedEvents: [Int]
 
     public var description: String { message }

@@ -113,25 +113,26 @@ struct DeviceNotifier: Sendable {
         case .accepted, .slowDevice, .slowTopic, .forget: return
         case .renew, .wrongDevice, .wrongKey, .broken: break
         }
-        guard let leftOut = limiter.admit("\(device.route) \(answer.status) \(answer.reason)") else { return }
+        guard let suppressed = limiter.admit("\(device.route) \(answer.status) \(answer.reason)") else { return }
         logger.error(
             "APNs refused a push",
             metadata: [
                 "app": "\(device.app)", "route": "\(device.route)", "status": "\(answer.status)",
-                "reason": "\(answer.reason)", "leftOut": "\(leftOut)",
+                "reason": "\(answer.reason)", "suppressed": "\(suppressed)",
             ])
     }
 
     private func reportUnusable(_ error: String, _ app: String) {
-        guard let leftOut = limiter.admit("\(app) \(error)") else { return }
+        guard let suppressed = limiter.admit("\(app) \(error)") else { return }
         logger.error(
-            "devices cannot be notified", metadata: ["app": "\(app)", "error": "\(error)", "leftOut": "\(leftOut)"])
+            "devices cannot be notified",
+            metadata: ["app": "\(app)", "error": "\(error)", "suppressed": "\(suppressed)"])
     }
 
     // MARK: Webhooks
 
     /// Notifies devices of one app by its webhook.
-    func call(for devices: [DueDevice], now: @Sendable () -> Timestamp) async throws -> Notified {
+    func callWebhook(for devices: [DueDevice], now: @Sendable () -> Timestamp) async throws -> Notified {
         guard let first = devices.first, case .webhook(let state) = first.channel else { return .settled([]) }
         // One delay for all, so that the batch is sent again as it was.
         let (jitter, attempts) = (Double.random(in: 0...1), devices.map(\.attempts).max() ?? 0)

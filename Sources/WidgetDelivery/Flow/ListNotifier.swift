@@ -112,7 +112,7 @@ struct ListNotifier: Sendable {
         for batch in groups.webhooks.flatMap({ batches(of: $0) }) {
             works.append {
                 guard isHeld() else { return .resting(until: now()) }
-                return try await notifier.call(for: batch, now: now)
+                return try await notifier.callWebhook(for: batch, now: now)
             }
         }
         return works

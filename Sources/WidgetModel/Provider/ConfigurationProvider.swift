@@ -1,12 +1,12 @@
-/// Answers the dynamic options and defaults of a kind's parameters.
+/// Source of the dynamic options and defaults of a kind's parameters.
 package protocol ConfigurationProvider: Sendable {
-    /// Options of a parameter with `hasDynamicOptions`. A provider may answer with none; a failure is thrown.
+    /// Requests the options of a parameter with `hasDynamicOptions`. The list may be empty.
     func options(
         _ question: OptionsQuestion, of kind: KindDefinition, app: String
     ) async throws(ConfigurationFailure) -> IntentOptions
 
-    /// Defaults of the parameters with `hasDynamicDefault` for which the provider has one. All of them fit the
-    /// definition.
+    /// Requests the defaults of the parameters with `hasDynamicDefault`. Parameters without a default are absent; the
+    /// values fit the definition.
     func defaults(
         _ context: ConfigurationContext, of kind: KindDefinition, app: String
     ) async throws(ConfigurationFailure) -> WidgetConfiguration
@@ -15,15 +15,15 @@ package protocol ConfigurationProvider: Sendable {
 /// Reason why a provider's options or defaults are not available.
 package struct ConfigurationFailure: Error, Hashable, Sendable {
     package enum Reason: String, CaseIterable, Sendable {
-        /// The provider's URL must not be called.
+        /// The rules of egress forbid requests to the provider's URL.
         case refused
-        /// No connection, or an answer with an error.
+        /// The connection failed, or the answer was an error.
         case failed
-        /// No complete answer in time.
+        /// The answer was not complete in time.
         case timeout
         /// The answer breaks the contract.
         case invalid
-        /// The provider has failed recently and gets no requests for a while.
+        /// Requests to the provider are suspended after failures.
         case resting
     }
 

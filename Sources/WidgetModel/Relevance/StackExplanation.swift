@@ -1,4 +1,4 @@
-/// Why a widget is on top of a stack at a time, and why others are not.
+/// Reasons for the position of each widget of a stack, and of each possible suggestion, at a time.
 package struct StackExplanation: Hashable, Sendable {
     /// A widget of the stack, or one that may be suggested.
     package struct Item: Hashable, Sendable {
@@ -12,7 +12,7 @@ package struct StackExplanation: Hashable, Sendable {
     }
 
     package var items: [Item]
-    /// Why the stack does not turn now, whatever the values are; nil: it may.
+    /// Reason why the stack does not rotate now, regardless of the values; nil: it may rotate.
     package var hold: String?
 
     package init(of planner: StackPlanner, plan: StackPlan, at time: Timestamp) {
@@ -21,7 +21,7 @@ package struct StackExplanation: Hashable, Sendable {
         items = planner.stack.items.map { item in
             let isOnTop = top.map { $0.item == .widget(item.widget) } ?? false
             let found = planner.value(of: item, at: time)
-            var sentence = found.map { $0.reason.words } ?? planner.lack(of: item, at: time)
+            var sentence = found.map { $0.reason.words } ?? planner.missingEvidence(of: item, at: time)
             if isOnTop, let top { sentence = "on top since \(top.from.rfc3339): \(top.reason.words); now \(sentence)" }
             return Item(
                 widget: item.widget, content: item.content, isOnTop: isOnTop, value: found?.value, sentence: sentence)
@@ -32,7 +32,7 @@ package struct StackExplanation: Hashable, Sendable {
             let insertion = plan.schedule.insertions.first {
                 $0.content == content && $0.until ?? .distantFuture > time
             }
-            var sentence = planner.lack(of: candidate, plan: plan, at: time)
+            var sentence = planner.rejectionReason(of: candidate, plan: plan, at: time)
             if let insertion {
                 let from = insertion.from.rfc3339
                 let until = insertion.until.map { " until \($0.rfc3339)" } ?? ""
@@ -42,7 +42,7 @@ package struct StackExplanation: Hashable, Sendable {
         }
     }
 
-    /// The hold of a stack that has no plan.
+    /// Reason why a stack without a plan does not rotate.
     ///
     /// - Parameter isRead: whether its schedule has been read.
     package static func unplannedHold(isRead: Bool) -> String {
@@ -98,29 +98,29 @@ extension StackPlanner {
         return "the person turned the stack at \(turn.at.rfc3339), which is respected until \(end)"
     }
 
-    /// Why nothing speaks for a widget.
-    fileprivate func lack(of item: Stack.Item, at time: Timestamp) -> String {
+    /// Reason why a widget of the stack has no value.
+    fileprivate func missingEvidence(of item: Stack.Item, at time: Timestamp) -> String {
         if let score = evidence[item.widget]?.curve.score(at: time), score <= 0 {
             return "its score is 0 or less now, so the stack does not rotate to it"
         }
         let prediction = evidence[item.widget]?.predictions.last { $0.from <= time }
         guard let prediction, prediction.probability > 0 else {
-            return "neither relevance nor a habit nor a shortcut speaks for it"
+            return "there is no evidence for it: no relevance, habit or shortcut"
         }
         let reason = StackSchedule.Reason.prediction(
             probability: prediction.probability, explanation: prediction.explanation)
         return "\(reason.words), below the minimum of \(Int(policy.minimumPrediction * 100)) %"
     }
 
-    /// Why a shortcut is not in the plan.
-    fileprivate func lack(of candidate: Candidate, plan: StackPlan, at time: Timestamp) -> String {
+    /// Reason why a shortcut is not suggested.
+    fileprivate func rejectionReason(of candidate: Candidate, plan: StackPlan, at time: Timestamp) -> String {
         guard !shown.contains(candidate.shortcut.content) else {
             return "not suggested: the device already shows this widget"
         }
         if let obstacle = candidate.obstacle { return "not suggested: \(obstacle.words)" }
         guard stack.suggestions else { return "not suggested: suggestions are off for this stack" }
         if let fitting = fitting(candidate, at: time) {
-            return "not suggested now: \(hindrance(of: fitting, plan: plan, at: time))"
+            return "not suggested now: \(rejectionReason(of: fitting, plan: plan, at: time))"
         }
         guard !candidate.shortcut.ranges.isEmpty else { return "not suggested: no habit makes it likely now" }
         guard let next = candidate.shortcut.ranges.map(\.lowerBound).filter({ $0 > time }).min() else {
@@ -129,11 +129,12 @@ extension StackPlanner {
         guard next < plan.until, let fitting = fitting(candidate, at: next) else {
             return "not suggested yet: its time begins at \(next.rfc3339)"
         }
-        return "not suggested at \(next.rfc3339), when its time begins: \(hindrance(of: fitting, plan: plan, at: next))"
+        let reason = rejectionReason(of: fitting, plan: plan, at: next)
+        return "not suggested at \(next.rfc3339), when its time begins: \(reason)"
     }
 
-    /// Why a shortcut that would fit at a time is not in the plan then.
-    private func hindrance(of fitting: Fitting, plan: StackPlan, at time: Timestamp) -> String {
+    /// Reason why the plan leaves out a shortcut that fits at a time.
+    private func rejectionReason(of fitting: Fitting, plan: StackPlan, at time: Timestamp) -> String {
         guard fitting.isRelevant else { return "the score of its widget is 0 or less" }
         let planned = plan.schedule.insertions.count { $0.from <= time && !plan.suggestedAt.contains($0.from) }
         guard suggested + planned < policy.maximumSuggestionsPerDay else {

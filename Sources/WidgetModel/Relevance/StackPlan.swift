@@ -252,7 +252,7 @@ extension StackSchedule.Reason {
     /// The reason in words.
     package var words: String {
         switch self {
-        case .start: "nothing speaks for another widget"
+        case .start: "there is no evidence for another widget"
         case .personsChoice: "the person turned the stack to it"
         case .relevance(let score, let rank):
             "its score of \(Self.rounded(score)) is above \(Self.rounded(rank * 100)) % of all of its scores"

@@ -127,7 +127,7 @@ package struct StackPlanner: Sendable {
 
     // MARK: Values
 
-    /// Value of a widget and the reason for it; nil if nothing speaks for it.
+    /// Value of a widget and the reason for it; nil without evidence.
     func value(of item: Stack.Item, at time: Timestamp) -> (value: Double, reason: StackSchedule.Reason)? {
         let evidence = evidence[item.widget]
         let score = evidence?.curve.score(at: time)

@@ -105,7 +105,7 @@ struct StackExplanationTests {
             return Self.explain(planner).items[1].sentence
         }
         let from = Planner.time("09:00")
-        #expect(sentence(.init()) == "neither relevance nor a habit nor a shortcut speaks for it")
+        #expect(sentence(.init()) == "there is no evidence for it: no relevance, habit or shortcut")
         #expect(
             sentence(.init(curve: Planner.curve([("09:00", -1)])))
                 == "its score is 0 or less now, so the stack does not rotate to it")
@@ -120,7 +120,7 @@ struct StackExplanationTests {
         #expect(likely.contains("viewed with a probability of 90 %"))
     }
 
-    @Test("A shortcut for a widget of the stack speaks for it, and is not suggested")
+    @Test("A shortcut for a widget of the stack is evidence for it, and is not suggested")
     func shown() {
         let explanation = Self.explain(Self.planner(Planner.candidate("b", "09:00", "10:00")))
         #expect(explanation.items[1].sentence.hasSuffix("now the app declared it relevant now (b)"))
