@@ -1,16 +1,16 @@
 package import PostgresClient
 package import WidgetModel
 
-/// Outcome of an event.
+/// Outcome of an event, kept for its producer.
 package struct EventOutcome: Hashable, Sendable {
     package enum Result: String, CaseIterable, Sendable, PostgresConvertible {
         case applied
-        /// A newer change of the widget had been applied.
+        /// The event is older than a change of the widget that was applied before it.
         case outdated
-        /// The widget or device is not known.
+        /// The widget or device is unknown.
         case ignored
         case deadLetter
-        /// The app is diverted: the event is kept, and applied later.
+        /// The app is diverted; the event is stored and applied later.
         case diverted
     }
 
@@ -28,13 +28,13 @@ package struct EventOutcome: Hashable, Sendable {
     package var widget: String?
     package var time: Timestamp?
     package var result: Result
-    /// Class of the error, or reason without an effect; nil for an applied event.
+    /// Class of the error, or reason why the event had no effect; nil for an applied event.
     package var code: String?
     package var detail: String?
     /// JSON pointer to the error.
     package var pointer: String?
 
-    /// Code of an event that was not kept because too many events of its diverted app wait.
+    /// Code of an event that was dropped because too many events of its diverted app wait.
     package static let dropped = "dropped"
 
     package init(
@@ -82,7 +82,7 @@ private let readEventOutcomeSQL = """
     ORDER BY o.recorded_at DESC LIMIT 1
     """
 
-/// Name of an event whose outcome is requested.
+/// Identity of an event whose outcome is requested.
 package struct EventName: Hashable, Sendable {
     package var app: String
     package var id: String
@@ -114,7 +114,7 @@ private let findEventOutcomesSQL = """
     )
     """
 
-/// An event with its place in Kafka and the user to which it is limited.
+/// An event with its position in Kafka and the user to which it is limited.
 package typealias RepeatableEvent = (
     record: Int32, app: String, id: String, source: String, user: String?, topic: String, partition: Int32,
     offset: Int64
@@ -137,13 +137,6 @@ private let findRepeatedEventsSQL = """
         AND o.code IS DISTINCT FROM '\(EventOutcome.dropped)'
     """
 
-private let claimIdempotencyKeySQL = """
-    INSERT INTO idempotency_key AS k (app_id, key, request)
-    SELECT a.id, $2::uuid, $3::uuid FROM app a WHERE a.name = $1::text
-    ON CONFLICT (app_id, key) DO UPDATE SET request = k.request
-    RETURNING k.request
-    """
-
 private let ignoredEventsSQL = """
     SELECT o.*
     FROM event_outcome o JOIN app a ON a.id = o.app_id
@@ -152,8 +145,8 @@ private let ignoredEventsSQL = """
     LIMIT 5
     """
 
-/// Query for rows of a table that are older than `$1` milliseconds or beyond the latest `$2` of their app, up to `$3`
-/// by age and of each app.
+/// Query for the rows of a table that expire: older than `$1` milliseconds, or beyond the latest `$2` of their app. It
+/// answers up to `$3` rows by age and up to `$3` of each app.
 enum RowsToForget {
     static func sql(_ table: String) -> String {
         """
@@ -174,10 +167,6 @@ private let deleteOldEventOutcomesSQL = """
     DELETE FROM event_outcome o WHERE o.seq IN (\(RowsToForget.sql("event_outcome")))
     """
 
-private let deleteOldIdempotencyKeysSQL = """
-    DELETE FROM idempotency_key k WHERE k.seq IN (\(RowsToForget.sql("idempotency_key")))
-    """
-
 extension PostgresStatement where Self == Statements {
     /// Stores outcomes in the transaction that applies the events. An event applied again, such as a dead letter,
     /// replaces its outcome.
@@ -187,42 +176,28 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(insertEventOutcomesSQL, binding: outcomeColumns.parameters(outcomes))
     }
 
-    /// The latest outcome of the events with a name.
+    /// Reads the latest outcome of an event.
     package static func readEventOutcome(_ event: EventName) -> PostgresQuery<EventOutcome> {
         PostgresQuery(
             readEventOutcomeSQL, event.app, event.id, event.source, event.user, event.isOfAnyUser
         ) { row in try EventOutcome(row) }
     }
 
-    /// The events that were applied or kept at another place in Kafka, so that they are repetitions.
+    /// Finds the repetitions among events: those that were applied or stored from another position in Kafka.
     package static func findRepeatedEvents(_ events: [RepeatableEvent]) -> PostgresQuery<Int32> {
         PostgresQuery(findRepeatedEventsSQL, binding: repeatableEvents.parameters(events)) { row in
             try row.value("record")
         }
     }
 
-    /// Records the request of an `Idempotency-Key` and returns the one for which it was first used.
-    package static func claimIdempotencyKey(app: String, key: ContentHash, request: ContentHash)
-        -> PostgresQuery<ContentHash>
-    {
-        PostgresQuery(claimIdempotencyKeySQL, app, key, request) { row in try row.value("request") }
-    }
-
-    /// Deletes a chunk of the keys that are old or exceed an app's limit.
-    package static func deleteOldIdempotencyKeys(olderThan age: Duration, keeping count: Int, limit: Int)
-        -> PostgresQuery<Void>
-    {
-        PostgresQuery(deleteOldIdempotencyKeysSQL, age.wholeMilliseconds, count, limit)
-    }
-
-    /// The events that have outcomes.
+    /// Finds the events that have an outcome.
     package static func findEventOutcomes(_ events: [EventName]) -> PostgresQuery<EventName> {
         PostgresQuery(findEventOutcomesSQL, binding: findEventOutcomesInput.parameters(events)) { row in
             events[Int(try row.value("ord") as Int64) - 1]
         }
     }
 
-    /// The latest lifecycle events of a widget without an effect, of the last hour.
+    /// Reads the latest five lifecycle events of a widget that had no effect.
     package static func ignoredEvents(app: String, widget: String) -> PostgresQuery<EventOutcome> {
         PostgresQuery(ignoredEventsSQL, app, widget) { row in try EventOutcome(row) }
     }
