@@ -15,8 +15,7 @@ package final class APIService: Service {
     private let configuration: APIConfiguration
     private let store: WidgetStore
     private let resources: APIResources
-    private let readiness: Readiness
-    private let liveness: Liveness
+    private let health: HealthRoutes
     private let quotas: Quotas
     /// Settings of the console; nil: it is not served.
     private let console: ConsoleConfiguration?
@@ -33,8 +32,7 @@ package final class APIService: Service {
         self.store = store
         self.resources = resources
         self.console = console
-        self.readiness = readiness
-        self.liveness = liveness
+        health = HealthRoutes(readiness: readiness, liveness: liveness)
         self.logger = logger
         self.onListening = onListening
         quotas = Quotas(
@@ -85,7 +83,7 @@ package final class APIService: Service {
             if HealthRoutes.paths.contains(path) { return ["GET", "HEAD"] }
             return isServed ? routes.methods(at: path) : []
         }
-        HealthRoutes(readiness: readiness, liveness: liveness).add(to: router)
+        health.add(to: router)
         if let keys = resources.keys {
             let gate = gate(keys)
             routes.add(to: router, behind: gate)

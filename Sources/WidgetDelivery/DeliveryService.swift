@@ -44,7 +44,9 @@ package struct DeliveryService: Service {
             configuration: configuration,
             apns: APNsClient(accounts: apns, urls: configuration.apnsURLs, timeout: configuration.timeout),
             webhooks: WebhookClient(http: webhooks, egress: egress, timeout: configuration.timeout), store: store,
-            directory: directory, statistics: statistics, logger: logger)
+            directory: directory,
+            routes: RouteBackoff(backoff: configuration.restBackoff, probeTime: configuration.timeout),
+            statistics: statistics, logger: logger)
     }
 
     /// Runs until the task is cancelled, or until the graceful shutdown, which ends the lists at work first.

@@ -79,7 +79,7 @@ struct Console: Sendable {
                 to: "\(Self.base)/sign-in\(next)", cookie.value(in: request.headers).map { _ in cookie.header(nil) })
         }
         let visit = ConsoleVisit(
-            console: self, request: request, context: context, session: session, principal: principal, token: token)
+            console: self, request: request, context: context, session: session, principal: principal)
         do {
             return try await body(visit)
         } catch {

@@ -12,7 +12,6 @@ struct ConsoleVisit: Sendable {
     let context: APIContext
     let session: ConsoleSession
     let principal: Principal
-    let token: String
 
     var app: String { principal.app }
 
@@ -39,7 +38,7 @@ struct ConsoleVisit: Sendable {
         }
         if !items.isEmpty { target += "?" + items.sorted().joined(separator: "&") }
         var fields = headers
-        fields[.authorization] = "Bearer \(token)"
+        fields[.authorization] = session.token.map { "Bearer \($0)" }
         if body != nil { fields[.contentType] = "application/json" }
         let inner = Request(
             head: HTTPRequest(method: route.method, scheme: nil, authority: nil, path: target, headerFields: fields),

@@ -17,20 +17,6 @@ struct DeviceNotifier: Sendable {
     let logger: Logger
     private let limiter = LogLimiter()
 
-    init(
-        configuration: DeliveryConfiguration, apns: APNsClient, webhooks: WebhookClient, store: WidgetStore,
-        directory: DirectoryCache, statistics: DeliveryStatistics, logger: Logger
-    ) {
-        self.configuration = configuration
-        self.apns = apns
-        self.webhooks = webhooks
-        self.store = store
-        self.directory = directory
-        routes = RouteBackoff(backoff: configuration.restBackoff, probeTime: configuration.timeout)
-        self.statistics = statistics
-        self.logger = logger
-    }
-
     // MARK: Pushes
 
     /// - Parameter now: the database's time.
