@@ -25,9 +25,7 @@ struct ConfigurationRoutes: Sendable {
             APIRoute(
                 "getWidgetForm", .get, "widgets/{widget}/configuration/form", .own(.widgetsRead), query: ["locale"],
                 handle: widgetForm),
-            APIRoute(
-                "configureWidget", .put, "widgets/{widget}/configuration", .own(.widgetsWrite), query: ["wait"],
-                handle: configure),
+            .change("configureWidget", .put, "widgets/{widget}/configuration", handle: configure),
         ]
     }
 

@@ -11,12 +11,8 @@ struct RegistrationRoutes: Sendable {
     var all: [APIRoute] {
         [
             APIRoute("listDevices", .get, "users/{user}/devices", .own(.widgetsRead), handle: list),
-            APIRoute(
-                "registerDevice", .put, "users/{user}/devices/{device}", .own(.widgetsWrite), query: ["wait"],
-                handle: register),
-            APIRoute(
-                "unregisterDevice", .delete, "users/{user}/devices/{device}", .own(.widgetsWrite), query: ["wait"],
-                handle: unregister),
+            .change("registerDevice", .put, "users/{user}/devices/{device}", handle: register),
+            .change("unregisterDevice", .delete, "users/{user}/devices/{device}", handle: unregister),
         ]
     }
 

@@ -24,18 +24,10 @@ struct StackRoutes: Sendable {
             APIRoute(
                 "explainStack", .get, "users/{user}/stacks/{stack}/explanation", .own(.widgetsRead), query: ["device"],
                 handle: explain),
-            APIRoute(
-                "arrangeStack", .put, "users/{user}/stacks/{stack}", .own(.widgetsWrite), query: ["wait"],
-                handle: arrange),
-            APIRoute(
-                "turnStack", .post, "users/{user}/stacks/{stack}/turns", .own(.widgetsWrite), query: ["wait"],
-                handle: turn),
-            APIRoute(
-                "replaceShortcuts", .put, "users/{user}/shortcuts", .own(.widgetsWrite), query: ["wait"],
-                handle: replaceShortcuts),
-            APIRoute(
-                "donateInteraction", .post, "users/{user}/donations", .own(.widgetsWrite), query: ["wait"],
-                handle: donate),
+            .change("arrangeStack", .put, "users/{user}/stacks/{stack}", handle: arrange),
+            .change("turnStack", .post, "users/{user}/stacks/{stack}/turns", handle: turn),
+            .change("replaceShortcuts", .put, "users/{user}/shortcuts", handle: replaceShortcuts),
+            .change("donateInteraction", .post, "users/{user}/donations", handle: donate),
             APIRoute("clearHabits", .delete, "users/{user}/habits", .own(.widgetsWrite), handle: clearHabits),
         ]
     }

@@ -15,9 +15,9 @@ struct WidgetRoutes: Sendable {
                 "listWidgets", .get, "widgets", .own(.widgetsRead),
                 query: ["user", "device", "kind", "limit", "cursor"], handle: list),
             APIRoute("getWidget", .get, "widgets/{widget}", .own(.widgetsRead), handle: get),
-            APIRoute("placeWidget", .put, "widgets/{widget}", .own(.widgetsWrite), query: ["wait"], handle: place),
-            APIRoute("removeWidget", .delete, "widgets/{widget}", .own(.widgetsWrite), query: ["wait"], handle: remove),
-            APIRoute("viewWidget", .post, "widgets/{widget}/views", .own(.widgetsWrite), query: ["wait"], handle: view),
+            .change("placeWidget", .put, "widgets/{widget}", handle: place),
+            .change("removeWidget", .delete, "widgets/{widget}", handle: remove),
+            .change("viewWidget", .post, "widgets/{widget}/views", handle: view),
         ]
     }
 

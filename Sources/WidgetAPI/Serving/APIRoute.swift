@@ -42,6 +42,14 @@ struct APIRoute: Sendable {
         self.handle = handle
     }
 
+    /// Route that publishes a change of widgets or of what belongs to a user. The caller can wait for its outcome.
+    static func change(
+        _ id: String, _ method: HTTPRequest.Method, _ path: String,
+        handle: @escaping @Sendable (APICall) async throws -> Response
+    ) -> APIRoute {
+        APIRoute(id, method, path, .own(.widgetsWrite), query: ["wait"], handle: handle)
+    }
+
     static let prefix = "/v1/apps/{app}/"
 
     /// Path as in `schemas/openapi.yaml`.
