@@ -156,15 +156,7 @@ private struct SettingsReading {
 
     /// Checks required settings and the rules between settings.
     mutating func checkTogether(required: [String]) {
-        for name in required {
-            guard let key = SettingKey.byName[name], key.write(settings) == nil else { continue }
-            if settings.kafka.embedded, name == "kafka.bootstrapServers" { continue }
-            // The setting may be present and already reported as wrong.
-            guard !problems.contains(where: { $0.key == name || $0.key == key.fileKeyName }) else { continue }
-            report(
-                key: name, reason: "is not set: give it as \(key.environmentName), or in the configuration file",
-                expectation: key.expectation)
-        }
+        for name in required where !settings.kafka.embedded || name != "kafka.bootstrapServers" { require(name) }
         if settings.postgres.url != nil {
             do throws(CommandFailure) {
                 _ = try settings.postgresConfiguration()
@@ -192,17 +184,19 @@ private struct SettingsReading {
         checkTopics()
     }
 
+    /// Reports a setting that is not set, unless it is present and already reported as wrong.
+    private mutating func require(_ name: String, because reason: String = "") {
+        guard let key = SettingKey.byName[name], key.write(settings) == nil,
+            !problems.contains(where: { $0.key == name || $0.key == key.fileKeyName })
+        else { return }
+        report(
+            key: name, reason: "is not set\(reason): give it as \(key.environmentName), or in the configuration file",
+            expectation: key.expectation)
+    }
+
     private mutating func checkConsole() {
         guard settings.console.enabled, settings.role.runsAPI else { return }
-        for name in ["console.key", "api.keys"] {
-            guard let key = SettingKey.byName[name], key.write(settings) == nil,
-                !problems.contains(where: { $0.key == name || $0.key == key.fileKeyName })
-            else { continue }
-            report(
-                key: name,
-                reason: "is not set, and console.enabled needs it: give it as \(key.environmentName), or in the "
-                    + "configuration file", expectation: key.expectation)
-        }
+        for name in ["console.key", "api.keys"] { require(name, because: ", and console.enabled needs it") }
     }
 
     private mutating func checkEmbedded() {

@@ -93,8 +93,6 @@ package struct MarkedTimeline: Sendable {
     package let events: Int64
     package let listedAt: Timestamp
     package let lane: ReloadLane
-    /// Whether this mark made the appointment.
-    package let isListedAnew: Bool
     /// The list handed over to this process; nil if a worker will claim it.
     package let list: ListHold?
 }
@@ -264,8 +262,7 @@ extension PostgresStatement where Self == Statements {
                 }
                 timeline = MarkedTimeline(
                     timeline: try ClaimedTimeline(row), events: try row.value("events"),
-                    listedAt: try row.value("listed_at"),
-                    lane: try row.value("listed_lane"), isListedAnew: try row.value("listed_anew"), list: hold)
+                    listedAt: try row.value("listed_at"), lane: try row.value("listed_lane"), list: hold)
             }
             return MarkRow(
                 marked: try row.value("marked_count"), due: try row.value("due_count"),

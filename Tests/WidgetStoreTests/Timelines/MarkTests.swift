@@ -153,7 +153,7 @@ struct MarkTests {
             let rows = try await store.pool.query(.markTimelines(input, limit: 100, handOver: grant))
             #expect(rows.count == 1 && rows[0].marked == 3 && rows[0].due == 2)
             let handed = try #require(rows[0].timeline)
-            #expect(handed.timeline.id == ids[0] && handed.timeline.state.requested == 2 && handed.isListedAnew)
+            #expect(handed.timeline.id == ids[0] && handed.timeline.state.requested == 2)
             #expect(handed.lane == .push && handed.events == 1)
             let token = try #require(try await store.pool.query(.nextToken()).first)
             let claim = try #require(Claim([handed], token: token))
