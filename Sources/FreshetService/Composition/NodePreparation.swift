@@ -76,8 +76,13 @@ package struct NodePreparation: Sendable {
 /// Check that the database is at this binary's migrations.
 package enum SchemaCheck {
     package static func require(on pool: PostgresPool) async throws {
+        if let problem = try await problem(on: pool) { throw CommandFailure(.configuration, problem) }
+    }
+
+    /// Description of the missing migrations; nil if none is missing.
+    static func problem(on pool: PostgresPool) async throws(PostgresError) -> String? {
         let pending = try await PostgresMigrator(migrations: StoreMigrations.all).check(on: pool).pending
-        guard pending.isEmpty else { throw CommandFailure(.configuration, message(pending: pending)) }
+        return pending.isEmpty ? nil : message(pending: pending)
     }
 
     package static func message(pending: [PostgresMigration]) -> String {

@@ -60,8 +60,7 @@ struct NodeReadiness {
     private var migrations: ReadinessCheck {
         ReadinessCheck(name: "migrations") { [pool] in
             do throws(PostgresError) {
-                let pending = try await PostgresMigrator(migrations: StoreMigrations.all).check(on: pool).pending
-                return pending.isEmpty ? nil : SchemaCheck.message(pending: pending)
+                return try await SchemaCheck.problem(on: pool)
             } catch {
                 return error.message
             }

@@ -98,7 +98,7 @@ struct ConsoleRoutes: Sendable {
         return Response(["sweeps": .count(done.sweeps), "timelines": .count(done.timelines)])
     }
 
-    /// What a manifest would change, with the old and the new value of each field.
+    /// Changes that a manifest would make, with the old and the new value of each field.
     private func compare(_ call: APICall) async throws -> Response {
         let apps = try definitions(try await call.body()["manifest"]?.stringValue ?? "", of: call.app)
         let changes: [KindChange]

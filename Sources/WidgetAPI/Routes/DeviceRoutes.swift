@@ -40,9 +40,9 @@ struct DeviceRoutes: Sendable {
     // MARK: Stream
 
     /// Server-sent events: what each widget of the device shows, first and after each change of content or staleness, and the
-    /// schedules of its stacks, which are planned as long as somebody listens.
+    /// schedules of its stacks, which are planned while the stream is open.
     ///
-    /// A client that comes again with the id of the last event gets nothing that it has been told.
+    /// A client that reconnects with the id of the last event gets only later changes.
     ///
     /// The stream of a device without widgets, or of another user's, stays empty.
     private func events(_ call: APICall) async throws -> Response {
@@ -136,8 +136,8 @@ private struct DeviceStream: Sendable {
         return events.joined()
     }
 
-    /// Has the stacks of users planned: those that are there at first, and all again from time to time, so that new ones are
-    /// planned and the others stay so.
+    /// Requests plans of the users' stacks, and repeats it from time to time, so that new stacks are planned and the plans of
+    /// the others do not lapse.
     private mutating func plan(for users: Set<String>) async throws {
         let now = ContinuousClock.now
         for user in users where wanted[user].map({ $0 <= now }) ?? true {

@@ -104,7 +104,7 @@ struct StackRoutes: Sendable {
         }
     }
 
-    /// Why each widget of a stack is or is not on top: what `freshet explain --stack` prints.
+    /// Reasons why each widget of a stack is or is not on top, as `freshet explain --stack` prints them.
     private func explain(_ call: APICall) async throws -> Response {
         let key = try await key(call)
         let stacks = try await parts.store.explainStacks(
@@ -131,7 +131,7 @@ struct StackRoutes: Sendable {
         return StackPlan.Key(app: call.app, user: user, device: device, stack: stack)
     }
 
-    /// The stored schedule; has it planned if nobody has read it before.
+    /// The stored schedule. Requests a plan if the schedule was not read lately.
     private func schedule(_ key: StackPlan.Key) async throws -> ReadSchedule? {
         let found = try await parts.store.query(
             .readSchedules(app: key.app, user: key.user, stack: key.stack, device: key.device)

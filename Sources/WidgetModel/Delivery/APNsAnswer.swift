@@ -21,7 +21,7 @@ package struct APNsAnswer: Hashable, Sendable {
         case accepted
         /// The token is dead.
         case forget
-        /// The provider token is too old: it is made anew, and the push is sent again.
+        /// The provider token is too old: it is renewed, and the push is sent again.
         case renew
         /// Too many pushes to this device.
         case slowDevice

@@ -102,7 +102,7 @@ package struct DeviceTokenKeys: Hashable, Sendable {
 }
 
 extension DeviceTokenKeys {
-    /// Reads keys as settings name them: `id=base64`, in the order of their ids, of which the last seals.
+    /// Reads keys as settings name them: `id=base64`. The key with the greatest id seals.
     ///
     /// - Returns: nil without keys.
     package init?(base64 secrets: [String: String]) {

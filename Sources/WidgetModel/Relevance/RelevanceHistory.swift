@@ -64,7 +64,7 @@ package struct RelevanceHistory: Hashable, Sendable {
         } else {
             centroids.insert(new, at: index)
         }
-        // What is negligible beside the rest goes first.
+        // Negligible weights are dropped first.
         let least = centroids.reduce(0) { $0 + $1.weight } / 16_384
         centroids.removeAll { $0.weight <= least }
         if centroids.count > Self.capacity { mergeLightestPair() }

@@ -41,7 +41,7 @@ package struct StackPlan: Hashable, Sendable {
     package static let lead: Duration = .seconds(900)
     /// Time that a suggestion waits at least for the timeline of its widget.
     package static let renderTime: Duration = .seconds(300)
-    /// A plan is made anew when so much of its horizon has passed.
+    /// Age at which a plan is replaced, before the end of its horizon.
     package static let age: Duration = .seconds(6 * 3_600)
 
     package var until: Timestamp { plannedAt + StackPlanner.horizon }

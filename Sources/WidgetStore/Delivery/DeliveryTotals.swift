@@ -155,7 +155,7 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Number of registered devices, of those that wait to be notified, and of those that were notified longer ago than a time
+    /// Numbers of registered devices, of waiting ones, and of those that were notified longer ago than a time
     /// and have fetched nothing since: an estimate from a part of the rows where there are many.
     ///
     /// - Parameter app: nil for the devices of all apps.

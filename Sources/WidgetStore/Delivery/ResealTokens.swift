@@ -16,7 +16,7 @@ private let input = InputColumns<ResealedToken>([
     .init("token") { $0.new.bytes },
 ])
 
-/// Result of sealing tokens anew.
+/// Result of sealing tokens with the current key.
 package struct ResealedTokens: Hashable, Sendable {
     package var resealed = 0
     /// Number of tokens by the id of the key that does not open them.
@@ -58,7 +58,7 @@ extension PostgresStatement where Self == Statements {
 }
 
 extension WidgetStore {
-    /// Seals every stored token with the current key that is sealed with an earlier one.
+    /// Seals every stored token that is sealed with an earlier key with the current one.
     package func resealTokens(with keys: DeviceTokenKeys) async throws -> ResealedTokens {
         var (result, last) = (ResealedTokens(), Int64(0))
         while true {

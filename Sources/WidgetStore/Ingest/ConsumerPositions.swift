@@ -100,10 +100,11 @@ package enum StoreState {
 }
 
 extension PostgresStatement where Self == Statements {
-    /// Takes a new epoch for each partition and answers where to go on from. Leaves out partitions that a transaction has locked,
-    /// so that a process that hangs holds up nobody. Takes nothing when the positions are of another Kafka cluster.
+    /// Takes a new epoch for each partition and answers the offset to continue at. Skips partitions that a transaction has
+    /// locked, so that a process that hangs does not block the others. Takes nothing when the positions belong to another
+    /// Kafka cluster.
     ///
-    /// - Parameter cluster: id of the process's cluster; `nil` if its brokers tell none.
+    /// - Parameter cluster: id of the process's cluster; `nil` if its brokers report none.
     package static func takePartitions(_ partitions: [PartitionName], cluster: String?) -> PostgresQuery<
         TakenPartition
     > {
@@ -146,12 +147,12 @@ extension PostgresStatement where Self == Statements {
         )
     }
 
-    /// Forgets all positions: each partition goes on at its earliest message.
+    /// Forgets all positions: each partition continues at its earliest message.
     package static func forgetPositions() -> PostgresQuery<Void> {
         PostgresQuery("UPDATE consumer_position SET epoch = epoch + 1, next_offset = NULL, updated_at = now()")
     }
 
-    /// The id of the Kafka cluster that the positions are of; no row before a process has started.
+    /// Id of the Kafka cluster that the positions belong to; no row before a process has started.
     package static func readCluster() -> PostgresQuery<String> {
         PostgresQuery("SELECT id FROM kafka_cluster") { row in try row.value("id") }
     }

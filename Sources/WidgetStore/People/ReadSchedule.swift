@@ -4,7 +4,7 @@ package import WidgetModel
 /// A schedule as its readers see it.
 package struct ReadSchedule: Sendable {
     package let device: String
-    /// Identity; nil: nobody has read it before.
+    /// Identity; nil if the schedule was never read.
     package let id: TimelineID?
     /// JSON of the plan; nil: not planned yet.
     package let schedule: String?
@@ -80,7 +80,7 @@ extension PostgresStatement where Self == Statements {
         ) { row in try row.optional("arrangement") }
     }
 
-    /// Has a stack planned, from now on as long as somebody reads its schedule. Returns whether it was not planned before.
+    /// Requests plans of a stack from now on, as long as its schedule is read. Returns whether it was not planned before.
     package static func wantSchedule(_ key: StackPlan.Key) -> PostgresQuery<(appID: Int32, isNew: Bool)> {
         PostgresQuery(wantSQL, key.id, key.app, key.user, key.device, key.stack) { row in
             (appID: try row.value("app_id"), isNew: try row.value("is_new"))
@@ -89,7 +89,7 @@ extension PostgresStatement where Self == Statements {
 }
 
 extension WidgetStore {
-    /// Has a stack planned, from now on as long as somebody reads its schedule.
+    /// Requests plans of a stack from now on, as long as its schedule is read.
     ///
     /// The user's other schedules are planned again after the first read, because the stack may take suggestions from them.
     package func wantSchedule(_ key: StackPlan.Key) async throws {

@@ -13,7 +13,7 @@ package struct DueSchedule: Sendable {
     package let revision: Int64
     /// Whether Kafka has acknowledged the last plan.
     package let isPublished: Bool
-    /// Whether nobody has read it for a long time.
+    /// Whether the schedule has not been read for a long time.
     package let isUnread: Bool
     /// The database's time of the claim.
     package let claimedAt: Timestamp
