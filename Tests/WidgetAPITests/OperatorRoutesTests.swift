@@ -224,8 +224,8 @@ struct OperatorRoutesTests {
                         asked.append((url, secrets))
                         return asked.count
                     }
-                    guard count > 1 else { return ProviderTrial() }
-                    return ProviderTrial(reason: "status", message: "status 503", status: 503)
+                    guard count > 1 else { return nil }
+                    return (reason: "status", message: "status 503", status: 503)
                 }
             ) { api in
                 let path = "\(Self.base)/kinds/Purchases/provider-test"

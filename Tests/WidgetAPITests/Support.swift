@@ -184,7 +184,7 @@ func withAPI(
     configuration: APIConfiguration = APIConfiguration.test(), changes: TimelineChanges = TimelineChanges(),
     tokens given: TestTokens? = nil, keys file: TokenKeyStore? = nil, logger: Logger = quiet,
     providerProblem: @escaping @Sendable (ProviderURL) async -> String? = { _ in nil },
-    askProvider: @escaping @Sendable (String, [[UInt8]]) async -> ProviderTrial = { _, _ in ProviderTrial() },
+    askProvider: @escaping @Sendable (String, [[UInt8]]) async -> TrialFailure? = { _, _ in nil },
     configurations: (any ConfigurationProvider)? = nil, fetches: FetchRecorder? = nil,
     console: ConsoleConfiguration? = nil, isLive: Bool = false,
     _ body: @Sendable (TestAPI) async throws -> Void

@@ -103,14 +103,17 @@ package struct ProviderProbe: Sendable {
         }
     }
 
-    func trial(_ url: String, secrets: [[UInt8]]) async -> ProviderTrial {
+    /// Sends a test request. Returns nil if the provider accepts it.
+    func trial(_ url: String, secrets: [[UInt8]]) async -> TrialFailure? {
         do {
             try await withClient { try await Self.ask(url, secrets: secrets, timeout: .seconds(10), with: $0) }
-            return ProviderTrial()
+            return nil
         } catch let failure as ProviderFailure {
-            return ProviderTrial(reason: failure.reason.rawValue, message: failure.message, status: failure.status)
+            return (reason: failure.reason.rawValue, message: failure.message, status: failure.status)
         } catch {
-            return ProviderTrial(reason: "settings", message: "the API's own settings of providers cannot be used")
+            return (
+                reason: "settings", message: "the API's own settings of providers cannot be used", status: nil
+            )
         }
     }
 }

@@ -15,10 +15,8 @@ package struct APIResources: Sendable {
     package var changes = TimelineChanges()
     /// Violation of the rules of egress by a provider's URL; nil for none.
     package var providerProblem: @Sendable (ProviderURL) async -> String? = { _ in nil }
-    /// Sends a provider a test request, signed with the secrets.
-    package var askProvider: @Sendable (_ url: String, _ secrets: [[UInt8]]) async -> ProviderTrial = { _, _ in
-        ProviderTrial()
-    }
+    /// Sends a provider a test request, signed with the secrets. Returns nil if the provider accepts it.
+    package var askProvider: @Sendable (_ url: String, _ secrets: [[UInt8]]) async -> TrialFailure? = { _, _ in nil }
     /// Source of dynamic options and defaults.
     package var configurations: (any ConfigurationProvider)?
     /// Configuration for replays of dead letters.
@@ -59,20 +57,8 @@ struct APIParts: Sendable {
     }
 }
 
-/// Result of a test request to a provider.
-package struct ProviderTrial: Hashable, Sendable {
-    /// Class of the failure; nil if the provider accepts the request.
-    package var reason: String?
-    package var message: String?
-    /// Status of the answer, if the provider refuses the request by it.
-    package var status: Int?
-
-    package init(reason: String? = nil, message: String? = nil, status: Int? = nil) {
-        self.reason = reason
-        self.message = message
-        self.status = status
-    }
-}
+/// Failure of a test request to a provider: its class, and the status of the answer if there was one.
+package typealias TrialFailure = (reason: String, message: String, status: Int?)
 
 extension APICall {
     /// The caller's trace context, for the event.

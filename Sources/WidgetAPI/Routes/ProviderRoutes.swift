@@ -61,12 +61,12 @@ struct ProviderRoutes: Sendable {
         }
         let url = kind.definition.providerURL
         let began = ContinuousClock.now
-        let trial = await parts.resources.askProvider(url, app.signingSecrets)
+        let failure = await parts.resources.askProvider(url, app.signingSecrets)
         let milliseconds = Int((ContinuousClock.now - began) / .milliseconds(1))
         return Response([
-            "url": .string(url), "accepted": .bool(trial.reason == nil),
-            "milliseconds": .count(milliseconds), "reason": .text(trial.reason),
-            "message": .text(trial.message), "status": .count(trial.status),
+            "url": .string(url), "accepted": .bool(failure == nil),
+            "milliseconds": .count(milliseconds), "reason": .text(failure?.reason),
+            "message": .text(failure?.message), "status": .count(failure?.status),
         ])
     }
 }
