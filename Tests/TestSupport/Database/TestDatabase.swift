@@ -36,24 +36,20 @@ package func withDatabase<Value: Sendable>(
 ) async throws -> Value {
     let server = try DatabaseServer.shared.get()
     let name = try await server.create(from: template)
+    var configuration = server.configuration.naming(database: name)
+    configuration.applicationName = "freshet-test"
+    // Tests share the machine, so connecting may be slow.
+    configuration.acquireTimeout = Patience.limit
+    configure(&configuration)
+    let pool = PostgresPool(configuration: configuration, logger: logger)
+    let database = TestDatabase(name: name, connectionString: configuration.connectionString, pool: pool)
     let result: Result<Value, any Error>
     do {
-        var configuration = server.configuration.naming(database: name)
-        configuration.applicationName = "freshet-test"
-        // Tests share the machine, so connecting may be slow.
-        configuration.acquireTimeout = Patience.limit
-        configure(&configuration)
-        let pool = PostgresPool(configuration: configuration, logger: logger)
-        let database = TestDatabase(name: name, connectionString: configuration.connectionString, pool: pool)
-        do {
-            result = .success(try await body(database))
-        } catch {
-            result = .failure(error)
-        }
-        await pool.shutdown()
+        result = .success(try await body(database))
     } catch {
         result = .failure(error)
     }
+    await pool.shutdown()
     // Runs in its own task, so that the database is dropped even if the test is cancelled, for instance by its time
     // limit.
     let dropped = await Task { try await server.drop(name) }.result
