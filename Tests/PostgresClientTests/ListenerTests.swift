@@ -22,7 +22,7 @@ struct ListenerTests {
         try await withDatabase { database in
             var configuration = database.configuration
             configuration.applicationName = "listener"
-            configuration.backoff = PostgresBackoff(initial: .milliseconds(1), maximum: .milliseconds(5))
+            configuration.backoff.maximum = .milliseconds(5)
             let (stream, heard) = AsyncStream.makeStream(of: PostgresNotification.self)
             let listener = PostgresListener(
                 configuration: configuration, channels: ["plain", "with \"quotes\""],

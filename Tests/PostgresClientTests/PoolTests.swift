@@ -142,7 +142,7 @@ struct PoolTests {
         var configuration = PostgresConfiguration(
             connectionString: "host=127.0.0.1 port=1 user=nobody password=hunter2")
         configuration.acquireTimeout = .seconds(1)
-        configuration.backoff = PostgresBackoff(initial: .milliseconds(10), maximum: .milliseconds(20))
+        configuration.backoff.maximum = .milliseconds(20)
         let log = RecordedLog()
         let pool = PostgresPool(configuration: configuration, logger: log.logger)
         let error = await postgresError { try await pool.query(SelectOne(value: 1)) }
@@ -161,7 +161,7 @@ struct PoolTests {
             let proxy = try TestProxy(to: database.configuration)
             var configuration = database.configuration
             configuration.connectionString = proxy.connectionString
-            configuration.backoff = PostgresBackoff(initial: .milliseconds(5), maximum: .milliseconds(20))
+            configuration.backoff.maximum = .milliseconds(20)
             let log = RecordedLog()
             let pool = PostgresPool(configuration: configuration, logger: log.logger)
             try proxy.start()

@@ -124,7 +124,7 @@ struct TopicHaltTests {
         arguments: [false, true])
     func quota(ofBytes: Bool) async throws {
         var limits = DeadLetterLimits()
-        limits.quota = ofBytes ? .init(letters: 1_000, bytes: 500) : .init(letters: 3, bytes: 1 << 30)
+        (limits.quota.letters, limits.quota.bytes) = ofBytes ? (1_000, 500) : (3, 1 << 30)
         try await IngestHarness.lend(deadLetters: limits) { [limits] ingest in
             try await ingest.running([ingest.service(configure: Self.unlimited)]) {
                 try await ingest.publish((0..<4).map { _ in ingest.bad() } + [ingest.bad(other)])

@@ -50,13 +50,8 @@ package struct PostgresConfiguration: Sendable {
 
 /// Exponential back-off with jitter: the nth wait is between half and all of `initial` × 2ⁿ⁻¹, at most `maximum`.
 package struct PostgresBackoff: Sendable, Hashable {
-    package var initial: Duration
-    package var maximum: Duration
-
-    package init(initial: Duration = .milliseconds(50), maximum: Duration = .seconds(2)) {
-        self.initial = initial
-        self.maximum = maximum
-    }
+    package var initial = Duration.milliseconds(50)
+    package var maximum = Duration.seconds(2)
 
     /// The wait after the `failures`th failure in a row (from 1); `random` is within 0..<1.
     package func delay(afterFailures failures: Int, random: Double) -> Duration {

@@ -59,11 +59,6 @@ package struct DeadLetterLimits: Hashable, Sendable {
         package var letters: Int
         package var bytes: Int
 
-        package init(letters: Int, bytes: Int) {
-            self.letters = letters
-            self.bytes = bytes
-        }
-
         /// Part of the quota that is used; above 1, it is exceeded.
         package func use(letters: Int64, bytes: Int64) -> Double {
             max(Double(letters) / Double(self.letters), Double(bytes) / Double(self.bytes))

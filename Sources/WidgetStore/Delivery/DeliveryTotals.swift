@@ -37,10 +37,6 @@ func objective(of kind: String, after parameter: Int) -> String {
 package struct LatencyClasses: Hashable, Sendable {
     package let counts: [Int64]
 
-    package init(_ counts: [Int64]) {
-        self.counts = counts
-    }
-
     /// A quantile, interpolated within a power of two; nil: there are none.
     package func quantile(_ quantile: Double) -> Duration? {
         let total = counts.reduce(0, +)
@@ -202,6 +198,7 @@ extension PostgresStatement where Self == Statements {
 extension PostgresRow {
     /// Numbers of latencies by class, separated by commas.
     fileprivate func latencies(_ name: StaticString) throws(PostgresError) -> LatencyClasses {
-        LatencyClasses((try optional(name, as: String.self) ?? "").split(separator: ",").compactMap { Int64($0) })
+        let text: String = try optional(name) ?? ""
+        return LatencyClasses(counts: text.split(separator: ",").compactMap { Int64($0) })
     }
 }

@@ -52,12 +52,9 @@ package struct StoredPerson: Sendable {
 package struct BegunSuggestion: Hashable, Sendable {
     package let device: String
     package let at: Timestamp
+}
 
-    package init(device: String, at: Timestamp) {
-        self.device = device
-        self.at = at
-    }
-
+extension BegunSuggestion {
     /// The time in microseconds, so that the text sorts by it, and the device.
     var stored: String { "\(at.microseconds) \(device)" }
 

@@ -5,9 +5,9 @@ import TestSupport
 import Testing
 import WidgetEvents
 import WidgetModel
-import WidgetStore
 
 @testable import ReloadWorkers
+@testable import WidgetStore
 
 @Suite("Planning of stacks", .serialized, .tags(.database), .timeLimit(.patience))
 struct StackPlanningTests {

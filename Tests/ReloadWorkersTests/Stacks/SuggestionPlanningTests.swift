@@ -3,9 +3,9 @@ import TestSupport
 import Testing
 import WidgetEvents
 import WidgetModel
-import WidgetStore
 
 @testable import ReloadWorkers
+@testable import WidgetStore
 
 @Suite("Planning of suggestions", .serialized, .tags(.database), .timeLimit(.patience))
 struct SuggestionPlanningTests {
