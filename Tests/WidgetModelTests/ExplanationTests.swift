@@ -133,11 +133,11 @@ struct ExplanationTests {
             $0.listedAt = .distantFuture
         },
         Case("being fetched", .fetching, .inFlight, ["a worker is fetching it", "in 20 s"]) {
-            $0.lease = ReloadFacts.Lease(token: 7, endsAt: now + .seconds(20))
+            $0.lease = (token: 7, endsAt: now + .seconds(20))
             $0.timeline.requested = 5
         },
         Case("lease expired", .leaseEnded, .inFlight, ["another one takes it"]) {
-            $0.lease = ReloadFacts.Lease(token: 7, endsAt: now - .seconds(1))
+            $0.lease = (token: 7, endsAt: now - .seconds(1))
         },
         Case(
             "paused kind", .paused, .operatorCommand, ["reloads of the kind are paused", "since 2026-06-22T09:00:00Z"]

@@ -1,6 +1,6 @@
 /// Explanation of a timeline's last and next reload (design, section 6, rule 6). It applies the functions of the
 /// workers' plan to the facts of the store.
-package struct Explanation: Hashable, Sendable {
+package struct Explanation: Sendable {
     package enum Status: String, Hashable, CaseIterable, Sendable {
         /// Its kind was retired.
         case retired

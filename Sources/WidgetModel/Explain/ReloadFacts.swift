@@ -1,24 +1,13 @@
 /// The facts of a timeline's row, its kind and its lists that an ``Explanation`` is derived from, read in one snapshot.
-package struct ReloadFacts: Hashable, Sendable {
-    /// A lease of a list that names the timeline.
-    package struct Lease: Hashable, Sendable {
-        /// Revision of the result.
-        package var token: Int64
-        package var endsAt: Timestamp
-
-        package init(token: Int64, endsAt: Timestamp) {
-            self.token = token
-            self.endsAt = endsAt
-        }
-    }
-
+package struct ReloadFacts: Sendable {
     package var timeline = TimelineState()
     package var kind = KindGenerations()
 
     /// Lane of its appointment, and the time of the list; `distantFuture` without an appointment.
     package var lane = ReloadLane.scheduled
     package var listedAt = Timestamp.distantFuture
-    package var lease: Lease?
+    /// Lease of a list that names the timeline, with the revision of the result.
+    package var lease: (token: Int64, endsAt: Timestamp)?
     package var renderedAt: Timestamp?
     /// The latest request to a person, a device or a widget.
     package var requestedAt: Timestamp?

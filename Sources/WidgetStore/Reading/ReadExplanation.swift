@@ -26,7 +26,7 @@ private func facts(
     facts.lane = try row.value("listed_lane")
     facts.listedAt = claimed.listedAt
     if let token = try row.optional("list_lease", as: Int64.self) {
-        facts.lease = ReloadFacts.Lease(token: token, endsAt: try row.value("list_ready_at"))
+        facts.lease = (token: token, endsAt: try row.value("list_ready_at"))
     }
     facts.renderedAt = claimed.renderedAt
     facts.requestedAt = claimed.requestedAt
