@@ -192,8 +192,8 @@ extension ConsumerLoop {
     private func learnLeaders(of topics: Set<String>) {
         let new = topics.subtracting(knownTopics)
         guard !new.isEmpty else { return }
-        let handles = unsafe new.compactMap { unsafe rd_kafka_topic_new(client.pointer, $0, nil) }
-        defer { for unsafe handle in unsafe handles { unsafe rd_kafka_topic_destroy(handle) } }
+        var handles = unsafe new.compactMap { unsafe rd_kafka_topic_new(client.pointer, $0, nil) }
+        defer { while let handle = unsafe handles.popLast() { unsafe rd_kafka_topic_destroy(handle) } }
         var metadata: UnsafePointer<rd_kafka_metadata>?
         let response = unsafe rd_kafka_metadata(client.pointer, 0, nil, &metadata, Self.metadataMilliseconds)
         unsafe rd_kafka_metadata_destroy(metadata)
