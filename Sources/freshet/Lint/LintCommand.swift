@@ -26,7 +26,7 @@ struct LintCommand: AsyncParsableCommand {
 
     @OptionGroup var options: DeskOptions
 
-    @Option(help: "Form of the report: text, json, sarif (2.1.0) or junit (XML).")
+    @Option(help: "Form of the report: text, json or sarif (2.1.0).")
     var format = LintReport.Format.text
 
     @Option(help: "Lowest severity that fails: note, warning or error.")

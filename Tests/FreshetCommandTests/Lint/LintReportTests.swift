@@ -1,4 +1,3 @@
-import Foundation
 import TestSupport
 import Testing
 import WidgetModel
@@ -81,102 +80,20 @@ struct LintReportTests {
         #expect(notes?.first?["associatedRule"]?["id"] == "schedule/same-time")
     }
 
-    @Test(
-        "JUnit's failures are the findings that fail the run",
-        arguments: zip([LintRule.Severity.note, .error], [3, 1]))
-    func junitFailures(failOn: LintRule.Severity, count: Int) throws {
-        let document = try Self.document(Self.report(failOn: failOn))
-        #expect(document.attributes["failures"] == "\(count)")
-        let results = document.children.flatMap(\.children).flatMap(\.children).map(\.name)
-        #expect(results.filter { $0 == "failure" }.count == count)
-        #expect(document.children[0].attributes["skipped"] == "1" && results.contains("skipped"))
-    }
-
-    @Test("JUnit has a test case for each rule and kind; warnings and errors are failures")
-    func junit() throws {
-        let document = try Self.document(Self.report())
-        #expect(document.name == "testsuites" && document.attributes["failures"] == "2")
-        #expect(document.children.map { $0.attributes["name"] } == ["a/One", "a/Two"])
-        for suite in document.children {
-            #expect(suite.children.count == LintRule.all.count)
-            #expect(suite.attributes["tests"] == "\(LintRule.all.count)" && suite.attributes["failures"] == "1")
-        }
-        let failure = try #require(document.children[0].children.flatMap(\.children).first { $0.name == "failure" })
-        #expect(failure.name == "failure" && failure.attributes["message"] == "found")
-        #expect(document.children[1].children.flatMap(\.children).map(\.name).sorted() == ["failure", "system-out"])
-    }
-
-    @Test("Hostile evidence keeps the XML well-formed and is read back unchanged", arguments: HostileTexts.all)
+    @Test("SARIF stays valid with hostile evidence, which is read back unchanged", arguments: HostileTexts.all)
     func hostile(text: String) throws {
-        let document = try Self.document(Self.report(evidence: text))
-        let message = document.children[0].children.flatMap(\.children).first { $0.name == "failure" }?.attributes[
-            "message"]
-        #expect(message == text.replacing("\u{0}", with: "\u{FFFD}"))
+        let log = try JSONValue.parse(Self.report(evidence: text).text(.sarif))
+        let result = log["runs"]?.arrayValue?.first?["results"]?.arrayValue?.first
+        let rule = SignatureRules.wrong
+        #expect(
+            result?["message"]?["text"] == .string("a/One: \(text). Expected: \(rule.title). \(rule.advice)"))
     }
 
-    // MARK: XML
-
-    private final class Element {
-        let name: String
-        let attributes: [String: String]
-        var children: [Element] = []
-
-        init(_ name: String, _ attributes: [String: String]) { (self.name, self.attributes) = (name, attributes) }
-    }
-
-    private struct Malformed: Error { let place: String }
-
-    /// Parses the subset of XML that JUnit needs: elements, attributes and the five entities.
-    private static func document(_ report: LintReport) throws -> Element {
-        var rest = report.text(.junit)[...]
-        func fail() -> Malformed { Malformed(place: String(rest.prefix(80))) }
-        guard rest.hasPrefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>") else { throw fail() }
-        rest = rest[rest.index(after: try #require(rest.firstIndex(of: ">")))...]
-        var open = [Element("", [:])]
-        while let start = rest.firstIndex(of: "<") {
-            _ = try unescaped(String(rest[..<start]))
-            guard let end = rest[start...].firstIndex(of: ">") else { throw fail() }
-            var tag = rest[rest.index(after: start)..<end]
-            rest = rest[rest.index(after: end)...]
-            if tag.hasPrefix("/") {
-                guard open.count > 1, open.removeLast().name == tag.dropFirst() else { throw fail() }
-                continue
-            }
-            let isEmpty = tag.hasSuffix("/")
-            if isEmpty { tag = tag.dropLast() }
-            let element = Element(String(tag.prefix { $0 != " " }), try attributes(tag.drop { $0 != " " }))
-            open[open.count - 1].children.append(element)
-            if !isEmpty { open.append(element) }
-        }
-        guard open.count == 1, open[0].children.count == 1 else { throw fail() }
-        return open[0].children[0]
-    }
-
-    private static func attributes(_ text: Substring) throws -> [String: String] {
-        var attributes: [String: String] = [:]
-        // Compares scalars, since a combining character may follow a quote.
-        var rest = text.unicodeScalars[...]
-        while let equals = rest.firstIndex(of: "=") {
-            let name = String(rest[..<equals]).trimmingCharacters(in: .whitespaces)
-            let start = rest.index(equals, offsetBy: 2)
-            guard let end = rest[start...].firstIndex(of: "\"") else { throw Malformed(place: String(rest)) }
-            attributes[name] = try unescaped(String(rest[start..<end]))
-            rest = rest[rest.index(after: end)...]
-        }
-        return attributes
-    }
-
-    private static func unescaped(_ text: String) throws -> String {
-        let names = ["amp": "&", "lt": "<", "gt": ">", "quot": "\"", "apos": "'"]
-        // Compares scalars, as above.
-        let parts = text.unicodeScalars.split(separator: "&", omittingEmptySubsequences: false)
-        return try String(parts[0])
-            + parts.dropFirst().map { part in
-                guard let end = part.firstIndex(of: ";") else { throw Malformed(place: String(part)) }
-                let name = String(part[..<end])
-                let number = name.hasPrefix("#") ? UInt32(name.dropFirst()).flatMap(Unicode.Scalar.init) : nil
-                guard let value = names[name] ?? number.map(String.init) else { throw Malformed(place: name) }
-                return value + String(part[part.index(after: end)...])
-            }.joined()
+    @Test(
+        "A finding fails the run from the severity of --fail-on upwards",
+        arguments: zip([LintRule.Severity.note, .warning, .error], [3, 2, 1]))
+    func failures(failOn: LintRule.Severity, count: Int) {
+        let report = Self.report(failOn: failOn)
+        #expect(report.findings.count(where: report.fails) == count)
     }
 }

@@ -4,7 +4,7 @@ import WidgetModel
 /// Findings of a run, in the forms for people and for programs.
 struct LintReport: Sendable {
     enum Format: String, CaseIterable, Sendable {
-        case text, json, sarif, junit
+        case text, json, sarif
     }
 
     /// Names of the checked kinds.
@@ -27,7 +27,6 @@ struct LintReport: Sendable {
         case .text: plain
         case .json: PrettyJSON.text(json)
         case .sarif: PrettyJSON.text(sarif)
-        case .junit: junit
         }
     }
 
