@@ -25,8 +25,7 @@ enum RecentPurchases: SampleContent {
     static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter) {
         let now = moment.now.wholeSecond
         writer.policy(after: now + .seconds(30 * 60))
-        writer.key("entries")
-        writer.beginArray()
+        writer.beginArray("entries")
         writeEntry(moment, at: now, to: &writer)
         writer.endArray()
     }
@@ -37,10 +36,8 @@ enum RecentPurchases: SampleContent {
 
     static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter) {
         writer.beginObject()
-        writer.key("card")
-        writer.string("Card")
-        writer.key("purchases")
-        writer.beginArray()
+        writer.member("card", "Card")
+        writer.beginArray("purchases")
         writer.endArray()
         writer.endObject()
     }
@@ -55,41 +52,29 @@ enum RecentPurchases: SampleContent {
         var latest = 0
 
         writer.beginObject()
-        writer.key("date")
-        writer.date(now)
-        writer.key("content")
-        writer.beginObject()
-        writer.key("card")
-        writer.string(name)
-        writer.key("category")
-        writer.string(category)
-        writer.key("revision")
-        writer.integer(moment.revision)
-        writer.key("generatedAt")
-        writer.date(now)
-        writer.key("purchases")
-        writer.beginArray()
+        writer.member("date", now)
+        writer.beginObject("content")
+        writer.member("card", name)
+        writer.member("category", category)
+        writer.member("revision", moment.revision)
+        writer.member("generatedAt", now)
+        writer.beginArray("purchases")
         for index in 0..<count {
             let cents = random.integer(in: 100...12_000)
             if index == 0 { latest = cents }
             let merchant = choices.isEmpty ? (name: "Other", category: category) : random.pick(choices)
             writer.beginObject()
-            writer.key("merchant")
-            writer.string(merchant.name)
-            writer.key("category")
-            writer.string(merchant.category)
-            writer.key("amount")
-            writer.amount(cents)
-            writer.key("time")
-            writer.date(now - .seconds(index * 3_600 + random.integer(in: 0...1_800)))
+            writer.member("merchant", merchant.name)
+            writer.member("category", merchant.category)
+            writer.member("amount", amount: cents)
+            writer.member("time", now - .seconds(index * 3_600 + random.integer(in: 0...1_800)))
             writer.endObject()
         }
         writer.endArray()
         writer.endObject()
         // Over $50 matters, for half an hour.
         writer.relevance(hundredths: latest > 5_000 ? 100 : 10, duration: 1_800)
-        writer.key("url")
-        writer.string("bank:///cards/\(card)")
+        writer.member("url", "bank:///cards/\(card)")
         writer.endObject()
     }
 }
@@ -107,8 +92,7 @@ enum DueDate: SampleContent {
         let due = dueDate(moment, days)
         // Not at midnight, when the timelines of everyone would be requested.
         writer.policy(after: days.midnight(after: due) + .seconds(1 + Int(moment.request.identity % 3_599)))
-        writer.key("entries")
-        writer.beginArray()
+        writer.beginArray("entries")
         let payment = payment(moment, due: due)
         var date = moment.now.wholeSecond
         repeat {
@@ -131,10 +115,8 @@ enum DueDate: SampleContent {
 
     static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter) {
         writer.beginObject()
-        writer.key("card")
-        writer.string("Card")
-        writer.key("daysLeft")
-        writer.integer(0)
+        writer.member("card", "Card")
+        writer.member("daysLeft", 0)
         writer.endObject()
     }
 
@@ -157,12 +139,9 @@ enum DueDate: SampleContent {
         let card = moment.parameter("card", default: "acme")
         var writer = SampleWriter(reserving: 128)
         writer.beginObject()
-        writer.key("card")
-        writer.string(card)
-        writer.key("dueDate")
-        writer.date(due)
-        writer.key("minimum")
-        writer.amount(random.integer(in: 1_000...9_900))
+        writer.member("card", card)
+        writer.member("dueDate", due)
+        writer.member("minimum", amount: random.integer(in: 1_000...9_900))
         writer.endObject()
         return Payment(json: writer.bytes, url: "bank:///cards/\(card)/payments")
     }
@@ -171,21 +150,15 @@ enum DueDate: SampleContent {
         of payment: Payment, revision: Int, at date: Timestamp, daysLeft: Int, to writer: inout SampleWriter
     ) {
         writer.beginObject()
-        writer.key("date")
-        writer.date(date)
-        writer.key("content")
-        writer.beginObject()
-        writer.key("payment")
-        writer.raw(payment.json)
-        writer.key("revision")
-        writer.integer(revision)
-        writer.key("daysLeft")
-        writer.integer(daysLeft)
+        writer.member("date", date)
+        writer.beginObject("content")
+        writer.member("payment", raw: payment.json)
+        writer.member("revision", revision)
+        writer.member("daysLeft", daysLeft)
         writer.endObject()
         // The nearer, the likelier to be shown: 1 on the day itself.
         writer.relevance(hundredths: 100 / (daysLeft + 1), duration: 86_400)
-        writer.key("url")
-        writer.string(payment.url)
+        writer.member("url", payment.url)
         writer.endObject()
     }
 }

@@ -10,24 +10,19 @@ protocol OneEntryContent: SampleContent {
 extension OneEntryContent {
     static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter) {
         writer.policy(after: moment.now.wholeSecond + .seconds(3_600))
-        writer.key("entries")
-        writer.beginArray()
+        writer.beginArray("entries")
         writeSnapshot(moment, to: &writer)
         writer.endArray()
     }
 
     static func writeSnapshot(_ moment: SampleMoment, to writer: inout SampleWriter) {
         writer.beginObject()
-        writer.key("date")
-        writer.date(moment.now.wholeSecond)
-        writer.key("content")
-        writer.beginObject()
-        writer.key("revision")
-        writer.integer(moment.revision)
+        writer.member("date", moment.now.wholeSecond)
+        writer.beginObject("content")
+        writer.member("revision", moment.revision)
         writeContent(moment, to: &writer)
         writer.endObject()
-        writer.key("url")
-        writer.string(url(moment))
+        writer.member("url", url(moment))
         writer.endObject()
     }
 
@@ -50,10 +45,8 @@ enum StockSymbol: OneEntryContent {
 
     static func writeContent(_ moment: SampleMoment, to writer: inout SampleWriter) {
         var random = moment.random(withRevision: true)
-        writer.key("symbol")
-        writer.string(moment.parameter("symbol", default: "AAPL"))
-        writer.key("price")
-        writer.amount(random.integer(in: 1_000...90_000))
+        writer.member("symbol", moment.parameter("symbol", default: "AAPL"))
+        writer.member("price", amount: random.integer(in: 1_000...90_000))
     }
 
     static func url(_ moment: SampleMoment) -> String { "stocks:///\(moment.parameter("symbol", default: "AAPL"))" }
@@ -74,14 +67,11 @@ enum ReminderLists: OneEntryContent {
 
     static func writeContent(_ moment: SampleMoment, to writer: inout SampleWriter) {
         var random = moment.random(withRevision: true)
-        writer.key("lists")
-        writer.beginArray()
+        writer.beginArray("lists")
         for list in moment.request.lists["lists"] ?? ["today"] {
             writer.beginObject()
-            writer.key("name")
-            writer.string(lists.options.first { $0.identifier == list }?.display ?? list)
-            writer.key("open")
-            writer.integer(random.integer(in: 0...20))
+            writer.member("name", lists.options.first { $0.identifier == list }?.display ?? list)
+            writer.member("open", random.integer(in: 0...20))
             writer.endObject()
         }
         writer.endArray()
@@ -103,10 +93,8 @@ enum UpNext: OneEntryContent {
 
     static func writeContent(_ moment: SampleMoment, to writer: inout SampleWriter) {
         var random = moment.random(withRevision: true)
-        writer.key("calendar")
-        writer.string(moment.request.lists["calendars"]?.first ?? "home")
-        writer.key("minutesLeft")
-        writer.integer(random.integer(in: 1...600))
+        writer.member("calendar", moment.request.lists["calendars"]?.first ?? "home")
+        writer.member("minutesLeft", random.integer(in: 1...600))
     }
 
     static func url(_ moment: SampleMoment) -> String { "calendar:///next" }

@@ -7,8 +7,7 @@ enum LoadContent: SampleContent {
 
     static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter) {
         writer.policy(after: moment.now.startOfDay + .seconds(2 * 86_400))
-        writer.key("entries")
-        writer.beginArray()
+        writer.beginArray("entries")
         for index in lines.indices { writeEntry(moment, index, to: &writer) }
         writer.endArray()
     }
@@ -26,14 +25,10 @@ enum LoadContent: SampleContent {
 
     private static func writeEntry(_ moment: SampleMoment, _ index: Int, to writer: inout SampleWriter) {
         writer.beginObject()
-        writer.key("date")
-        writer.date(moment.now.startOfDay + .seconds(index * 86_400))
-        writer.key("content")
-        writer.beginObject()
-        writer.key("revision")
-        writer.integer(moment.revision)
-        writer.key("title")
-        writer.string("\(lines[index])")
+        writer.member("date", moment.now.startOfDay + .seconds(index * 86_400))
+        writer.beginObject("content")
+        writer.member("revision", moment.revision)
+        writer.member("title", "\(lines[index])")
         writer.endObject()
         writer.endObject()
     }

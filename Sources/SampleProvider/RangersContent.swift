@@ -28,9 +28,8 @@ enum EmojiRanger: SampleContent {
         let end = recovery(moment)
         let hero = hero(moment)
         let portrait = portrait(of: hero, moment, end: end)
-        writer.policyAtEnd()
-        writer.key("entries")
-        writer.beginArray()
+        writer.member("policy", "atEnd")
+        writer.beginArray("entries")
         for date in healingDates(from: now, until: end) {
             writeEntry(of: hero, portrait, revision: moment.revision, at: date, start: now, end: end, to: &writer)
         }
@@ -48,10 +47,8 @@ enum EmojiRanger: SampleContent {
 
     static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter) {
         writer.beginObject()
-        writer.key("hero")
-        writer.string("Ranger")
-        writer.key("health")
-        writer.hundredths(100)
+        writer.member("hero", "Ranger")
+        writer.member("health", hundredths: 100)
         writer.endObject()
     }
 
@@ -88,19 +85,13 @@ enum EmojiRanger: SampleContent {
         var random = moment.random(withRevision: false)
         var writer = SampleWriter(reserving: 256)
         writer.beginObject()
-        writer.key("name")
-        writer.string(hero.name)
-        writer.key("avatar")
-        writer.string(hero.avatar)
-        writer.key("level")
-        writer.integer(random.integer(in: 1...9))
-        writer.key("experience")
-        writer.integer(random.integer(in: 0...99) + moment.revision * 100)
-        writer.key("recoversAt")
-        writer.date(end)
+        writer.member("name", hero.name)
+        writer.member("avatar", hero.avatar)
+        writer.member("level", random.integer(in: 1...9))
+        writer.member("experience", random.integer(in: 0...99) + moment.revision * 100)
+        writer.member("recoversAt", end)
         if moment.request.family != "systemSmall" {
-            writer.key("biography")
-            writer.string(hero.biography)
+            writer.member("biography", hero.biography)
         }
         writer.endObject()
         return writer.bytes
@@ -112,21 +103,15 @@ enum EmojiRanger: SampleContent {
     ) {
         let health = health(at: date, from: start, until: end)
         writer.beginObject()
-        writer.key("date")
-        writer.date(date)
-        writer.key("content")
-        writer.beginObject()
-        writer.key("hero")
-        writer.raw(portrait)
-        writer.key("revision")
-        writer.integer(revision)
-        writer.key("health")
-        writer.hundredths(health)
+        writer.member("date", date)
+        writer.beginObject("content")
+        writer.member("hero", raw: portrait)
+        writer.member("revision", revision)
+        writer.member("health", hundredths: health)
         writer.endObject()
         // Shown while it lasts: until the next entry with relevance.
         writer.relevance(hundredths: health, duration: 0)
-        writer.key("url")
-        writer.string(hero.url)
+        writer.member("url", hero.url)
         writer.endObject()
     }
 }

@@ -94,27 +94,16 @@ struct SampleSection: Sendable, Equatable {
 extension SampleWriter {
     /// The member `policy` with `{"after": date}`.
     mutating func policy(after date: Timestamp) {
-        key("policy")
-        beginObject()
-        key("after")
-        self.date(date)
+        beginObject("policy")
+        member("after", date)
         endObject()
-    }
-
-    /// The member `policy` with `atEnd`.
-    mutating func policyAtEnd() {
-        key("policy")
-        string("atEnd")
     }
 
     /// The member `relevance`; the score in hundredths, the duration in seconds.
     mutating func relevance(hundredths: Int, duration: Int) {
-        key("relevance")
-        beginObject()
-        key("score")
-        self.hundredths(hundredths)
-        key("duration")
-        integer(duration)
+        beginObject("relevance")
+        member("score", hundredths: hundredths)
+        member("duration", duration)
         endObject()
     }
 }

@@ -18,20 +18,15 @@ extension SampleProvider {
         answers.reserveCapacity(batch.requests.count)
         var writer = SampleWriter(reserving: 64 + batch.requests.count * 600)
         writer.beginObject()
-        writer.key("timelines")
-        writer.beginArray()
+        writer.beginArray("timelines")
         for ((request, content), state) in zip(zip(batch.requests, contents), states) {
             let isFailed = fails(request.identity &+ UInt64(state.revision), share: faults.timelineFailures)
             writer.beginObject()
-            writer.key("id")
-            writer.string(request.id)
+            writer.member("id", request.id)
             if isFailed {
-                writer.key("error")
-                writer.beginObject()
-                writer.key("code")
-                writer.string("unavailable")
-                writer.key("message")
-                writer.string("a fault that was asked for")
+                writer.beginObject("error")
+                writer.member("code", "unavailable")
+                writer.member("message", "a fault that was asked for")
                 writer.endObject()
             } else {
                 content.writeTimeline(
@@ -119,12 +114,10 @@ extension SampleProvider {
     ) -> [UInt8] {
         var writer = SampleWriter(reserving: 64 + batch.requests.count * 400)
         writer.beginObject()
-        writer.key(name)
-        writer.beginArray()
+        writer.beginArray(name)
         for (request, content) in zip(batch.requests, contents) {
             writer.beginObject()
-            writer.key("id")
-            writer.string(request.id)
+            writer.member("id", request.id)
             write(request, content, &writer)
             writer.endObject()
         }

@@ -18,15 +18,11 @@ private struct SampleRefusal: Error {
     var response: Response {
         var writer = SampleWriter(reserving: 256)
         writer.beginObject()
-        writer.key("error")
-        writer.beginObject()
-        writer.key("code")
-        writer.string(code)
-        writer.key("message")
-        writer.string(message)
+        writer.beginObject("error")
+        writer.member("code", code)
+        writer.member("message", message)
         if let pointer {
-            writer.key("pointer")
-            writer.string(pointer)
+            writer.member("pointer", pointer)
         }
         writer.endObject()
         writer.endObject()
@@ -167,14 +163,10 @@ extension SampleStatistics.Fetches {
     func json(id: String) -> [UInt8] {
         var writer = SampleWriter(reserving: 256)
         writer.beginObject()
-        writer.key("id")
-        writer.string(id)
-        writer.key("fetches")
-        writer.integer(count)
-        writer.key("lastRevision")
-        writer.integer(lastRevision)
-        writer.key("lastFetchedAt")
-        writer.date(lastFetchedAt)
+        writer.member("id", id)
+        writer.member("fetches", count)
+        writer.member("lastRevision", lastRevision)
+        writer.member("lastFetchedAt", lastFetchedAt)
         writer.endObject()
         return writer.bytes
     }

@@ -3,44 +3,55 @@ import WidgetModel
 
 /// Counts what the sample provider was asked, in bounded memory.
 package final class SampleStatistics: Sendable {
+    /// Requests that were answered with timelines.
+    package struct Counts: Sendable, Equatable {
+        package var requests = 0
+        /// Timelines that those requests asked for.
+        package var timelines = 0
+        /// Timelines of those that were answered with an error, as an injected fault.
+        package var failedTimelines = 0
+        /// The most timelines in one request.
+        package var largestBatch = 0
+
+        /// Timelines a request; 0 without requests.
+        package var meanBatch: Double { requests == 0 ? 0 : Double(timelines) / Double(requests) }
+
+        fileprivate mutating func add(_ timelines: Int, failed: Int) {
+            requests += 1
+            self.timelines += timelines
+            failedTimelines += failed
+            largestBatch = max(largestBatch, timelines)
+        }
+
+        fileprivate func write(to writer: inout SampleWriter) {
+            writer.member("requests", requests)
+            writer.member("timelines", timelines)
+            writer.member("failedTimelines", failedTimelines)
+            writer.member("largestBatch", largestBatch)
+            writer.member("meanBatch", hundredths: Int((meanBatch * 100).rounded()))
+        }
+    }
+
     /// Requests for one kind.
     package struct Kind: Sendable, Equatable {
         package var app: String
         package var kind: String
-        /// Answered requests that asked for timelines of the kind.
-        var requests = 0
-        /// Its timelines that those requests asked for.
-        var timelines = 0
-        /// Timelines of those that were answered with an error, as a fault that was asked for.
-        var failedTimelines = 0
-        /// The most timelines of the kind in one request.
-        var largestBatch = 0
-
-        /// Timelines a request; 0 without requests.
-        var meanBatch: Double { requests == 0 ? 0 : Double(timelines) / Double(requests) }
+        var answered = Counts()
     }
 
     /// All counters at one moment.
     package struct Snapshot: Sendable, Equatable {
-        /// Requests for timelines that were answered with timelines.
-        package var requests = 0
-        /// Timelines that those requests asked for.
-        package var timelines = 0
-        package var failedTimelines = 0
-        package var largestBatch = 0
-        /// Requests answered with a server error, as a fault that was asked for.
+        package var answered = Counts()
+        /// Requests answered with a server error, as an injected fault.
         var failedRequests = 0
-        /// Requests refused for what they were: malformed, unsigned, unknown.
+        /// Requests that were refused as malformed, unsigned or unknown.
         var rejectedRequests = 0
         /// Requests for snapshots, placeholders and options.
         var otherRequests = 0
         /// By app and kind, in the order of their names.
         var kinds: [Kind] = []
-        /// Timelines whose own counts are known.
+        /// Timelines that are counted individually.
         package var trackedTimelines = 0
-
-        /// Timelines a request; 0 without requests.
-        package var meanBatch: Double { requests == 0 ? 0 : Double(timelines) / Double(requests) }
     }
 
     /// The fetches of one timeline.
@@ -67,46 +78,43 @@ package final class SampleStatistics: Sendable {
         var totals = Snapshot()
         var kinds: [KindKey: Kind] = [:]
         var fetches: [String: Fetches] = [:]
+
+        mutating func add(_ timelines: Int, failed: Int, of kind: String, _ app: SampleApp) {
+            kinds[KindKey(app: app.rawValue, kind: kind), default: Kind(app: app.rawValue, kind: kind)]
+                .answered.add(timelines, failed: failed)
+        }
     }
 
     private let state = Mutex(State())
     private let maximumTracked: Int
 
-    /// - Parameter maximumTracked: how many timelines are counted one by one; those that come later are only in the
-    ///   sums.
+    /// - Parameter maximumTracked: number of timelines that are counted individually; later ones only count in the sums.
     init(maximumTracked: Int) {
         self.maximumTracked = maximumTracked
     }
 
     func answered(app: SampleApp, answers: [Answer], at time: Timestamp) {
         state.withLock { state in
-            state.totals.add(answers.count, failed: answers.count { $0.isFailed })
+            state.totals.answered.add(answers.count, failed: answers.count { $0.isFailed })
             for (kind, answers) in Dictionary(grouping: answers, by: \.kind) {
-                state.kinds[KindKey(app: app.rawValue, kind: kind), default: Kind(app: app.rawValue, kind: kind)]
-                    .add(answers.count, failed: answers.count { $0.isFailed })
+                state.add(answers.count, failed: answers.count { $0.isFailed }, of: kind, app)
             }
             for answer in answers {
-                let fetches = Fetches(count: 1, lastFetchedAt: time, lastRevision: answer.revision)
-                if let known = state.fetches[answer.id] {
-                    state.fetches[answer.id] = Fetches(
-                        count: known.count + 1, lastFetchedAt: time, lastRevision: answer.revision)
-                } else if state.fetches.count < maximumTracked {
-                    state.fetches[answer.id] = fetches
-                }
+                let known = state.fetches[answer.id]
+                guard known != nil || state.fetches.count < maximumTracked else { continue }
+                state.fetches[answer.id] = Fetches(
+                    count: (known?.count ?? 0) + 1, lastFetchedAt: time, lastRevision: answer.revision)
             }
         }
     }
 
-    /// Only sums: for what is asked too often to be counted one by one.
+    /// Counts timelines in the sums only, for requests that are too frequent to track each timeline.
     ///
     /// - Parameter kinds: of one request, each once.
     func answered(app: SampleApp, kinds: [(name: String, timelines: Int)]) {
         state.withLock { state in
-            state.totals.add(kinds.reduce(0) { $0 + $1.timelines }, failed: 0)
-            for (kind, timelines) in kinds {
-                state.kinds[KindKey(app: app.rawValue, kind: kind), default: Kind(app: app.rawValue, kind: kind)]
-                    .add(timelines, failed: 0)
-            }
+            state.totals.answered.add(kinds.reduce(0) { $0 + $1.timelines }, failed: 0)
+            for (kind, timelines) in kinds { state.add(timelines, failed: 0, of: kind, app) }
         }
     }
 
@@ -131,71 +139,28 @@ package final class SampleStatistics: Sendable {
         }
     }
 
-    /// The fetches of the timeline with this id; nil when there were none, or it came after the bound was reached.
+    /// Fetches of a timeline; nil without any, or if it is not tracked.
     func fetches(of id: String) -> Fetches? {
         state.withLock { $0.fetches[id] }
     }
 }
 
-extension SampleStatistics.Kind {
-    /// Counts an answered request.
-    fileprivate mutating func add(_ timelines: Int, failed: Int) {
-        requests += 1
-        self.timelines += timelines
-        failedTimelines += failed
-        largestBatch = max(largestBatch, timelines)
-    }
-}
-
 extension SampleStatistics.Snapshot {
-    /// Counts an answered request.
-    fileprivate mutating func add(_ timelines: Int, failed: Int) {
-        requests += 1
-        self.timelines += timelines
-        failedTimelines += failed
-        largestBatch = max(largestBatch, timelines)
-    }
-
     /// The response to `GET /stats`.
     var json: [UInt8] {
         var writer = SampleWriter(reserving: 1_024)
         writer.beginObject()
-        writer.key("requests")
-        writer.integer(requests)
-        writer.key("timelines")
-        writer.integer(timelines)
-        writer.key("failedTimelines")
-        writer.integer(failedTimelines)
-        writer.key("largestBatch")
-        writer.integer(largestBatch)
-        writer.key("meanBatch")
-        writer.hundredths(Int((meanBatch * 100).rounded()))
-        writer.key("failedRequests")
-        writer.integer(failedRequests)
-        writer.key("rejectedRequests")
-        writer.integer(rejectedRequests)
-        writer.key("otherRequests")
-        writer.integer(otherRequests)
-        writer.key("trackedTimelines")
-        writer.integer(trackedTimelines)
-        writer.key("kinds")
-        writer.beginArray()
+        answered.write(to: &writer)
+        writer.member("failedRequests", failedRequests)
+        writer.member("rejectedRequests", rejectedRequests)
+        writer.member("otherRequests", otherRequests)
+        writer.member("trackedTimelines", trackedTimelines)
+        writer.beginArray("kinds")
         for kind in kinds {
             writer.beginObject()
-            writer.key("app")
-            writer.string(kind.app)
-            writer.key("kind")
-            writer.string(kind.kind)
-            writer.key("requests")
-            writer.integer(kind.requests)
-            writer.key("timelines")
-            writer.integer(kind.timelines)
-            writer.key("failedTimelines")
-            writer.integer(kind.failedTimelines)
-            writer.key("largestBatch")
-            writer.integer(kind.largestBatch)
-            writer.key("meanBatch")
-            writer.hundredths(Int((kind.meanBatch * 100).rounded()))
+            writer.member("app", kind.app)
+            writer.member("kind", kind.kind)
+            kind.answered.write(to: &writer)
             writer.endObject()
         }
         writer.endArray()

@@ -18,6 +18,18 @@ struct SampleWriter {
     mutating func beginArray() { begin("[") }
     mutating func endArray() { end("]") }
 
+    /// Begins a member that is an object.
+    mutating func beginObject(_ name: StaticString) {
+        key(name)
+        beginObject()
+    }
+
+    /// Begins a member that is an array.
+    mutating func beginArray(_ name: StaticString) {
+        key(name)
+        beginArray()
+    }
+
     /// The name of the next value; it must need no escapes.
     mutating func key(_ name: StaticString) {
         separate()
@@ -97,10 +109,34 @@ struct SampleWriter {
         needsComma = true
     }
 
-    mutating func bool(_ value: Bool) {
-        separate()
-        bytes.append(contentsOf: (value ? "true" : "false").utf8)
-        needsComma = true
+    mutating func member(_ name: StaticString, _ text: String) {
+        key(name)
+        string(text)
+    }
+
+    mutating func member(_ name: StaticString, _ value: Int) {
+        key(name)
+        integer(value)
+    }
+
+    mutating func member(_ name: StaticString, _ time: Timestamp) {
+        key(name)
+        date(time)
+    }
+
+    mutating func member(_ name: StaticString, hundredths value: Int) {
+        key(name)
+        hundredths(value)
+    }
+
+    mutating func member(_ name: StaticString, amount cents: Int) {
+        key(name)
+        amount(cents)
+    }
+
+    mutating func member(_ name: StaticString, raw json: [UInt8]) {
+        key(name)
+        raw(json)
     }
 
     private mutating func appendHundredths(_ value: Int) {

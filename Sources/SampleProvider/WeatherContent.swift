@@ -16,8 +16,7 @@ enum CityWeather: SampleContent {
         let now = moment.now.wholeSecond
         var random = moment.random(withRevision: true)
         writer.policy(after: now + .seconds(3_600))
-        writer.key("entries")
-        writer.beginArray()
+        writer.beginArray("entries")
         for hour in 0..<hours {
             writeEntry(moment, at: now + .seconds(3_600 * hour), random: &random, to: &writer)
         }
@@ -31,10 +30,8 @@ enum CityWeather: SampleContent {
 
     static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter) {
         writer.beginObject()
-        writer.key("city")
-        writer.string("City")
-        writer.key("temperature")
-        writer.integer(20)
+        writer.member("city", "City")
+        writer.member("temperature", 20)
         writer.endObject()
     }
 
@@ -43,18 +40,12 @@ enum CityWeather: SampleContent {
     ) {
         let condition = random.pick(conditions)
         writer.beginObject()
-        writer.key("date")
-        writer.date(date)
-        writer.key("content")
-        writer.beginObject()
-        writer.key("city")
-        writer.string(moment.parameter("city", default: cities[0]))
-        writer.key("revision")
-        writer.integer(moment.revision)
-        writer.key("temperature")
-        writer.integer(random.integer(in: -10...35))
-        writer.key("condition")
-        writer.string(condition)
+        writer.member("date", date)
+        writer.beginObject("content")
+        writer.member("city", moment.parameter("city", default: cities[0]))
+        writer.member("revision", moment.revision)
+        writer.member("temperature", random.integer(in: -10...35))
+        writer.member("condition", condition)
         writer.endObject()
         // Surface what matters: a thunderstorm, not a small change of temperature.
         if condition == "thunderstorm" { writer.relevance(hundredths: 100, duration: 3_600) }

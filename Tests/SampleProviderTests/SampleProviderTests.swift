@@ -82,9 +82,9 @@ struct SampleProviderTests {
                 #"{"requests":[{"id":"\#(ids[0])","kind":"Weather","configuration":{"city":"\#(ids[0])"}}]}"#)
 
             let statistics = provider.statistics()
-            #expect(statistics.requests == 2)
-            #expect(statistics.timelines == 3)
-            #expect(statistics.largestBatch == 2)
+            #expect(statistics.answered.requests == 2)
+            #expect(statistics.answered.timelines == 3)
+            #expect(statistics.answered.largestBatch == 2)
             #expect(statistics.kinds.map(\.kind) == ["Weather"])
             #expect(provider.fetches(of: ids[0])?.count == 2)
             #expect(provider.fetches(of: ids[0])?.lastRevision == 2)
@@ -167,7 +167,7 @@ struct SampleProviderTests {
             #expect(placeholder.json["placeholders"]?.arrayValue?.first?["content"]?["daysLeft"] == 0)
 
             #expect(provider.statistics().otherRequests == 2)
-            #expect(provider.statistics().requests == 0)
+            #expect(provider.statistics().answered.requests == 0)
         }
     }
 
@@ -185,7 +185,7 @@ struct SampleProviderTests {
             let large = try await post("\(url)/bank/timelines", padding)
             #expect(large.status == 413)
             #expect(provider.statistics().rejectedRequests == 4)
-            #expect(provider.statistics().requests == 0)
+            #expect(provider.statistics().answered.requests == 0)
         }
     }
 
@@ -226,7 +226,7 @@ struct SampleProviderTests {
             let answer = try await post("\(url)/bank/timelines", #"{"requests":[{"id":"a","kind":"DueDate"}]}"#)
             #expect(answer.status == 503)
             #expect(provider.statistics().failedRequests == 1)
-            #expect(provider.statistics().timelines == 0)
+            #expect(provider.statistics().answered.timelines == 0)
         }
     }
 

@@ -158,7 +158,7 @@ struct Demo: Sendable {
             expectedTimelines: plan.world.distinctTimelines, devicesWaiting: waiting)
         return DemoVerdict(
             eventsPublished: traffic.counts.events, eventsApplied: applied, overview: overview,
-            provider: provider.statistics(), output: output, lost: lost, latency: latency.overall(),
+            provider: provider.statistics().answered, output: output, lost: lost, latency: latency.overall(),
             devices: Int(totals?.devices ?? 0), pushes: devices.standIn.statistics,
             seconds: start.duration(to: .now) / .seconds(1))
     }

@@ -9,7 +9,7 @@ struct DemoVerdict: Sendable {
     /// Sum of the consumer positions: every event before them is applied.
     var eventsApplied = 0
     var overview: Overview
-    var provider: SampleStatistics.Snapshot
+    var provider: SampleStatistics.Counts
     var output: DemoOutput.Snapshot
     var lost: [String] = []
     var latency: DemoLatency.Summary

@@ -56,12 +56,12 @@ struct DemoWatch: Sendable {
         let ingest = node.statistics().ingest
         let lists = try await node.store.query(.readWorkLists(app: nil))
         let due = lists.reduce(0) { $0 + $1.ready.timelines + $1.leased.timelines + $1.resting.timelines }
-        let (provider, latency) = (provider.statistics(), latency.takeRecent())
+        let (answered, latency) = (provider.statistics().answered, latency.takeRecent())
         return [
             ("events published", "\(traffic.counts.events)"),
             ("events applied", "\((ingest?.events ?? 0) + (ingest?.deadLetters ?? 0))"), ("reloads due", "\(due)"),
             ("timelines stored", "\(completed) (\(Figure.digits(perSecond))/s)"),
-            ("provider requests", "\(provider.requests) of \(Figure.digits(provider.meanBatch)) timelines"),
+            ("provider requests", "\(answered.requests) of \(Figure.digits(answered.meanBatch)) timelines"),
             ("event → stored", "p50 \(Figure.digits(latency.p50)) ms, p99 \(Figure.digits(latency.p99)) ms"),
             ("a sample widget", try await sample()),
         ]
