@@ -46,9 +46,39 @@ package final class KafkaConsumer: Sendable {
         of topics: [String], at offsets: [TopicPartition: KafkaOffset] = [:], others: KafkaOffset = .earliest
     ) async throws(KafkaError) -> [TopicPartition] {
         let admin = KafkaAdmin(configuration: loop.configuration.kafka, logger: loop.logger)
-        let places = try await admin.describe(topics: topics).flatMap(\.places)
-        await assign(Dictionary(places.map { ($0, offsets[$0] ?? others) }) { $1 })
-        return places
+        let partitions = try await admin.describe(topics: topics).flatMap(\.places)
+        await assign(Dictionary(partitions.map { ($0, offsets[$0] ?? others) }) { $1 })
+        return partitions
+    }
+
+    /// Reads topics until the task is cancelled, and closes the consumer. Where messages were dropped before they were
+    /// read, it logs that and goes on at the partition's oldest message.
+    ///
+    /// - Parameters:
+    ///   - offsets: start offsets; other partitions start at their oldest message.
+    ///   - receive: called with each batch; it must be quick.
+    package func read(
+        _ topics: [String], at offsets: [TopicPartition: KafkaOffset] = [:],
+        _ receive: @Sendable (KafkaBatch) -> Void
+    ) async throws {
+        try await assignAll(of: topics, at: offsets)
+        try await withTaskCancellationHandler {
+            for try await event in events {
+                switch event {
+                case .batch(let batch): receive(batch)
+                case .offsetOutOfRange(let partition, let offset):
+                    loop.logger.error(
+                        "messages were dropped before they were read",
+                        metadata: ["partition": "\(partition)", "offset": "\(offset)"])
+                    await assign([partition: .earliest])
+                case .error(let error): loop.logger.debug("consumer", metadata: ["error": "\(error)"])
+                case .interrupted: break
+                }
+            }
+        } onCancel: {
+            Task { await self.shutdown() }
+        }
+        await shutdown()
     }
 
     /// Stops fetching partitions. No later batch has messages of them.

@@ -32,14 +32,14 @@ package struct KafkaReader: Sendable {
     }
 
     private func read(
-        _ place: TopicPartition, _ offsets: ClosedRange<Int64>, fetchBytes: Int, timeout: Duration
+        _ partition: TopicPartition, _ offsets: ClosedRange<Int64>, fetchBytes: Int, timeout: Duration
     ) async throws(KafkaError) -> KafkaBatch? {
         try await PollThread.perform("kafka-reader") { answer in
             do throws(KafkaError) {
                 let reader = try MessageReader(
                     configuration, fetchBytes: fetchBytes, queuedMessages: min(offsets.count, 1_000), logger: logger)
                 // Answers before the client is closed, which takes a moment.
-                answer(reader.read(place, at: offsets, timeout: timeout))
+                answer(reader.read(partition, at: offsets, timeout: timeout))
             } catch {
                 answer(.failure(error))
             }

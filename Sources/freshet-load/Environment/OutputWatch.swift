@@ -1,6 +1,5 @@
 import FreshetService
 import KafkaClient
-import Logging
 import Synchronization
 import WidgetModel
 
@@ -66,26 +65,11 @@ final class OutputWatch: Sendable {
     ///
     /// - Parameter onPublished: told of each timeline that has a new revision; it must be quick.
     func run(
-        _ consumer: KafkaConsumer, topic: String, onPublished: (@Sendable (TimelineID) -> Void)? = nil, logger: Logger
+        _ consumer: KafkaConsumer, topic: String, onPublished: (@Sendable (TimelineID) -> Void)? = nil
     ) async throws {
-        try await consumer.assignAll(of: [topic], at: starts)
-        try await withTaskCancellationHandler {
-            for try await event in consumer.events {
-                switch event {
-                case .batch(let batch): for id in read(batch) { onPublished?(id) }
-                case .offsetOutOfRange(let partition, let offset):
-                    logger.error(
-                        "timelines were dropped before they were read",
-                        metadata: ["partition": "\(partition.partition)", "offset": "\(offset)"])
-                    await consumer.assign([partition: .earliest])
-                case .error(let error): logger.debug("output consumer", metadata: ["error": "\(error)"])
-                case .interrupted: break
-                }
-            }
-        } onCancel: {
-            Task { await consumer.shutdown() }
+        try await consumer.read([topic], at: starts) { [self] batch in
+            for id in read(batch) { onPublished?(id) }
         }
-        await consumer.shutdown()
     }
 
     private func read(_ batch: KafkaBatch) -> [TimelineID] {
@@ -130,8 +114,8 @@ extension LoadTestEnvironment {
         watch.arm()
         let consumer = try outputConsumer()
         try await withThrowingTaskGroup(of: Bool.self) { group in
-            group.addTask { [logger, topic = settings.topics.timelines] in
-                try await watch.run(consumer, topic: topic, logger: logger)
+            group.addTask { [topic = settings.topics.timelines] in
+                try await watch.run(consumer, topic: topic)
                 return false
             }
             group.addTask { try await watch.reaches(ends) }

@@ -58,8 +58,7 @@ struct LoadStage: Sendable {
         return try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask {
                 try await watch.run(
-                    consumer, topic: environment.settings.topics.timelines, onPublished: onPublished,
-                    logger: environment.logger)
+                    consumer, topic: environment.settings.topics.timelines, onPublished: onPublished)
                 return nil
             }
             if let local {

@@ -64,7 +64,7 @@ struct Demo: Sendable {
         let consumer = try KafkaConsumer(
             configuration: KafkaConsumerConfiguration(kafka: node.kafka, group: "freshet-demo-output"),
             logger: logger)
-        try await output.run(consumer, topic: settings.topics.timelines, logger: logger)
+        try await consumer.read([settings.topics.timelines]) { [output] batch in output.read(batch) }
     }
 
     // MARK: The run
