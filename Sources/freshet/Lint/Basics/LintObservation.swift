@@ -14,10 +14,6 @@ struct LintObservation: Sendable {
     var choices: [LintChoice] = []
     var trials: [LintTrial] = []
 
-    init(kind: DeskKind, began: Timestamp) {
-        (self.kind, self.began) = (kind, began)
-    }
-
     /// Readable timelines of the first round.
     var timelines: [LintTimeline] { Self.timelines(of: rounds.first ?? []) }
 

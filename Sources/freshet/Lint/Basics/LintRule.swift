@@ -63,4 +63,9 @@ extension LintObservation {
         let others = places.count > 1 ? " (and \(places.count - 1) more)" : ""
         return LintFinding(rule: rule, kind: kind.name, evidence: first + others)
     }
+
+    /// Findings of the rules that are broken anywhere.
+    func findings(at places: KeyValuePairs<LintRule, [String]>) -> [LintFinding] {
+        places.compactMap { finding($0.key, $0.value) }
+    }
 }

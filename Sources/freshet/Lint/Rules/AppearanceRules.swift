@@ -31,10 +31,7 @@ enum AppearanceRules: LintRuleGroup {
                 different.append("\(timeline.subject.name): \(names) only in one variant")
             }
         }
-        return [
-            observation.finding(missing, incomplete), observation.finding(Self.mixed, mixed),
-            observation.finding(members, different),
-        ].compactMap(\.self)
+        return observation.findings(at: [missing: incomplete, self.mixed: mixed, members: different])
     }
 
     private static func unequalMembers(_ variants: ContentVariants) -> String? {

@@ -40,9 +40,8 @@ enum ConfigurationRules: LintRuleGroup {
             }
         }
         let absent = observation.snapshots.compactMap(\.timing.failure).filter(\.saysAbsent)
-        return [
-            observation.finding(noOptions, empty), observation.finding(noDefault, undecided),
-            observation.finding(noSnapshot, absent.map { "POST /snapshot: \($0.message)" }),
-        ].compactMap(\.self)
+        return observation.findings(at: [
+            noOptions: empty, noDefault: undecided, noSnapshot: absent.map { "POST /snapshot: \($0.message)" },
+        ])
     }
 }

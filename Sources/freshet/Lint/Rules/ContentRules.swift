@@ -28,6 +28,6 @@ enum ContentRules: LintRuleGroup {
             guard count >= 2, count * 2 >= timeline.entries.count - 1 else { return nil }
             return "\(timeline.subject.name): \(count) of \(timeline.entries.count) entries repeat the one before"
         }
-        return [observation.finding(self.large, large), observation.finding(self.repeated, repeated)].compactMap(\.self)
+        return observation.findings(at: [self.large: large, self.repeated: repeated])
     }
 }

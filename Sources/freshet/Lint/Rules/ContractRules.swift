@@ -44,11 +44,10 @@ enum ContractRules: LintRuleGroup {
         add(observation.snapshots)
         add(observation.placeholders)
         let refused = observation.trials.filter { $0.manner == .unknownMembers }.compactMap(\.failure)
-        return [
-            observation.finding(answer, answers), observation.finding(element, elements),
-            observation.finding(error, errors), observation.finding(Self.foreign, foreign),
-            observation.finding(unknownMembers, refused.map { "a request with an unknown member: \($0.message)" }),
-        ].compactMap(\.self)
+        return observation.findings(at: [
+            answer: answers, element: elements, error: errors, self.foreign: foreign,
+            unknownMembers: refused.map { "a request with an unknown member: \($0.message)" },
+        ])
     }
 
     /// Whether the provider only lacks an endpoint that it need not have.

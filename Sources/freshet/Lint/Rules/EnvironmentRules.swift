@@ -40,12 +40,12 @@ enum EnvironmentRules: LintRuleGroup {
             { $0.locale }, { $0.timeZone }
         )
         let byFamily: (TimelineIdentity) -> String? = { $0.family?.name }
-        return [
-            observation.finding(midnight, timelines.compactMap(foreignMidnight)),
-            observation.finding(locale, same(byLocale, [byZone, byFamily])),
-            observation.finding(timeZone, same(byZone, [byLocale, byFamily])),
-            observation.finding(family, same(byFamily, [byLocale, byZone])),
-        ].compactMap(\.self)
+        return observation.findings(at: [
+            midnight: timelines.compactMap(foreignMidnight),
+            locale: same(byLocale, [byZone, byFamily]),
+            timeZone: same(byZone, [byLocale, byFamily]),
+            family: same(byFamily, [byLocale, byZone]),
+        ])
     }
 
     /// An entry that begins at midnight in UTC, which is another time of the day for the person.

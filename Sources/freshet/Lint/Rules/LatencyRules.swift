@@ -22,8 +22,6 @@ enum LatencyRules: LintRuleGroup {
         }
         let late = observation.timings.filter { $0.failure?.reason == .timeout }
         let slow = observation.timings.filter { $0.failure == nil && $0.duration > $0.limit * share }
-        return [
-            observation.finding(self.late, late.map(text)), observation.finding(self.slow, slow.map(text)),
-        ].compactMap(\.self)
+        return observation.findings(at: [self.late: late.map(text), self.slow: slow.map(text)])
     }
 }

@@ -31,18 +31,14 @@ enum LinkRules: LintRuleGroup {
         func isUnsafe(_ url: String) -> Bool {
             unsafeSchemes.contains { url.lowercased().drop { $0.isWhitespace }.hasPrefix($0) }
         }
-        var findings = [
-            observation.finding(unsafe, places(isUnsafe)),
-            observation.finding(relative, places { !isUnsafe($0) && !IntentParameter.hasScheme($0) }),
-            observation.finding(
-                several,
-                timelines.filter { $0.parsed.lints.contains(.severalLinks) }.map {
-                    "\($0.subject.name): an entry with several links"
-                }),
-        ]
-        if urls.isEmpty, !timelines.isEmpty, observation.kind.definition.widgetURL == nil {
-            findings.append(observation.finding(none, ["no entry has a url, and the kind has no widgetURL"]))
-        }
-        return findings.compactMap(\.self)
+        let hasNone = urls.isEmpty && !timelines.isEmpty && observation.kind.definition.widgetURL == nil
+        return observation.findings(at: [
+            unsafe: places(isUnsafe),
+            relative: places { !isUnsafe($0) && !IntentParameter.hasScheme($0) },
+            several: timelines.filter { $0.parsed.lints.contains(.severalLinks) }.map {
+                "\($0.subject.name): an entry with several links"
+            },
+            none: hasNone ? ["no entry has a url, and the kind has no widgetURL"] : [],
+        ])
     }
 }

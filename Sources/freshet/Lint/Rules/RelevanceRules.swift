@@ -19,9 +19,9 @@ enum RelevanceRules: LintRuleGroup {
     static func findings(in observation: LintObservation) -> [LintFinding] {
         let scores = observation.timelines.flatMap { $0.entries.compactMap(\.score) }
         if scores.count >= sample, scores.allSatisfy({ $0 <= 0 }) {
-            return [observation.finding(never, ["all \(scores.count) scores are 0 or below"])].compactMap(\.self)
+            return observation.findings(at: [never: ["all \(scores.count) scores are 0 or below"]])
         }
-        return [observation.finding(constant, observation.timelines.compactMap(constantScore))].compactMap(\.self)
+        return observation.findings(at: [constant: observation.timelines.compactMap(constantScore)])
     }
 
     /// A score above 0 that holds from the first entry until both the reload and the last entry.

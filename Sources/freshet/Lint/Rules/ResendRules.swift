@@ -36,7 +36,7 @@ enum ResendRules: LintRuleGroup {
                 changed.append("\(subject.name): \(places.prefix(3).joined(separator: ", "))")
             }
         }
-        return [observation.finding(changing, changed), observation.finding(dates, moved)].compactMap(\.self)
+        return observation.findings(at: [changing: changed, dates: moved])
     }
 
     /// JSON pointers to members of entries that differ, without dates.

@@ -37,15 +37,14 @@ enum ScheduleRules: LintRuleGroup {
             return date <= observation.began
         }
         let noneYet = timelines.filter { $0.parsed.firstEntryDate > observation.began + .seconds(60) }
-        return [
-            observation.finding(shortGap, places(.shortGap, shortest)),
-            observation.finding(singleAtEnd, places(.singleEntryAtEnd) { "one entry at \($0.parsed.firstEntryDate)" }),
-            observation.finding(roundHour, timelines.filter(isDueAtRoundHour).map(reload)),
-            observation.finding(sameTime, sharedReloads(in: observation)),
-            observation.finding(Self.past, past.map { "\($0.subject.name): after \($0.reload?.rfc3339 ?? "")" }),
-            observation.finding(
-                Self.noneYet, noneYet.map { "\($0.subject.name): the first entry is at \($0.parsed.firstEntryDate)" }),
-        ].compactMap(\.self)
+        return observation.findings(at: [
+            shortGap: places(.shortGap, shortest),
+            singleAtEnd: places(.singleEntryAtEnd) { "one entry at \($0.parsed.firstEntryDate)" },
+            roundHour: timelines.filter(isDueAtRoundHour).map(reload),
+            sameTime: sharedReloads(in: observation),
+            self.past: past.map { "\($0.subject.name): after \($0.reload?.rfc3339 ?? "")" },
+            self.noneYet: noneYet.map { "\($0.subject.name): the first entry is at \($0.parsed.firstEntryDate)" },
+        ])
     }
 
     static func skipped(in observation: LintObservation) -> [LintSkip] {
