@@ -242,10 +242,10 @@ struct LoadProcessTests {
     @Test("Invalid scenarios are refused before anything starts")
     func refused() async throws {
         for (arguments, message) in [
-            (["fairness", "--rate", "0"], "--rate 0: expected 1 to 200"),
-            (["global", "--timelines", "0"], "--timelines 0: expected 1 to 10000000"),
-            (["ingest", "--events", "0"], "--events 0: expected 1 to 3000000"),
-            (["latency", "--rate", "0"], "--rate 0: expected 0.1 to 1000000"),
+            (["fairness", "--rate", "0"], "'--rate <rate>': expected 1 to 200"),
+            (["global", "--timelines", "0"], "'--timelines <timelines>': expected 1 to 10000000"),
+            (["ingest", "--events", "0"], "'--events <events>': expected 1 to 3000000"),
+            (["latency", "--rate", "0"], "'--rate <rate>': expected 0.1 to 1000000"),
             (["latency", "--audiences", "everyone"], "--audiences everyone: each event is to be for one timeline"),
             (["latency", "--widgets-per-user", "4", "--kinds", "2"], "expected --audiences widget, or more --kinds"),
             (["soak", "--duration", "60s", "--hold-xmin", "2m"], "--hold-xmin 2m: expected 0s to 1m"),

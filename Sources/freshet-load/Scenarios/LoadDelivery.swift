@@ -30,7 +30,7 @@ struct LoadDeliveryCommand: AsyncParsableCommand {
               deploy/local/postgres run -- freshet-load delivery --devices 1000000 --shared
             """)
 
-    @Option(help: "Devices, with a widget each.")
+    @Option(help: "Devices, with a widget each.", transform: OptionText.number(100...5_000_000))
     var devices = 50_000
 
     @Flag(help: "Has all devices show one shared timeline.")
@@ -39,19 +39,17 @@ struct LoadDeliveryCommand: AsyncParsableCommand {
     @Option(help: "Changes a second; each device changes at most once in the time.")
     var rate = 5_000
 
-    @Option(help: "Seconds for which content changes.")
+    @Option(help: "Seconds for which content changes.", transform: OptionText.number(1...3_600))
     var duration = 8
 
-    @Option(help: "Pushes in flight.")
+    @Option(help: "Pushes in flight.", transform: OptionText.number(4...100_000))
     var concurrency = 1_000
 
     @OptionGroup var options: ScenarioOptions
 
     func validate() throws {
-        try OptionRange.check("--devices", devices, in: 100...5_000_000)
-        try OptionRange.check("--duration", duration, in: 1...3_600)
-        try OptionRange.check("--rate", rate, in: 20...max(20, devices / duration))
-        try OptionRange.check("--concurrency", concurrency, in: 4...100_000)
+        let most = max(20, devices / duration)
+        guard (20...most).contains(rate) else { throw ValidationError("--rate \(rate): expected 20 to \(most)") }
     }
 
     func run() async throws {

@@ -25,15 +25,20 @@ struct LoadDrainCommand: AsyncParsableCommand {
 
     @OptionGroup var world: LoadWorldOptions
 
-    @Option(help: "Events, each for one widget chosen by the distribution.")
+    @Option(
+        help: "Events, each for one widget chosen by the distribution.", transform: OptionText.number(1...10_000_000))
     var events = 200_000
 
     @OptionGroup var popularity: PopularityOptions
 
-    @Option(help: "Passes over the events: the last is the result, the first the cold one.")
+    @Option(
+        help: "Passes over the events: the last is the result, the first the cold one.",
+        transform: OptionText.number(1...10))
     var passes = 2
 
-    @Option(help: "Most timelines in one request to the provider (maxBatch of the kinds).")
+    @Option(
+        help: "Most timelines in one request to the provider (maxBatch of the kinds).",
+        transform: OptionText.number(1...1_000))
     var maxBatch = 500
 
     @Flag(
@@ -46,9 +51,6 @@ struct LoadDrainCommand: AsyncParsableCommand {
     @OptionGroup var options: ScenarioOptions
 
     func validate() throws {
-        try OptionRange.check("--events", events, in: 1...10_000_000)
-        try OptionRange.check("--passes", passes, in: 1...10)
-        try OptionRange.check("--max-batch", maxBatch, in: 1...1_000)
         if runningService, options.provider == nil {
             throw ValidationError("--running-service: expected with --provider, where the service can reach it")
         }

@@ -25,13 +25,13 @@ struct LoadEventsCommand: ParsableCommand {
               freshet-load events --count 10000 | freshet publish --stdin
             """)
 
-    @Option(help: "How many events.")
+    @Option(help: "How many events.", transform: OptionText.number(0...1_000_000_000_000))
     var count = 1_000
 
     @Option(help: "Seed of the stream.")
     var seed: UInt64 = 1
 
-    @Option(help: "Mean rate of the events' times, a second.")
+    @Option(help: "Mean rate of the events' times, a second.", transform: OptionText.number(0.001...1e9))
     var rate = 1_000.0
 
     @Option(help: "The time of the first event, RFC 3339.")
@@ -40,10 +40,10 @@ struct LoadEventsCommand: ParsableCommand {
     @Option(help: "The app's bundle identifier.")
     var app = LoadWorld.defaultApp
 
-    @Option(help: "How many people the app has.")
+    @Option(help: "How many people the app has.", transform: OptionText.number(1...1_000_000_000))
     var users = 50_000
 
-    @Option(help: "How many widgets each has.")
+    @Option(help: "How many widgets each has.", transform: OptionText.number(1...1_000))
     var widgetsPerUser = 4
 
     @Option(
@@ -53,10 +53,6 @@ struct LoadEventsCommand: ParsableCommand {
     @OptionGroup var stream: StreamOptions
 
     func validate() throws {
-        try OptionRange.check("--count", count, in: 0...1_000_000_000_000)
-        try OptionRange.check("--users", users, in: 1...1_000_000_000)
-        try OptionRange.check("--widgets-per-user", widgetsPerUser, in: 1...1_000)
-        guard rate >= 0.001, rate <= 1e9 else { throw ValidationError("--rate \(rate): expected 0.001 to 1000000000") }
         guard let time = Timestamp(rfc3339: start) else {
             throw ValidationError("--start \(start): expected a time such as 2026-01-01T09:00:00Z")
         }
@@ -74,7 +70,9 @@ struct LoadEventsCommand: ParsableCommand {
 
     private func world() throws -> LoadWorld {
         if let number = Int(kinds) {
-            try OptionRange.check("--kinds", number, in: 1...100_000)
+            guard (1...100_000).contains(number) else {
+                throw ValidationError("--kinds \(number): expected 1 to 100000, or names")
+            }
             return LoadWorld(app: app, users: users, widgetsPerUser: widgetsPerUser, kinds: number)
         }
         let names = kinds.split(separator: ",", omittingEmptySubsequences: false).map(String.init)

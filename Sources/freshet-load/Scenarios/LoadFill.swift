@@ -19,10 +19,10 @@ struct LoadFillCommand: AsyncParsableCommand {
               freshet-load fill --timelines 10000000 --content-bytes 0 --json
             """)
 
-    @Option(help: "How many timelines, with a widget each.")
+    @Option(help: "How many timelines, with a widget each.", transform: OptionText.number(1...100_000_000))
     var timelines = 1_000_000
 
-    @Option(help: "Bytes of each stored timeline, about; 0 stores none.")
+    @Option(help: "Bytes of each stored timeline, about; 0 stores none.", transform: OptionText.number(0...100_000))
     var contentBytes = 650
 
     @Flag(help: "Print the result as JSON (schemas/load-report.json).")
@@ -31,11 +31,6 @@ struct LoadFillCommand: AsyncParsableCommand {
     @OptionGroup var settings: SettingsOptions
 
     private static let connections = 4
-
-    func validate() throws {
-        try OptionRange.check("--timelines", timelines, in: 1...100_000_000)
-        try OptionRange.check("--content-bytes", contentBytes, in: 0...100_000)
-    }
 
     func run() async throws {
         var configuration = try settings.load(requiring: ["postgres.url"]).settings.postgresConfiguration()

@@ -27,22 +27,19 @@ struct LoadGlobalCommand: AsyncParsableCommand {
     @Option(help: "How long to measure the single reloads alone: seconds, or a duration such as 2m.")
     var duration = LoadDuration(.seconds(30))
 
-    @Option(help: "Single reloads a second, of people chosen at random.")
+    @Option(help: "Single reloads a second, of people chosen at random.", transform: OptionText.number(1...20_000))
     var rate = 200
 
-    @Option(help: "How many timelines the reload of everything is for.")
+    @Option(help: "How many timelines the reload of everything is for.", transform: OptionText.number(1...10_000_000))
     var timelines = 200_000
 
-    @Option(help: "Of how many kinds they are.")
+    @Option(help: "Of how many kinds they are.", transform: OptionText.number(1...1_000))
     var kinds = 20
 
     @OptionGroup var options: ScenarioOptions
 
     func validate() throws {
         try duration.check("--duration", in: .seconds(1)...(.seconds(86_400)))
-        try OptionRange.check("--rate", rate, in: 1...20_000)
-        try OptionRange.check("--timelines", timelines, in: 1...10_000_000)
-        try OptionRange.check("--kinds", kinds, in: 1...1_000)
     }
 
     func run() async throws {

@@ -17,7 +17,7 @@ struct LoadHabitsCommand: AsyncParsableCommand {
               freshet-load habits --people 20 --json
             """)
 
-    @Option(help: "How many people of each population.")
+    @Option(help: "How many people of each population.", transform: OptionText.number(1...100_000))
     var people = 100
 
     @Option(help: "What the people follow from.")
@@ -25,10 +25,6 @@ struct LoadHabitsCommand: AsyncParsableCommand {
 
     @Flag(help: "Print the result as JSON.")
     var json = false
-
-    func validate() throws {
-        try OptionRange.check("--people", people, in: 1...100_000)
-    }
 
     func run() async throws {
         let evaluation = HabitEvaluation(people: people, seed: seed)

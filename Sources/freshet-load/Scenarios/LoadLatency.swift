@@ -25,31 +25,22 @@ struct LoadLatencyCommand: AsyncParsableCommand {
               freshet-load latency --separate --distribution zipf+bursty --set postgres.url=postgresql:///freshet --json
             """)
 
-    @Option(help: "Events a second.")
-    var rate = 1_000.0
-
     @Option(help: "How long to measure: seconds, or a duration such as 30m.")
     var duration = LoadDuration(.seconds(30))
 
     @Flag(help: "Ingest and workers in a process each, measured at the output topic.")
     var separate = false
 
-    @OptionGroup var world: LoadWorldOptions
-    @OptionGroup var stream: StreamOptions
+    @OptionGroup var stream: SteadyStreamOptions
     @OptionGroup var options: ScenarioOptions
 
     func validate() throws {
-        try OptionRange.check("--rate", rate, in: 0.1...1_000_000)
         try duration.check("--duration", in: .seconds(1)...(.seconds(7 * 86_400)))
-        _ = try plan()
-    }
-
-    private func plan() throws -> StreamPlan {
-        try stream.singlePlan(of: world.world, rate: rate, seed: options.seed)
     }
 
     func run() async throws {
-        let scenario = LoadLatency(stream: try plan(), length: duration.length, isSeparate: separate)
+        let scenario = LoadLatency(
+            stream: try stream.plan(seed: options.seed), length: duration.length, isSeparate: separate)
         try await options.run(.stage(seed: options.seed)) { try await scenario.run($0) }
     }
 }

@@ -28,33 +28,23 @@ struct LoadSoakCommand: AsyncParsableCommand {
               freshet-load soak --rate 2000 --duration 2h --set postgres.url=postgresql:///freshet --json
             """)
 
-    @Option(help: "Events a second; more than a service drains pile up.")
-    var rate = 1_000.0
-
     @Option(help: "Duration: seconds, or a duration such as 30m.")
     var duration = LoadDuration(.seconds(1_800))
 
     @Option(help: "Time for which a transaction is held open in the middle; 0 for none.")
     var holdXmin = LoadDuration(.zero)
 
-    @OptionGroup var world: LoadWorldOptions
-    @OptionGroup var stream: StreamOptions
+    @OptionGroup var stream: SteadyStreamOptions
     @OptionGroup var options: ScenarioOptions
 
     func validate() throws {
-        try OptionRange.check("--rate", rate, in: 0.1...1_000_000)
         try duration.check("--duration", in: .seconds(2)...(.seconds(30 * 86_400)))
         try holdXmin.check("--hold-xmin", in: .zero...duration.length)
-        _ = try plan()
-    }
-
-    private func plan() throws -> StreamPlan {
-        try stream.singlePlan(of: world.world, rate: rate, seed: options.seed)
     }
 
     func run() async throws {
         let scenario = LoadSoak(
-            stream: try plan(), length: duration.length, hold: holdXmin.length)
+            stream: try stream.plan(seed: options.seed), length: duration.length, hold: holdXmin.length)
         try await options.run(LoadSoak.environment(seed: options.seed)) { try await scenario.run($0) }
     }
 }

@@ -24,37 +24,31 @@ struct LoadStacksCommand: AsyncParsableCommand {
               deploy/local/postgres run -- freshet-load stacks --people 20000 --donations 100000
             """)
 
-    @Option(help: "People.")
+    @Option(help: "People.", transform: OptionText.number(1...10_000_000))
     var people = 20_000
 
-    @Option(help: "Stacks of each, with four widgets each.")
+    @Option(help: "Stacks of each, with four widgets each.", transform: OptionText.number(1...16))
     var stacks = 3
 
-    @Option(help: "Donations, and pushes, that wait in Kafka.")
+    @Option(help: "Donations, and pushes, that wait in Kafka.", transform: OptionText.number(1...3_000_000))
     var donations = 100_000
 
-    @Option(help: "Donations a second while schedules are read.")
+    @Option(help: "Donations a second while schedules are read.", transform: OptionText.number(1...100_000))
     var rate = 1_000
 
-    @Option(help: "Reads of schedules a second.")
+    @Option(help: "Reads of schedules a second.", transform: OptionText.number(1...100_000))
     var readRate = 2_000
 
-    @Option(help: "Seconds for which schedules are read.")
+    @Option(help: "Seconds for which schedules are read.", transform: OptionText.number(1...3_600))
     var duration = 20
 
-    @Option(help: "People whose schedules are read.")
+    @Option(help: "People whose schedules are read.", transform: OptionText.number(1...10_000_000))
     var readers = 1_000
 
     @OptionGroup var options: ScenarioOptions
 
     func validate() throws {
-        try OptionRange.check("--people", people, in: 1...10_000_000)
-        try OptionRange.check("--stacks", stacks, in: 1...16)
-        try OptionRange.check("--donations", donations, in: 1...3_000_000)
-        try OptionRange.check("--rate", rate, in: 1...100_000)
-        try OptionRange.check("--read-rate", readRate, in: 1...100_000)
-        try OptionRange.check("--duration", duration, in: 1...3_600)
-        try OptionRange.check("--readers", readers, in: 1...people)
+        guard readers <= people else { throw ValidationError("--readers \(readers): expected at most --people") }
     }
 
     func run() async throws {

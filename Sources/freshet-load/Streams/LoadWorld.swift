@@ -116,20 +116,14 @@ extension LoadWorld {
 
 /// Size of the world whose widgets a scenario reloads, on the command line.
 struct LoadWorldOptions: ParsableArguments {
-    @Option(help: "People.")
+    @Option(help: "People.", transform: OptionText.number(1...10_000_000))
     var users = 50_000
 
-    @Option(help: "Widgets of each.")
+    @Option(help: "Widgets of each.", transform: OptionText.number(1...100))
     var widgetsPerUser = 4
 
-    @Option(help: "Kinds of widgets.")
+    @Option(help: "Kinds of widgets.", transform: OptionText.number(1...1_000))
     var kinds = 20
-
-    func validate() throws {
-        try OptionRange.check("--users", users, in: 1...10_000_000)
-        try OptionRange.check("--widgets-per-user", widgetsPerUser, in: 1...100)
-        try OptionRange.check("--kinds", kinds, in: 1...1_000)
-    }
 
     var world: LoadWorld { LoadWorld(users: users, widgetsPerUser: widgetsPerUser, kinds: kinds) }
 }

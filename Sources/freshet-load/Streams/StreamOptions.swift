@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import FreshetService
 import WidgetModel
 
 /// Options that shape a synthetic stream.
@@ -54,15 +55,23 @@ struct StreamOptions: ParsableArguments {
     }
 }
 
-extension StreamOptions {
-    /// A stream whose every event is for one timeline.
-    ///
-    /// - Throws: `ValidationError` where an event would be for several.
-    func singlePlan(of world: LoadWorld, rate: Double, seed: UInt64) throws -> StreamPlan {
-        let plan = try plan(of: world, rate: rate, seed: seed)
+/// Options of a stream at a fixed rate whose every event is for one timeline.
+struct SteadyStreamOptions: ParsableArguments {
+    @Option(help: "Events a second; more than a service drains pile up.", transform: OptionText.number(0.1...1_000_000))
+    var rate = 1_000.0
+
+    @OptionGroup var world: LoadWorldOptions
+    @OptionGroup var stream: StreamOptions
+
+    func validate() throws { _ = try plan(seed: 1) }
+
+    /// - Throws: `ValidationError` where an event would be for several timelines.
+    func plan(seed: UInt64) throws -> StreamPlan {
+        let world = world.world
+        let plan = try stream.plan(of: world, rate: rate, seed: seed)
         guard !plan.audiences.contains(.everyone) else {
             throw ValidationError(
-                "--audiences \(audiences): each event is to be for one timeline, so none for everyone")
+                "--audiences \(stream.audiences): each event is to be for one timeline, so none for everyone")
         }
         guard world.widgetsPerUser <= world.kinds.count || plan.audiences == WeightedChoice(StreamAudience.widget)
         else {

@@ -1,9 +1,9 @@
 import ArgumentParser
-import WidgetModel
+package import WidgetModel
 
 /// Conversions of options' values.
-enum OptionText {
-    @Sendable static func time(_ text: String) throws -> Timestamp {
+package enum OptionText {
+    @Sendable package static func time(_ text: String) throws -> Timestamp {
         guard let time = Timestamp(rfc3339: text) else {
             throw ValidationError("\(Text.quoted(text)): expected an RFC 3339 time such as 2026-01-31T08:00:00Z")
         }
@@ -11,7 +11,7 @@ enum OptionText {
     }
 
     /// A number of a range.
-    static func number<Number: LosslessStringConvertible & Comparable & Sendable>(
+    package static func number<Number: LosslessStringConvertible & Comparable & Sendable>(
         _ range: ClosedRange<Number>
     ) -> @Sendable (String) throws -> Number {
         { text in
@@ -22,19 +22,19 @@ enum OptionText {
         }
     }
 
-    @Sendable static func identifier(_ text: String) throws -> String {
+    @Sendable package static func identifier(_ text: String) throws -> String {
         if let problem = Text.identifierProblem(text) { throw ValidationError(problem) }
         return text
     }
 
-    @Sendable static func family(_ text: String) throws -> WidgetFamily {
+    @Sendable package static func family(_ text: String) throws -> WidgetFamily {
         guard let family = WidgetFamily(name: text) else {
             throw ValidationError("expected one of " + WidgetFamily.allCases.map(\.name).joined(separator: ", "))
         }
         return family
     }
 
-    @Sendable static func configuration(_ text: String) throws -> WidgetConfiguration {
+    @Sendable package static func configuration(_ text: String) throws -> WidgetConfiguration {
         do throws(ModelError) {
             return try WidgetConfiguration(json: Array(text.utf8))
         } catch {
@@ -42,7 +42,7 @@ enum OptionText {
         }
     }
 
-    @Sendable static func duration(_ text: String) throws -> Duration {
+    @Sendable package static func duration(_ text: String) throws -> Duration {
         guard let duration = DurationText.parse(text) else {
             throw ValidationError("\(Text.quoted(text)): expected \(DurationText.form)")
         }

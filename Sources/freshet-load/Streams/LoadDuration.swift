@@ -1,23 +1,5 @@
 import ArgumentParser
-import FreshetService
 import WidgetModel
-
-/// Checks of numbers on the command line.
-enum OptionRange {
-    static func check(_ option: String, _ value: Int, in range: ClosedRange<Int>) throws {
-        guard range.contains(value) else {
-            throw ValidationError("\(option) \(value): expected \(range.lowerBound) to \(range.upperBound)")
-        }
-    }
-
-    static func check(_ option: String, _ value: Double, in range: ClosedRange<Double>) throws {
-        guard range.contains(value) else {
-            throw ValidationError(
-                "\(option) \(Figure.digits(value)): expected \(Figure.digits(range.lowerBound)) to "
-                    + Figure.digits(range.upperBound))
-        }
-    }
-}
 
 /// A length of time on the command line: whole seconds, or with a unit (`90s`, `30m`, `2h`).
 struct LoadDuration: ExpressibleByArgument, Sendable {
