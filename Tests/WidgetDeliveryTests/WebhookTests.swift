@@ -58,7 +58,7 @@ struct WebhookTests {
             let widgets = try #require(first["widgets"]?.arrayValue)
             #expect(widgets.compactMap { $0["widget"]?.stringValue } == ["w1", "w2"])
             #expect(widgets.first?["kind"] == "Purchases" && (widgets.first?["revision"]?.numberValue?.int64 ?? 0) > 0)
-            let signature = WebhookSignature(secret: Array(repeating: 7, count: 32)).sign(
+            let signature = WebhookSignature(secrets: [Array(repeating: 7, count: 32)]).sign(
                 id: try #require(request.headers["webhook-id"]),
                 timestamp: try #require(request.headers["webhook-timestamp"].flatMap { Int64($0) }), body: request.body)
             #expect(request.headers["webhook-signature"] == signature)

@@ -33,6 +33,14 @@ package struct KafkaMessage: Hashable, Sendable {
         (self.value, self.headers, self.timestampMilliseconds) = (value, headers, timestampMilliseconds)
     }
 
+    /// - Parameter headers: names and values.
+    package init(
+        topic: String, key: [UInt8]?, value: [UInt8]?, headers: some Sequence<(name: String, value: [UInt8])>
+    ) {
+        self.init(
+            topic: topic, key: key, value: value, headers: headers.map { KafkaHeader(name: $0.name, value: $0.value) })
+    }
+
     /// Bytes that count towards the producer's bound: key, value and headers.
     var byteCount: Int {
         var count = (key?.count ?? 0) + (value?.count ?? 0)

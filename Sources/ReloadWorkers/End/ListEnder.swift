@@ -1,3 +1,4 @@
+import KafkaClient
 import Logging
 import PostgresClient
 import Synchronization
@@ -168,7 +169,7 @@ final class ListEnder: Sendable {
     ) async throws -> Bool {
         let kinds = try await directory.directory(maximumAge: context.configuration.directoryAge).kinds
         var sent: [PublishedTimeline] = []
-        var contents: [TimelineMessages.Message] = []
+        var contents: [KafkaMessage] = []
         for row in rows {
             guard let timeline = row.timeline, let content = row.content, let kind = kinds[timeline.kindID] else {
                 continue

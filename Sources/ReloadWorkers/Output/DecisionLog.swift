@@ -132,8 +132,6 @@ package final class DecisionLog: DecisionPublishing, Service {
 
     private func message(_ decision: TimelineDecidedEvent, _ time: Timestamp) -> KafkaMessage {
         let event = decision.encode(source: Self.source, time: time, topics: inputs)
-        return KafkaMessage(
-            topic: topic, key: event.key, value: event.value,
-            headers: event.headers.map { KafkaHeader(name: $0.name, value: $0.value) })
+        return KafkaMessage(topic: topic, key: event.key, value: event.value, headers: event.headers)
     }
 }

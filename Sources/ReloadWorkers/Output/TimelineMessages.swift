@@ -10,8 +10,6 @@ struct TimelineMessages: Sendable {
 
     let topic: String
 
-    typealias Message = KafkaMessage
-
     /// Message with a timeline's content.
     func updated(
         _ timeline: ClaimedTimeline, of kind: RegisteredKind, revision: Int64, content: [UInt8],
@@ -34,8 +32,6 @@ struct TimelineMessages: Sendable {
     }
 
     private func message(_ event: EncodedEvent) -> KafkaMessage {
-        KafkaMessage(
-            topic: topic, key: event.key, value: event.value,
-            headers: event.headers.map { KafkaHeader(name: $0.name, value: $0.value) })
+        KafkaMessage(topic: topic, key: event.key, value: event.value, headers: event.headers)
     }
 }

@@ -63,6 +63,4 @@ struct BatchSizeLimits: Hashable, Sendable {
         guard let known = limit, count >= known else { return }
         limit = known + 1 < Self.forgottenAt ? known + 1 : nil
     }
-
-    var isEmpty: Bool { limit == nil }
 }

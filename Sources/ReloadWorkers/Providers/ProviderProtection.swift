@@ -28,8 +28,6 @@ final class ProviderProtection: Sendable {
         (self.rules, self.statistics, self.logger) = (rules, statistics, logger)
     }
 
-    var count: Int { providers.withLock { $0.count } }
-
     // MARK: Claiming
 
     /// The kinds that may be claimed, with the batch sizes of their providers, without those of open breakers. Retired

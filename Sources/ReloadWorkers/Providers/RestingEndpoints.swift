@@ -56,6 +56,4 @@ final class RestingEndpoints: Sendable {
         rests = rests.filter { time < $0.value.end }
         if let first = rests.min(by: { $0.value.end < $1.value.end })?.key { rests[first] = nil }
     }
-
-    var count: Int { rests.withLock { $0.count } }
 }

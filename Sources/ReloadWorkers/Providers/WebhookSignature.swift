@@ -12,10 +12,6 @@ package struct WebhookSignature: Sendable {
     /// The app's secrets, the newest first.
     private let keys: [SymmetricKey]
 
-    package init(secret: [UInt8]) {
-        self.init(secrets: [secret])
-    }
-
     /// - Parameter secrets: the newest first; more than one while a secret is being replaced.
     package init(secrets: [[UInt8]]) {
         keys = secrets.map { SymmetricKey(data: $0) }

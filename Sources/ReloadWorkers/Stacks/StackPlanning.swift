@@ -192,10 +192,9 @@ struct StackPlanning {
     private func message(_ event: FreshetEvent, _ plan: StackPlan) -> KafkaMessage {
         let encoded = EventEncoder.encode(
             event, id: RandomID.make(), source: Self.source, time: plan.plannedAt, key: plan.key.user)
-        let headers = encoded.headers + EventHandling(isOrderedByArrival: true).headers
         return KafkaMessage(
             topic: context.configuration.widgetsTopic, key: encoded.key, value: encoded.value,
-            headers: headers.map { KafkaHeader(name: $0.name, value: $0.value) })
+            headers: encoded.headers + EventHandling(isOrderedByArrival: true).headers)
     }
 
     /// A schedule, or its tombstone.
@@ -203,6 +202,6 @@ struct StackPlanning {
         let encoded = StackScheduledEvent.encode(id, revision: revision, schedule: json, source: Self.source)
         return KafkaMessage(
             topic: context.configuration.suggestionsTopic, key: encoded.key, value: encoded.value,
-            headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) })
+            headers: encoded.headers)
     }
 }

@@ -84,7 +84,7 @@ enum FaultyProvider {
         func answer(_ request: StubProvider.Request) -> StubProvider.Answer {
             let headers = request.headers
             let signature = headers["webhook-signature"] ?? ""
-            let valid = WebhookSignature(secret: secret.bytes).sign(
+            let valid = WebhookSignature(secrets: [secret.bytes]).sign(
                 id: headers["webhook-id"] ?? "", timestamp: headers["webhook-timestamp"].flatMap { Int64($0) } ?? 0,
                 body: request.body)
             guard signature == valid else { return .status(500) }

@@ -111,7 +111,7 @@ struct ConfigurationClientTests {
             let timestamp = try #require(request.headers["webhook-timestamp"].flatMap { Int64($0) })
             #expect(
                 request.headers["webhook-signature"]
-                    == WebhookSignature(secret: Array(repeating: 7, count: 32))
+                    == WebhookSignature(secrets: [Array(repeating: 7, count: 32)])
                     .sign(id: try #require(request.headers["webhook-id"]), timestamp: timestamp, body: request.body))
         }
     }

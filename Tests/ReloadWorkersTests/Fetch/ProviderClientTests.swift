@@ -55,7 +55,7 @@ struct ProviderClientTests {
             #expect(abs(timestamp - WallClock.now().microseconds / 1_000_000) < 30)
             #expect(
                 request.headers["webhook-signature"]
-                    == WebhookSignature(secret: Array("secret".utf8))
+                    == WebhookSignature(secrets: [Array("secret".utf8)])
                     .sign(id: id, timestamp: timestamp, body: request.body))
 
             var unsigned = call(provider.url)

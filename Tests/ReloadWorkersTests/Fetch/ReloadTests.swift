@@ -189,7 +189,8 @@ struct ReloadTests {
                 let timestamp = try #require(request.headers["webhook-timestamp"].flatMap { Int64($0) })
                 apps.formUnion(
                     [TestKinds.app, TestKinds.otherApp].filter {
-                        WebhookSignature(secret: Array($0.utf8)).sign(id: id, timestamp: timestamp, body: request.body)
+                        let signature = WebhookSignature(secrets: [Array($0.utf8)])
+                        return signature.sign(id: id, timestamp: timestamp, body: request.body)
                             == request.headers["webhook-signature"]
                     })
             }

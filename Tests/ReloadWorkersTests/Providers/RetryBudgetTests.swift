@@ -77,15 +77,15 @@ struct BatchSizeLimitsTests {
     @Test("A size that was too large is learned, and grows slowly with each full batch")
     func learning() {
         var sizes = BatchSizeLimits()
-        #expect(sizes.size(atMost: 100) == 100 && sizes.isEmpty)
+        #expect(sizes == BatchSizeLimits() && sizes.size(atMost: 100) == 100)
         sizes.wasTooLarge(fitting: 50)
-        #expect(sizes.size(atMost: 100) == 50 && !sizes.isEmpty)
+        #expect(sizes.size(atMost: 100) == 50)
         sizes.succeeded(20)
         #expect(sizes.size(atMost: 100) == 50, "a small batch has no effect")
         sizes.succeeded(50)
         #expect(sizes.size(atMost: 100) == 51)
         for size in 51..<10_000 { sizes.succeeded(size) }
-        #expect(sizes.isEmpty)
+        #expect(sizes == BatchSizeLimits())
     }
 
     @Test("A size is never less than one, and never grows by a refusal")
