@@ -10,13 +10,9 @@ package struct DeliveryReport: Sendable {
     package let days: Int
     package let kinds: [(kind: String, totals: DeliveryTotals)]
     package let devices: DeviceTotals
+}
 
-    package init(days: Int, kinds: [(kind: String, totals: DeliveryTotals)], devices: DeviceTotals) {
-        self.days = days
-        self.kinds = kinds
-        self.devices = devices
-    }
-
+extension DeliveryReport {
     /// Reads the delivery of an app.
     ///
     /// - Parameters:

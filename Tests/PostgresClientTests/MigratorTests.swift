@@ -22,7 +22,7 @@ private struct Exists: PostgresStatement {
 
 @Suite(.tags(.postgres), .timeLimit(.patience))
 struct MigratorTests {
-    @Test func whatIsMissingIsAppliedInOrder() async throws {
+    @Test func missingMigrationsAreAppliedInOrder() async throws {
         try await withDatabase { database in
             let pool = database.pool
             let both = PostgresMigrator(migrations: [second, first])

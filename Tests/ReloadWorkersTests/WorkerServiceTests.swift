@@ -80,7 +80,7 @@ struct WorkerServiceTests {
         }
     }
 
-    @Test func stoppingFinishesWhatIsInFlight() async throws {
+    @Test func stoppingFinishesWorkInFlight() async throws {
         let told = Gate()
         let wrap = { @Sendable (fetcher: any ProviderFetching) in StopNoticingFetcher(fetcher: fetcher, told: told) }
         try await withService(fetching: wrap) { worker, signal, group in
@@ -103,7 +103,7 @@ struct WorkerServiceTests {
         }
     }
 
-    @Test func whatIsNotDoneWithinTheGraceTimeIsGivenBack() async throws {
+    @Test func workLeftAfterTheGraceTimeIsGivenBack() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
             worker.provider.respond { _ in

@@ -26,7 +26,7 @@ struct SampleRequestTests {
         #expect(batch.requests[0].lists == ["tags": ["x"]])
     }
 
-    @Test func identityIsWhatIsAskedForAndNothingElse() throws {
+    @Test func theIdentityDependsOnTheRequestedContentOnly() throws {
         func identity(_ request: String, kind: String = "A", app: SampleApp = .bank) throws -> UInt64 {
             try #require(try parse(#"{"requests":[\#(request)],"kind":"\#(kind)"}"#, app: app).requests.first).identity
         }

@@ -43,7 +43,7 @@ struct WidgetConfigurationTests {
         #expect(try configuration(#"{"a":"\\u0000"}"#).canonical == #"{"a":"\\u0000"}"#)
     }
 
-    @Test func sameWhateverTheOrder() throws {
+    @Test func equalInAnyOrderOfMembers() throws {
         var generator = JSONGenerator(seed: 11)
         for _ in 0..<1000 {
             let flat = generator.flat()

@@ -40,14 +40,6 @@ package struct SimulatedDecision: Hashable, Sendable {
     package var decision: Decision
     package var rule: ReloadRule
     package var reason: ReloadReason
-
-    package init(time: Timestamp, timeline: TimelineID, decision: Decision, rule: ReloadRule, reason: ReloadReason) {
-        self.time = time
-        self.timeline = timeline
-        self.decision = decision
-        self.rule = rule
-        self.reason = reason
-    }
 }
 
 /// A name within an app, compared by bytes.

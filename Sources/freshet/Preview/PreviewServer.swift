@@ -26,14 +26,6 @@ struct PreviewServer: Service {
         let count = Atomic(0)
     }
 
-    init(
-        host: String, port: Int, state: PreviewState, timeZone: String, lead: String, logger: Logger,
-        onListening: @escaping @Sendable (Int) -> Void
-    ) {
-        (self.host, self.port, self.state) = (host, port, state)
-        (self.timeZone, self.lead, self.logger, self.onListening) = (timeZone, lead, logger, onListening)
-    }
-
     func run() async throws {
         let application = Application(
             router: router, configuration: ApplicationConfiguration(address: .hostname(host, port: port)),

@@ -2,8 +2,8 @@ import FreshetService
 import TestSupport
 import Testing
 import WidgetModel
-import WidgetRepresentation
 
+@testable import WidgetRepresentation
 @testable import WidgetStore
 @testable import freshet
 

@@ -61,7 +61,7 @@ struct SettingsProblemTests {
             ])
     }
 
-    @Test func whatIsOverriddenNeedNotBeRight() throws {
+    @Test func anOverriddenValueMayBeInvalid() throws {
         let said = try problems(
             flags: ["api.port": "1"], files: ["f.yaml": "api.port: none"], configurationFile: "f.yaml")
         #expect(said.isEmpty)

@@ -26,7 +26,7 @@ import Testing
         #expect(state(after: outcomes).share == share)
     }
 
-    @Test func whatWasBegunBeforeTheHalvingSaysNothingAboutTheNewSize() {
+    @Test func batchesFromBeforeTheHalvingAreIgnored() {
         var state = AdaptiveBatchSize.State()
         state.ended(begun: .seconds(5), isInTime: false, at: .seconds(10))
         state.ended(begun: .seconds(6), isInTime: false, at: .seconds(11))

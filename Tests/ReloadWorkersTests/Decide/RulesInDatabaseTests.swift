@@ -41,7 +41,7 @@ struct RulesInDatabaseTests {
         }
     }
 
-    @Test func whatIsDeferredIsServedWhenTheTokenIsBack() async throws {
+    @Test func aDeferredReloadIsServedWhenItsTokenReturns() async throws {
         try await withWorker(minimumSpacing: .zero) { worker in
             try await worker.store.redefine { $0.dailyBudget = Self.scarce }
             let id = try await worker.store.place([.test("w1")], at: WallClock.now())[0]
@@ -107,7 +107,7 @@ struct RulesInDatabaseTests {
         }
     }
 
-    @Test func theRowTellsWhatWasDecidedAndWhy() async throws {
+    @Test func theRowHasTheDecisionAndItsReason() async throws {
         try await withWorker(minimumSpacing: .zero) { worker in
             let id = try await worker.store.place([.test("w1")], at: WallClock.now())[0]
             try await worker.drain()
@@ -277,7 +277,7 @@ struct RulesInDatabaseTests {
 
     // MARK: Pauses
 
-    @Test func nothingIsClaimedOfWhatIsPaused() async throws {
+    @Test func pausedKindsAreNotClaimed() async throws {
         try await withWorker { worker in
             try await worker.store.place([.test("w1"), .test("w2", kind: "DueDate")], at: WallClock.now())
             try await worker.store.sql("UPDATE kind SET paused_at = now() WHERE name = 'Purchases'")

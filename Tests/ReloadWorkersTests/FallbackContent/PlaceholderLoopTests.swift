@@ -116,7 +116,7 @@ struct PlaceholderLoopTests {
         }
     }
 
-    @Test func whatFailsWaitsAndKeepsWhatIsStored() async throws {
+    @Test func aFailureWaitsAndKeepsTheStoredPlaceholder() async throws {
         try await withWorker { worker in
             worker.provider.respond(to: .placeholder, answers)
             try await worker.store.apply([.placed(.test("w1")), .placed(.test("w2", family: .systemLarge))], at: at)

@@ -10,7 +10,7 @@ import WidgetStore
 struct SnapshotStepTests {
     private let answers: StubProvider.Script = { .list("snapshots", $0.ids.map { .stubSnapshot($0) }) }
 
-    @Test func whatWasNeverRenderedIsAskedForFirstInOneRequestAsTheTimelinesAre() async throws {
+    @Test func snapshotsOfNewTimelinesAreRequestedFirstInOneRequest() async throws {
         try await withWorker { worker in
             worker.provider.respond(to: .snapshot, answers)
             let ids = try await worker.store.place([.test("w1"), .test("w2", user: "u2")])
@@ -108,7 +108,7 @@ struct SnapshotStepTests {
         }
     }
 
-    @Test func whatIsWrongWithOneSnapshotCostsOnlyThatOne() async throws {
+    @Test func anInvalidSnapshotFailsAlone() async throws {
         try await withWorker { worker in
             let ids = try await worker.store.place((1...5).map { .test("w\($0)", user: "u\($0)") })
             worker.provider.respond(to: .snapshot) { request in

@@ -100,7 +100,7 @@ struct WorkerConnectionLossTests {
 
     /// A worker stores and publishes content and dies. The next one fetches the content of before, stores it and loses
     /// its connection. The published content must finally be the stored one.
-    @Test func contentThatComesBackAfterACrashIsPublishedAnewWhateverIsLost() async throws {
+    @Test func contentRestoredAfterACrashIsPublishedAgain() async throws {
         try await withWorker { worker in
             worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: "usual.") }) }
             let id = try await worker.store.place([.test("w1")])[0]

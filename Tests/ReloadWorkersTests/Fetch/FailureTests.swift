@@ -42,7 +42,7 @@ struct FailureTests {
         Fault("an error of its own", .provider) { .timelines($0.ids.map { .stubError($0, code: "unavailable") }) },
     ]
 
-    @Test func whateverAProviderDoesTheLastGoodTimelineStays() async throws {
+    @Test func anyFailureOfAProviderKeepsTheLastGoodTimeline() async throws {
         try await withWorker {
             $0.maximumResponseBytes = 65_536
         } _: { worker in

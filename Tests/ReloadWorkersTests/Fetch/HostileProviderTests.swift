@@ -110,7 +110,7 @@ struct HostileProviderTests {
         #expect(failure?.reason == .connection)
     }
 
-    @Test func whatIsEncodedIsNotDecoded() async throws {
+    @Test func encodedAnswersAreNotDecoded() async throws {
         let failure = try await failure(
             of: .answers(Self.json + "content-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}"))
         #expect(failure?.reason == .invalid)
@@ -118,7 +118,7 @@ struct HostileProviderTests {
     }
 
     @Test(arguments: ["nonsense\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n", ""])
-    func whatIsNotHTTPIsAFailedConnection(text: String) async throws {
+    func anAnswerThatIsNotHTTPIsAFailedConnection(text: String) async throws {
         #expect(try await failure(of: .answers(text))?.reason == .connection)
     }
 

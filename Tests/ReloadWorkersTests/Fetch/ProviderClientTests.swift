@@ -82,7 +82,7 @@ struct ProviderClientTests {
     }
 
     @Test(arguments: ["application/json", "Application/JSON;charset=utf-8", "application/problem+json"])
-    func whatIsJSON(contentType: String) async throws {
+    func contentTypesOfJSON(contentType: String) async throws {
         #expect(throws: Never.self) { try ProviderClient.requireJSON(contentType) }
     }
 
@@ -130,7 +130,7 @@ struct ProviderClientTests {
         }
     }
 
-    @Test func aNameMayBePermittedWhateverItsAddress() async throws {
+    @Test func aHostNameCanBeAllowedWithAnyAddress() async throws {
         try await withClient(allowing: ["localhost"]) { client, provider in
             provider.respond { _ in .timelines([]) }
             let url = provider.url.replacing("127.0.0.1", with: "localhost")

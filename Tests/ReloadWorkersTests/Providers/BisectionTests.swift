@@ -61,7 +61,7 @@ struct BisectionTests {
         }
     }
 
-    @Test func whatIsBlamedByItsOtherHalfIsNotAskedForWhole() {
+    @Test func aHalfWhoseSiblingSucceedsIsRequestedInParts() {
         var bisection = Bisection(count: 8, failure: Self.blamed, cause: .content, maximumRequests: 28)
         #expect(bisection.next() == 0..<4)
         bisection.succeeded(0..<4)
@@ -103,14 +103,14 @@ struct BisectionTests {
         #expect(bisection.failures.flatMap(\.range).sorted() == Array(0..<count), "each once")
     }
 
-    @Test func requestsAreBoundedAndWhatIsLeftFailsAsTheWhole() {
+    @Test func requestsAreBoundedAndTheRestFailsLikeTheWhole() {
         let (bisection, answered) = run(1_000, poison: Set(stride(from: 0, to: 500, by: 10)), cap: 20)
         #expect(bisection.requests == 20)
         let failed = bisection.failures.flatMap(\.range)
         #expect(answered.count + failed.count == 1_000 && answered.isDisjoint(with: failed))
     }
 
-    @Test func whatIsNotTheContentsFaultEndsIt() {
+    @Test func aFailureNotCausedByContentEndsTheSearch() {
         var bisection = Bisection(count: 8, failure: Self.blamed, cause: .content, maximumRequests: 28)
         #expect(bisection.next() == 0..<4)
         bisection.failed(0..<4, ProviderFailure(.timeout, "late"), isSplit: false)
@@ -119,7 +119,7 @@ struct BisectionTests {
         #expect(bisection.failures.map(\.range) == [0..<4, 4..<8])
     }
 
-    @Test func whatIsPutBackWasNotAskedFor() {
+    @Test func aPartPutBackDoesNotCountAsARequest() {
         var bisection = Bisection(count: 4, failure: Self.blamed, cause: .content, maximumRequests: 28)
         let part = bisection.next()
         #expect(part == 0..<2)

@@ -105,7 +105,7 @@ struct CircuitBreakerTests {
         #expect(breaker.state == .open(until: .seconds(220)))
     }
 
-    @Test func whatWasOnItsWayBeforeDoesNotCount() {
+    @Test func requestsFromBeforeTheChangeDoNotCount() {
         var breaker = CircuitBreaker(Self.rules)
         _ = failing(&breaker, 3, at: .zero)
         // Late answers neither close nor reopen the breaker.

@@ -53,13 +53,13 @@ struct ConcurrencyLimitTests {
     }
 
     @Test(arguments: [(0, 5, 1), (9, 5, 5), (3, 0, 1), (-1, 3, 1)])
-    func whateverIsConfiguredItIsFromOneToTheCeiling(initial: Int, ceiling: Int, value: Int) {
+    func theLimitIsFromOneToTheCeilingForAnySettings(initial: Int, ceiling: Int, value: Int) {
         #expect(ConcurrencyLimit(initial: initial, ceiling: ceiling).value == value)
     }
 }
 
 struct SlidingSumTests {
-    @Test func whatIsOlderThanTheWindowDropsOut() {
+    @Test func valuesOlderThanTheWindowDropOut() {
         var sum = SlidingSum(over: .seconds(10))
         for second in 0..<10 { sum.add(1, at: .seconds(second)) }
         #expect(sum.total(at: .seconds(9)) == 10)
@@ -69,7 +69,7 @@ struct SlidingSumTests {
         #expect(sum.total(at: .seconds(100)) == 3)
     }
 
-    @Test func whatIsTakenBackNeverMakesItNegative() {
+    @Test func takingBackNeverMakesTheSumNegative() {
         var sum = SlidingSum(over: .seconds(10))
         sum.add(2, at: .seconds(1))
         sum.add(2, at: .seconds(5))

@@ -95,7 +95,7 @@ struct ProtectedReloadTests {
         }
     }
 
-    @Test func whatIsTriedAgainDragsNothingFreshDown() async throws {
+    @Test func retriesDoNotFailFreshTimelines() async throws {
         try await withWorker { worker in
             let poison = try await placeUsers(1, worker)[0]
             worker.provider.respond { request in

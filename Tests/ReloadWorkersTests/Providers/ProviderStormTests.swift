@@ -259,7 +259,7 @@ struct ProviderProtectionTests {
         (32, 0, 0, 16), (12, 0, 0, 12), (32, 10, 0, 6), (32, 16, 0, 0), (32, 0, 16, 8), (32, 0, 28, 4), (32, 4, 20, 4),
         (32, 10, 10, 1), (3, 1, 0, 2), (1, 1, 0, 0),
     ])
-    func whoeverHasGrownLeavesAsMuchAsItTakes(limit: Int, own: Int, others: Int, room: Int) {
+    func aProviderWithAGrownLimitLeavesSlotsForOthers(limit: Int, own: Int, others: Int, room: Int) {
         let (grown, other) = (ProviderKey(appID: 1, url: "http://p"), ProviderKey(appID: 2, url: "http://p"))
         var inFlight: [ProviderKey: HeldSlots] = [grown: HeldSlots(), other: HeldSlots()]
         inFlight[grown]?.add(own, .push)

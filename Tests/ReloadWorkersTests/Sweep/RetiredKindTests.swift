@@ -76,7 +76,7 @@ struct RetiredKindTests {
         }
     }
 
-    @Test func whatIsPlacedByAProcessThatDoesNotKnowYetGoesToo() async throws {
+    @Test func widgetsPlacedByAProcessUnawareOfTheRetirementAreDeletedToo() async throws {
         try await withWorker { worker in
             let old = try await worker.store.directory()
             try await worker.store.place([.test("w1")])

@@ -6,7 +6,7 @@ import Testing
 
 @Suite(.tags(.json, .property), .timeLimit(.patience))
 struct JSONPropertyTests {
-    @Test func parsingWhatWasWritten() throws {
+    @Test func writtenValuesAreParsedBack() throws {
         var generator = JSONGenerator(seed: 1)
         for _ in 0..<3000 {
             let value = generator.value()

@@ -107,7 +107,7 @@ struct FallbackResponseTests {
                     ModelError(message: #"required member "content" is missing"#, pointer: "/placeholders/0/content")))
     }
 
-    @Test func whatIsTooLargeIsInvalid() throws {
+    @Test func tooLargeContentIsInvalid() throws {
         let large = #"{"date":"2020-06-22T10:00:00Z","content":"\#(String(repeating: "x", count: 200))"}"#
         let response = try snapshots(
             #"{"id":"\#(one)","entry":\#(large)},{"id":"\#(two)","entry":\#(entry)}"#,
