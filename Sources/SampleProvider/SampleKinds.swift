@@ -7,51 +7,39 @@ package enum SampleKinds {
     /// - Parameter port: where the sample provider listens on loopback.
     package static func apps(port: Int) -> [AppDefinition] {
         [
-            AppDefinition(
-                name: SampleWorld.bank, developerMode: true,
-                kinds: [
-                    kind(
-                        "RecentPurchases", of: "bank", "Recent purchases", port: port,
-                        placeholder: ["card": "Card", "purchases": .array([])], intent: recentPurchases),
-                    kind(
-                        "DueDate", of: "bank", "Due date", port: port, placeholder: ["card": "Card"],
-                        intent: IntentDefinition(title: "Due date", parameters: [card])),
-                ]),
-            AppDefinition(
-                name: SampleWorld.rangers, developerMode: true,
-                kinds: [
-                    kind(
-                        "EmojiRanger", of: "rangers", "Emoji ranger", port: port, placeholder: ["name": "Ranger"],
-                        intent: IntentDefinition(title: "Select hero", parameters: [hero]))
-                ]),
-            AppDefinition(
-                name: SampleWorld.weather, developerMode: true,
-                kinds: [
-                    kind(
-                        "Weather", of: "weather", "Weather", port: port, sharing: .shared, variesBy: [],
-                        placeholder: ["city": "City"], widgetURL: "weather:///today")
-                ]),
-            AppDefinition(
-                name: SampleWorld.stocks, developerMode: true,
-                kinds: [
-                    kind(
-                        "Symbol", of: "stocks", "Stock", port: port, placeholder: .object(JSONObject()),
-                        intent: IntentDefinition(title: "Select symbol", parameters: [symbol]))
-                ]),
-            AppDefinition(
-                name: SampleWorld.reminders, developerMode: true,
-                kinds: [
-                    kind(
-                        "Lists", of: "reminders", "Reminders", port: port, placeholder: .object(JSONObject()),
-                        intent: IntentDefinition(title: "Select lists", parameters: [lists]))
-                ]),
-            AppDefinition(
-                name: SampleWorld.calendar, developerMode: true,
-                kinds: [
-                    kind(
-                        "UpNext", of: "calendar", "Up next", port: port, placeholder: .object(JSONObject()),
-                        intent: IntentDefinition(title: "Select calendars", parameters: calendars))
-                ]),
+            app(
+                SampleWorld.bank,
+                kind(
+                    "RecentPurchases", of: .bank, "Recent purchases", port: port,
+                    placeholder: ["card": "Card", "purchases": .array([])], intent: recentPurchases),
+                kind(
+                    "DueDate", of: .bank, "Due date", port: port, placeholder: ["card": "Card"],
+                    intent: IntentDefinition(title: "Due date", parameters: [card]))),
+            app(
+                SampleWorld.rangers,
+                kind(
+                    "EmojiRanger", of: .rangers, "Emoji ranger", port: port, placeholder: ["name": "Ranger"],
+                    intent: IntentDefinition(title: "Select hero", parameters: [hero]))),
+            app(
+                SampleWorld.weather,
+                kind(
+                    "Weather", of: .weather, "Weather", port: port, sharing: .shared, variesBy: [],
+                    placeholder: ["city": "City"], widgetURL: "weather:///today")),
+            app(
+                SampleWorld.stocks,
+                kind(
+                    "Symbol", of: .stocks, "Stock", port: port,
+                    intent: IntentDefinition(title: "Select symbol", parameters: [symbol]))),
+            app(
+                SampleWorld.reminders,
+                kind(
+                    "Lists", of: .reminders, "Reminders", port: port,
+                    intent: IntentDefinition(title: "Select lists", parameters: [lists]))),
+            app(
+                SampleWorld.calendar,
+                kind(
+                    "UpNext", of: .calendar, "Up next", port: port,
+                    intent: IntentDefinition(title: "Select calendars", parameters: calendars))),
         ]
     }
 
@@ -95,15 +83,19 @@ package enum SampleKinds {
             hasDynamicOptions: true, parent: .init(name: "mirrorsCalendarApp", value: false)),
     ]
 
+    private static func app(_ name: String, _ kinds: KindDefinition...) -> AppDefinition {
+        AppDefinition(name: name, developerMode: true, kinds: kinds)
+    }
+
     private static func kind(
-        _ name: String, of app: String, _ displayName: String, port: Int, sharing: KindSharing = .perUser,
-        variesBy: KindVariation = .all, placeholder: JSONValue, widgetURL: String? = nil,
+        _ name: String, of app: SampleApp, _ displayName: String, port: Int, sharing: KindSharing = .perUser,
+        variesBy: KindVariation = .all, placeholder: JSONValue = [:], widgetURL: String? = nil,
         intent: IntentDefinition? = nil
     ) -> KindDefinition {
         KindDefinition(
             name: name, displayName: displayName, description: "\(displayName), from the sample provider",
             families: [.systemSmall, .systemMedium, .systemLarge], sharing: sharing, variesBy: variesBy,
-            providerURL: "http://127.0.0.1:\(port)/\(app)", maxBatch: 100, timeout: .seconds(10),
+            providerURL: "http://127.0.0.1:\(port)/\(app.rawValue)", maxBatch: 100, timeout: .seconds(10),
             placeholder: placeholder, widgetURL: widgetURL, intent: intent)
     }
 }

@@ -9,7 +9,7 @@ package final class SampleStatistics: Sendable {
         /// Timelines that those requests asked for.
         package var timelines = 0
         /// Timelines of those that were answered with an error, as an injected fault.
-        package var failedTimelines = 0
+        var failedTimelines = 0
         /// The most timelines in one request.
         package var largestBatch = 0
 
@@ -33,9 +33,9 @@ package final class SampleStatistics: Sendable {
     }
 
     /// Requests for one kind.
-    package struct Kind: Sendable, Equatable {
-        package var app: String
-        package var kind: String
+    struct Kind: Sendable, Equatable {
+        let app: String
+        let kind: String
         var answered = Counts()
     }
 
@@ -51,7 +51,7 @@ package final class SampleStatistics: Sendable {
         /// By app and kind, in the order of their names.
         var kinds: [Kind] = []
         /// Timelines that are counted individually.
-        package var trackedTimelines = 0
+        var trackedTimelines = 0
     }
 
     /// The fetches of one timeline.

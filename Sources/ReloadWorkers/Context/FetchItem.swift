@@ -57,12 +57,7 @@ struct FetchBatch: Sendable {
 
 struct FetchedTimeline: Sendable {
     let item: FetchItem
-    /// Canonical JSON, stored and published.
-    let content: [UInt8]
-    let hash: ContentHash
-    let policy: ReloadPolicy
-    let lastEntry: Timestamp
-    let lints: TimelineLints
+    let parsed: ParsedTimeline
     let fetchTime: Duration
 }
 

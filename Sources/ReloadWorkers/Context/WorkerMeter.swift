@@ -83,7 +83,7 @@ extension WorkerStatistics {
     /// Counts changed and unchanged content.
     func count(stored: [StoredTimeline]) {
         for stored in stored {
-            let bytes = stored.fetched.content.count
+            let bytes = stored.fetched.parsed.content.count
             count(kind: stored.fetched.item.kind.id) { counters in
                 counters.count(stored.isChanged ? .reloaded : .unchanged)
                 if stored.isChanged {

@@ -34,10 +34,7 @@ struct FetchOutcome: Sendable {
         fetched.reserveCapacity(batch.items.count)
         for (item, outcome) in zip(batch.items, response.outcomes) {
             if case .value(let parsed) = outcome {
-                fetched.append(
-                    FetchedTimeline(
-                        item: item, content: parsed.content, hash: parsed.hash, policy: parsed.policy,
-                        lastEntry: parsed.lastEntryDate, lints: parsed.lints, fetchTime: fetchTime))
+                fetched.append(FetchedTimeline(item: item, parsed: parsed, fetchTime: fetchTime))
             } else if let failure = ProviderFailure(outcome) {
                 failed.append((item, failure))
             }

@@ -221,8 +221,8 @@ final class Pipeline: Sendable {
             counts.released += outcome.postponed.count
             counts.restingTimelines += outcome.postponed.count { $0.rule == .providerResting }
         }
-        for fetched in outcome.fetched where !fetched.lints.isEmpty {
-            context.statistics.count(kind: fetched.item.kind.id) { $0.count(fetched.lints) }
+        for fetched in outcome.fetched where !fetched.parsed.lints.isEmpty {
+            context.statistics.count(kind: fetched.item.kind.id) { $0.count(fetched.parsed.lints) }
         }
         guard outcome.foreign > 0 else { return }
         context.logger.warning(

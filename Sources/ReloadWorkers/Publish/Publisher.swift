@@ -26,7 +26,7 @@ struct Publisher: Sendable {
                 let fetched = stored[index].fetched
                 return context.messages.updated(
                     fetched.item.timeline, of: fetched.item.kind, revision: fetched.item.token,
-                    content: fetched.content,
+                    content: fetched.parsed.content,
                     headers: TraceHeaders.headers(of: fetched.item.timeline, in: traces))
             })
         for place in outcome.acknowledged + outcome.refused.map(\.index) {

@@ -107,16 +107,16 @@ struct Storer: Sendable {
     ///
     /// - Parameter row: the present row; the served request is the claim's.
     private func write(_ fetched: FetchedTimeline, over row: ClaimedTimeline) -> TimelineWrite {
-        let item = fetched.item
+        let (item, parsed) = (fetched.item, fetched.parsed)
         // The database's time at the claim, plus the span of the worker's clock.
         let now = item.timeline.readAt + (context.clock.elapsed - item.startedAt)
         let next = item.rules.next(
-            policy: fetched.policy, lastEntry: fetched.lastEntry, renderedAt: now, timeline: row.id,
+            policy: parsed.policy, lastEntry: parsed.lastEntryDate, renderedAt: now, timeline: row.id,
             ledger: item.ledger, views: row.views)
-        let isChanged = row.hash != fetched.hash || row.contentRevision == 0
+        let isChanged = row.hash != parsed.hash || row.contentRevision == 0
         return TimelineWrite(
             timeline: item.timeline, list: item.list.hold, token: item.token, revision: row.revision,
-            content: isChanged ? PostgresTextBytes(fetched.content) : nil, hash: fetched.hash,
+            content: isChanged ? PostgresTextBytes(parsed.content) : nil, hash: parsed.hash,
             eligibleAt: next.eligibleAt, freeAt: next.freeAt, policyAt: next.policyAt, ledger: item.ledger,
             decision: isChanged ? .reloaded : .unchanged, rule: isChanged ? item.rule : .gate,
             fetchTime: fetched.fetchTime)

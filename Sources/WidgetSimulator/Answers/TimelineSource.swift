@@ -5,19 +5,23 @@ package struct SimulatedAnswer: Sendable {
     package var policy: ReloadPolicy
     package var lastEntry: Timestamp
     package var hash: ContentHash
-    package var lints: TimelineLints
+    package var lints: TimelineLints = []
     /// Nil for a kind whose entries carry no relevance.
     package var relevance: RelevanceCurve?
+}
 
-    package init(
-        policy: ReloadPolicy, lastEntry: Timestamp, hash: ContentHash, lints: TimelineLints = [],
-        relevance: RelevanceCurve? = nil
-    ) {
-        self.policy = policy
-        self.lastEntry = lastEntry
-        self.hash = hash
-        self.lints = lints
-        self.relevance = relevance
+extension SimulatedAnswer {
+    /// Reads a parsed answer, whose dates are moved to the virtual time.
+    package init(_ parsed: ParsedTimeline, movedBy shift: Duration) {
+        var policy = parsed.policy
+        if case .after(let date) = policy { policy = .after(date + shift) }
+        let curve = (try? RelevanceCurve(timeline: parsed.content)) ?? RelevanceCurve([])
+        let points = curve.points.map {
+            RelevanceCurve.Point(date: $0.date + shift, score: $0.score, duration: $0.duration)
+        }
+        self.init(
+            policy: policy, lastEntry: parsed.lastEntryDate + shift, hash: parsed.hash, lints: parsed.lints,
+            relevance: points.isEmpty ? nil : RelevanceCurve(points))
     }
 }
 

@@ -6,16 +6,15 @@ package struct ChartScale: Sendable, Equatable {
     package let high: Double
     package let isLogarithmic: Bool
 
-    package init(low: Double, high: Double, isLogarithmic: Bool) {
-        self.low = low
-        self.high = high
-        self.isLogarithmic = isLogarithmic
+    /// From 0 to a value.
+    package static func linear(endingAt high: Double) -> ChartScale {
+        ChartScale(low: 0, high: high, isLogarithmic: false)
     }
 
     /// From 0 to a round number over the largest value.
     package static func linear(upTo largest: Double) -> ChartScale {
         let step = roundStep(max(largest, 1e-9) / 4)
-        return ChartScale(low: 0, high: (max(largest, 1e-9) / step).rounded(.up) * step, isLogarithmic: false)
+        return linear(endingAt: (max(largest, 1e-9) / step).rounded(.up) * step)
     }
 
     /// Whole powers of ten around the values, which are over 0.

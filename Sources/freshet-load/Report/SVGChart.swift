@@ -29,7 +29,7 @@ enum SVGChart {
         format: (Double) -> String
     ) -> String {
         let values = samples.flatMap { sample in lines.compactMap { sample.values[$0.key] } }
-        let time = ChartScale(low: 0, high: max(samples.last?.seconds ?? 0, 1), isLogarithmic: false)
+        let time = ChartScale.linear(endingAt: max(samples.last?.seconds ?? 0, 1))
         let positive = values.filter { $0 > 0 }
         let scale =
             isLogarithmic && !positive.isEmpty

@@ -29,12 +29,7 @@ struct LoadDrainCommand: AsyncParsableCommand {
         help: "Events, each for one widget chosen by the distribution.", transform: OptionText.number(1...10_000_000))
     var events = 200_000
 
-    @OptionGroup var popularity: PopularityOptions
-
-    @Option(
-        help: "Passes over the events: the last is the result, the first the cold one.",
-        transform: OptionText.number(1...10))
-    var passes = 2
+    @OptionGroup var backlog: BacklogOptions
 
     @Option(
         help: "Most timelines in one request to the provider (maxBatch of the kinds).",
@@ -59,14 +54,12 @@ struct LoadDrainCommand: AsyncParsableCommand {
     func run() async throws {
         var world = world.world
         world.maxBatch = maxBatch
-        let scenario = LoadDrain(
-            world: world, events: events, seed: options.seed, exponent: try popularity.exponent(), passes: passes,
-            usesRunningService: runningService)
+        let scenario = LoadDrain(command: self, world: world, exponent: try backlog.exponent())
         // The embedded broker keeps the last 5 MiB of a partition, and an event takes about 450 bytes there, a published
         // timeline, compressed, about 350.
         func partitions(_ count: Int, _ bytes: Int) -> Int { min(512, max(8, count * bytes / (3 << 20) + 1)) }
         let plan = LoadTestEnvironment.Plan(
-            inputPartitions: partitions(events * passes, 450), outputPartitions: partitions(events, 350),
+            inputPartitions: partitions(events * backlog.passes, 450), outputPartitions: partitions(events, 350),
             seed: options.seed, usesRunningService: runningService)
         try await options.run(plan) { try await scenario.run($0) }
     }
@@ -75,15 +68,13 @@ struct LoadDrainCommand: AsyncParsableCommand {
 /// Reloads of single widgets that wait in Kafka when the service starts, until all of them are applied, stored and
 /// published.
 struct LoadDrain: Sendable {
+    let command: LoadDrainCommand
     let world: LoadWorld
-    let events: Int
-    let seed: UInt64
     /// Exponent of Zipf's law, by which widgets are chosen; nil for everyone alike.
     let exponent: Double?
-    /// Passes over the same events; the last is measured, the first is the cold one.
-    let passes: Int
-    /// Whether the service runs already: it works while the events are published, and that time counts.
-    let usesRunningService: Bool
+
+    private var events: Int { command.events }
+    private var passes: Int { command.backlog.passes }
 
     /// How long nothing may move before the scenario gives up; its result tells what is missing then.
     private static let patience = Duration.seconds(60)
@@ -99,7 +90,7 @@ struct LoadDrain: Sendable {
         }
 
         let choice = PopularWidgets(of: world, exponent: exponent)
-        var random = SampleRandom(seed: seed)
+        var random = SampleRandom(seed: command.options.seed)
         let widgets = (0..<events).map { _ in choice.next(using: &random) }
         let targets = Set(Set(widgets).map { world.timeline(of: $0).id })
         var results: [LoadResult] = []
@@ -123,7 +114,7 @@ struct LoadDrain: Sendable {
     private func withService<Value>(_ environment: LoadTestEnvironment, _ body: (ChildProcess?) async throws -> Value)
         async throws -> Value
     {
-        guard !usesRunningService else { return try await body(nil) }
+        guard !command.runningService else { return try await body(nil) }
         let service = try await environment.startService()
         let value = try await body(service)
         await environment.stop(service)
@@ -144,7 +135,7 @@ struct LoadDrain: Sendable {
         var first = try await environment.vitals()
         try await environment.publishReloads(of: widgets, in: world) { "load-\(number)-\($0)" }
         var hasCheckpoint = false
-        if !usesRunningService {
+        if !command.runningService {
             // Before the first pass only: later ones are not to pay for full pages again.
             if number == 1 { hasCheckpoint = await environment.checkpoint() }
             first = try await environment.vitals()

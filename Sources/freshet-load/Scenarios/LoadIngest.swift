@@ -36,12 +36,7 @@ struct LoadIngestCommand: AsyncParsableCommand {
     @Option(help: "How many timelines they are for, at random; or `all`: each event is for one of its own.")
     var targets = "10000"
 
-    @OptionGroup var popularity: PopularityOptions
-
-    @Option(
-        help: "Passes of so many events each: the last is the result, the first the cold one.",
-        transform: OptionText.number(1...10))
-    var passes = 2
+    @OptionGroup var backlog: BacklogOptions
 
     @OptionGroup var options: ScenarioOptions
 
@@ -51,7 +46,7 @@ struct LoadIngestCommand: AsyncParsableCommand {
         guard let count = targetCount, (1...10_000_000).contains(count) else {
             throw ValidationError("--targets \(targets): expected a number of timelines from 1 to 10000000, or all")
         }
-        if targets == "all", try popularity.exponent() != nil {
+        if targets == "all", try backlog.exponent() != nil {
             throw ValidationError(
                 "--distribution: expected without --targets all, where each event is for another timeline")
         }
@@ -59,11 +54,9 @@ struct LoadIngestCommand: AsyncParsableCommand {
 
     func run() async throws {
         let world = LoadWorld(users: targetCount ?? 1, kinds: 20)
-        let scenario = LoadIngest(
-            world: world, events: events, isDistinct: targets == "all", passes: passes, seed: options.seed,
-            exponent: try popularity.exponent())
+        let scenario = LoadIngest(command: self, world: world, exponent: try backlog.exponent())
         // The embedded broker keeps the last 5 MiB of a partition, and an event takes about 450 bytes there.
-        let partitions = min(512, max(16, events * passes * 450 / (3 << 20) + 1))
+        let partitions = min(512, max(16, events * backlog.passes * 450 / (3 << 20) + 1))
         let plan = LoadTestEnvironment.Plan(inputPartitions: partitions, outputPartitions: 1, seed: options.seed)
         try await options.run(plan) { try await scenario.run($0) }
     }
@@ -72,15 +65,13 @@ struct LoadIngestCommand: AsyncParsableCommand {
 /// Ingest alone: events that wait in Kafka, until all of them are applied by a service that does nothing else, in a
 /// process of its own. Time counts from its taking the partitions to its last commit.
 struct LoadIngest: Sendable {
+    let command: LoadIngestCommand
     let world: LoadWorld
-    let events: Int
-    /// Whether every event targets a different timeline, in random order; otherwise each targets a random one.
-    let isDistinct: Bool
-    /// Passes of so many events each: the last is the result, the first the cold one.
-    let passes: Int
-    let seed: UInt64
     /// Exponent of Zipf's law, by which timelines are chosen; nil for all alike.
     let exponent: Double?
+
+    private var events: Int { command.events }
+    private var passes: Int { command.backlog.passes }
 
     /// How long nothing may move before the scenario gives up; its result tells what is missing then.
     private static let patience = Duration.seconds(60)
@@ -89,14 +80,15 @@ struct LoadIngest: Sendable {
         // Nobody asks the provider.
         try await world.place(in: environment.store, provider: environment.providerURL)
         let choice = PopularWidgets(of: world, exponent: exponent)
-        var random = SampleRandom(seed: seed)
+        var random = SampleRandom(seed: command.options.seed)
         let isTidy = await environment.checkpoint()
         // How often each widget's timeline is to be requested, its placement included.
         var requested: [Int: Int64] = [:]
         var results: [LoadResult] = []
         for pass in 0..<passes {
+            // Either each event is for another timeline, in random order, or for a random one.
             let widgets =
-                isDistinct
+                command.targets == "all"
                 ? (0..<events).shuffled(using: &random) : (0..<events).map { _ in choice.next(using: &random) }
             for widget in widgets { requested[widget, default: 1] += 1 }
             results.append(try await self.pass(pass, widgets, environment))

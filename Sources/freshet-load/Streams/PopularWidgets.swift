@@ -1,4 +1,5 @@
 import ArgumentParser
+import FreshetService
 import SampleProvider
 
 /// A choice of widgets at random: everyone alike, or by Zipf's law over people and, of each, their widgets.
@@ -21,12 +22,17 @@ struct PopularWidgets: Sendable {
     }
 }
 
-/// How popular the widgets are that the events of a backlog are for.
-struct PopularityOptions: ParsableArguments {
+/// Options of events that wait in Kafka when the service starts.
+struct BacklogOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "How popular people and their widgets are: \(Self.form).", valueName: "form"))
     var distribution = "uniform"
+
+    @Option(
+        help: "Passes over the events: the last is the result, the first the cold one.",
+        transform: OptionText.number(1...10))
+    var passes = 2
 
     private static let form = "uniform, zipf, or zipf:s (s from 0.1 to 5)"
 

@@ -67,17 +67,3 @@ extension AnsweredSource {
             }, present: WallClock.now)
     }
 }
-
-extension SimulatedAnswer {
-    fileprivate init(_ parsed: ParsedTimeline, movedBy shift: Duration) {
-        var policy = parsed.policy
-        if case .after(let date) = policy { policy = .after(date + shift) }
-        let curve = (try? RelevanceCurve(timeline: parsed.content)) ?? RelevanceCurve([])
-        let points = curve.points.map {
-            RelevanceCurve.Point(date: $0.date + shift, score: $0.score, duration: $0.duration)
-        }
-        self.init(
-            policy: policy, lastEntry: parsed.lastEntryDate + shift, hash: parsed.hash, lints: parsed.lints,
-            relevance: points.isEmpty ? nil : RelevanceCurve(points))
-    }
-}

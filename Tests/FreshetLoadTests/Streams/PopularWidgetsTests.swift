@@ -39,15 +39,15 @@ struct PopularWidgetsTests {
         "Distributions on the command line are parsed",
         arguments: [("uniform", nil), ("zipf", 1), ("zipf:1.3", 1.3)] as [(String, Double?)])
     func option(text: String, exponent: Double?) throws {
-        #expect(try PopularityOptions.parse(["--distribution", text]).exponent() == exponent)
-        #expect(try LoadDrainCommand.parse(["--distribution", text]).popularity.exponent() == exponent)
+        #expect(try BacklogOptions.parse(["--distribution", text]).exponent() == exponent)
+        #expect(try LoadDrainCommand.parse(["--distribution", text]).backlog.exponent() == exponent)
     }
 
     @Test(
         "Rate profiles do not apply to backlogs", arguments: ["bursty", "zipf+diurnal", "zipf:9", "pareto", ""])
     func refused(text: String) {
-        let error = #expect(throws: (any Error).self) { try PopularityOptions.parse(["--distribution", text]) }
-        let message = error.map { PopularityOptions.message(for: $0) } ?? ""
+        let error = #expect(throws: (any Error).self) { try BacklogOptions.parse(["--distribution", text]) }
+        let message = error.map { BacklogOptions.message(for: $0) } ?? ""
         #expect(message.contains("--distribution \(text): expected uniform, zipf, or zipf:s"))
     }
 

@@ -114,9 +114,7 @@ struct OutputTests {
             let item = FetchItem(
                 timeline: timeline, list: Sample.list(1, rows: []), kind: kind, token: 1, rule: .first,
                 ledger: BudgetLedger(), startedAt: .zero, leaseEnds: worker.context.clock.elapsed + .seconds(4))
-            let fetched = FetchedTimeline(
-                item: item, content: Array("{}".utf8), hash: ContentHash(of: []), policy: .never,
-                lastEntry: Sample.now, lints: [], fetchTime: .zero)
+            let fetched = Sample.fetched(item, content: "{}")
             let settled = await Publisher(context: worker.context).publish(
                 [StoredTimeline(fetched: fetched, isChanged: true, row: StoredRow(timeline))], traces: [:])
             #expect(settled.map(\.isStored) == [true] && settled[0].published == nil)

@@ -23,10 +23,7 @@ struct StorerTests {
         let decisions = Decider(directory: known)
             .decide(claim.lists, token: claim.token, startedAt: worker.context.clock.elapsed, leaseEnds: end)
         return decisions.fetches.map { item in
-            let text = Array(#"{"content":"\#(content(item.timeline))"}"#.utf8)
-            return FetchedTimeline(
-                item: item, content: text, hash: ContentHash(of: text), policy: .never,
-                lastEntry: item.timeline.readAt, lints: [], fetchTime: .zero)
+            Sample.fetched(item, content: #"{"content":"\#(content(item.timeline))"}"#)
         }
     }
 

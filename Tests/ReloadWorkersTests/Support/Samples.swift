@@ -1,8 +1,8 @@
 import PostgresClient
 import TestSupport
-import WidgetModel
 
 @testable import ReloadWorkers
+@testable import WidgetModel
 @testable import WidgetStore
 
 /// Values for tests without a database.
@@ -64,5 +64,14 @@ enum Sample {
         FetchItem(
             timeline: timeline(row, kindID: kind.id, attempts: attempts), list: list(row, rows: [], lane: lane),
             kind: kind, token: 1, rule: .free, ledger: BudgetLedger(), startedAt: .zero, leaseEnds: .seconds(30))
+    }
+
+    static func fetched(_ item: FetchItem, content: String) -> FetchedTimeline {
+        let (bytes, date) = (Array(content.utf8), item.timeline.readAt)
+        return FetchedTimeline(
+            item: item,
+            parsed: ParsedTimeline(
+                policy: .never, firstEntryDate: date, lastEntryDate: date, entryCount: 1, lints: [], content: bytes,
+                hash: ContentHash(of: bytes)), fetchTime: .zero)
     }
 }
