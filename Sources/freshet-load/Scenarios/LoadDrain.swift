@@ -54,7 +54,7 @@ struct LoadDrainCommand: AsyncParsableCommand {
     func run() async throws {
         var world = world.world
         world.maxBatch = maxBatch
-        let scenario = LoadDrain(command: self, world: world, exponent: try backlog.exponent())
+        let scenario = LoadDrain(command: self, world: world)
         // The embedded broker keeps the last 5 MiB of a partition, and an event takes about 450 bytes there, a published
         // timeline, compressed, about 350.
         func partitions(_ count: Int, _ bytes: Int) -> Int { min(512, max(8, count * bytes / (3 << 20) + 1)) }
@@ -70,11 +70,6 @@ struct LoadDrainCommand: AsyncParsableCommand {
 struct LoadDrain: Sendable {
     let command: LoadDrainCommand
     let world: LoadWorld
-    /// Exponent of Zipf's law, by which widgets are chosen; nil for everyone alike.
-    let exponent: Double?
-
-    private var events: Int { command.events }
-    private var passes: Int { command.backlog.passes }
 
     /// How long nothing may move before the scenario gives up; its result tells what is missing then.
     private static let patience = Duration.seconds(60)
@@ -89,15 +84,17 @@ struct LoadDrain: Sendable {
             throw CommandFailure(.failure, "the widgets could not be rendered before the events")
         }
 
-        let choice = PopularWidgets(of: world, exponent: exponent)
+        let choice = PopularWidgets(of: world, exponent: try command.backlog.exponent())
         var random = SampleRandom(seed: command.options.seed)
-        let widgets = (0..<events).map { _ in choice.next(using: &random) }
+        let widgets = (0..<command.events).map { _ in choice.next(using: &random) }
         let targets = Set(Set(widgets).map { world.timeline(of: $0).id })
         var results: [LoadResult] = []
-        for number in 1...passes { results.append(try await pass(number, widgets, targets, environment)) }
-        var result = results[passes - 1]
+        for number in 1...command.backlog.passes {
+            results.append(try await pass(number, widgets, targets, environment))
+        }
+        var result = results[results.count - 1]
         result.extras += [
-            ("cold", passes > 1 ? results[0].json : .null),
+            ("cold", results.count > 1 ? results[0].json : .null),
             (
                 "firstRender",
                 [
@@ -126,7 +123,7 @@ struct LoadDrain: Sendable {
         async throws -> LoadResult
     {
         var result = LoadResult(scenario: "drain")
-        Terminal.progress("publishing \(events) events, pass \(number) of \(passes)")
+        Terminal.progress("publishing \(command.events) events, pass \(number) of \(command.backlog.passes)")
         let before = try await environment.overview()
         let applied = try await environment.store.appliedEvents()
         let output = environment.settings.topics.timelines
@@ -141,11 +138,11 @@ struct LoadDrain: Sendable {
             first = try await environment.vitals()
         }
 
-        Terminal.progress("draining, pass \(number) of \(passes)")
+        Terminal.progress("draining, pass \(number) of \(command.backlog.passes)")
         let (ready, readyAt, last) = try await withService(environment) { service in
             // The service may have begun before it said so: the earlier of the two counts.
             let (ready, readyAt) = (try await environment.vitals().now, ContinuousClock.now)
-            let samples = try await settle(published: applied + events, environment)
+            let samples = try await settle(published: applied + command.events, environment)
             result.charts.samples = LoadCharts(samples: samples).thinned(to: 600)
             let last = try await environment.vitals()
             environment.sampler.sample()
@@ -153,7 +150,7 @@ struct LoadDrain: Sendable {
             return (ready, readyAt, last)
         }
 
-        Terminal.progress("checking, pass \(number) of \(passes)")
+        Terminal.progress("checking, pass \(number) of \(command.backlog.passes)")
         let served = try await served(targets, since: first.now, environment)
         let begin = min(ready, served.first ?? ready)
         let end = served.last ?? begin
@@ -164,15 +161,15 @@ struct LoadDrain: Sendable {
             from: starts, to: try await environment.ends(of: output))
 
         let after = try await environment.overview()
-        var losses = LoadLosses(published: events, before: before, after: after)
+        var losses = LoadLosses(published: command.events, before: before, after: after)
         compare(served.rows, watch.latest, targets, &result, &losses)
-        losses[.unapplied] = applied + events - (try await environment.store.appliedEvents())
+        losses[.unapplied] = applied + command.events - (try await environment.store.appliedEvents())
         if let providerBefore, let providerAfter {
             result.providerRequests = providerAfter.requests - providerBefore.requests
             result.providerTimelines = providerAfter.timelines - providerBefore.timelines
             losses[.unfetched] = targets.count - (providerAfter.timelines - providerBefore.timelines)
         }
-        result.events = events
+        result.events = command.events
         result.distinctTimelines = targets.count
         result.timelines = watch.messages
         result.wallSeconds = end.seconds(since: begin)

@@ -54,7 +54,7 @@ struct LoadIngestCommand: AsyncParsableCommand {
 
     func run() async throws {
         let world = LoadWorld(users: targetCount ?? 1, kinds: 20)
-        let scenario = LoadIngest(command: self, world: world, exponent: try backlog.exponent())
+        let scenario = LoadIngest(command: self, world: world)
         // The embedded broker keeps the last 5 MiB of a partition, and an event takes about 450 bytes there.
         let partitions = min(512, max(16, events * backlog.passes * 450 / (3 << 20) + 1))
         let plan = LoadTestEnvironment.Plan(inputPartitions: partitions, outputPartitions: 1, seed: options.seed)
@@ -67,11 +67,6 @@ struct LoadIngestCommand: AsyncParsableCommand {
 struct LoadIngest: Sendable {
     let command: LoadIngestCommand
     let world: LoadWorld
-    /// Exponent of Zipf's law, by which timelines are chosen; nil for all alike.
-    let exponent: Double?
-
-    private var events: Int { command.events }
-    private var passes: Int { command.backlog.passes }
 
     /// How long nothing may move before the scenario gives up; its result tells what is missing then.
     private static let patience = Duration.seconds(60)
@@ -79,25 +74,26 @@ struct LoadIngest: Sendable {
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
         // Nobody asks the provider.
         try await world.place(in: environment.store, provider: environment.providerURL)
-        let choice = PopularWidgets(of: world, exponent: exponent)
+        let choice = PopularWidgets(of: world, exponent: try command.backlog.exponent())
         var random = SampleRandom(seed: command.options.seed)
         let isTidy = await environment.checkpoint()
         // How often each widget's timeline is to be requested, its placement included.
         var requested: [Int: Int64] = [:]
         var results: [LoadResult] = []
-        for pass in 0..<passes {
+        for pass in 0..<command.backlog.passes {
             // Either each event is for another timeline, in random order, or for a random one.
+            let numbers = 0..<command.events
             let widgets =
                 command.targets == "all"
-                ? (0..<events).shuffled(using: &random) : (0..<events).map { _ in choice.next(using: &random) }
+                ? numbers.shuffled(using: &random) : numbers.map { _ in choice.next(using: &random) }
             for widget in widgets { requested[widget, default: 1] += 1 }
             results.append(try await self.pass(pass, widgets, environment))
         }
-        var result = results[passes - 1]
+        var result = results[results.count - 1]
         result.distinctTimelines = requested.count
         result.verified = try await counted(requested, environment)
         result.lost = results.reduce(0) { $0 + $1.lost }
-        result.extras += [("cold", passes > 1 ? results[0].json : .null), ("checkpoint", .bool(isTidy))]
+        result.extras += [("cold", results.count > 1 ? results[0].json : .null), ("checkpoint", .bool(isTidy))]
         return result
     }
 
@@ -116,7 +112,7 @@ struct LoadIngest: Sendable {
     private func pass(
         _ number: Int, _ widgets: [Int], _ environment: LoadTestEnvironment
     ) async throws -> LoadResult {
-        Terminal.progress("publishing \(events) events, pass \(number + 1) of \(passes)")
+        Terminal.progress("publishing \(command.events) events, pass \(number + 1) of \(command.backlog.passes)")
         let before = try await environment.overview()
         try await environment.publishReloads(of: widgets, in: world) { "load-\(number)-\($0)" }
 
@@ -125,7 +121,7 @@ struct LoadIngest: Sendable {
         let began = try await environment.vitals()
         let beganAt = ContinuousClock.now
         let service = try await environment.startService(.ingest)
-        let target = events * (number + 1)
+        let target = command.events * (number + 1)
         var recorder = DrainRecorder(goal: target, phase: "applying")
         var start: Timestamp?
         var end = began.now
@@ -155,11 +151,11 @@ struct LoadIngest: Sendable {
             from: beganAt + .seconds(begin.seconds(since: began.now)),
             to: beganAt + .seconds(end.seconds(since: began.now)))
         let after = try await environment.overview()
-        var losses = LoadLosses(published: events, before: before, after: after)
+        var losses = LoadLosses(published: command.events, before: before, after: after)
         // Nothing renders the timelines.
         losses[.stale] = 0
         losses[.unapplied] = target - applied
-        result.events = events
+        result.events = command.events
         result.wallSeconds = end.seconds(since: begin)
         result.walBytes = Int(last.walBytes - began.walBytes)
         result.databaseCPUSeconds = usage?.database
