@@ -38,28 +38,23 @@ struct LoadFairnessCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let scenario = LoadFairness(rate: rate, length: duration.length, timelines: timelines, seed: options.seed)
+        let scenario = LoadFairness(command: self)
         try await options.run(.stage(seed: options.seed)) { try await scenario.run($0) }
     }
 }
 
 /// A small app's steady stream alone, then the same beside another app's stream at a hundred times its rate.
 struct LoadFairness: Sendable {
-    /// Events a second of the small app.
-    let rate: Int
-    /// Length of each phase, without its warm-up.
-    let length: Duration
-    /// Timelines of the big app; the small one has a hundredth of them, but at least ten.
-    let timelines: Int
-    let seed: UInt64
+    let command: LoadFairnessCommand
 
     /// Ratio of the big app's rate to the small one's.
     private static let factor = 100
 
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
+        let (rate, length, seed) = (command.rate, command.duration.length, command.options.seed)
         let worlds = (
-            small: LoadWorld(app: "com.example.small", users: max(10, timelines / Self.factor), kinds: 2),
-            big: LoadWorld(app: "com.example.big", users: timelines, kinds: 2)
+            small: LoadWorld(app: "com.example.small", users: max(10, command.timelines / Self.factor), kinds: 2),
+            big: LoadWorld(app: "com.example.big", users: command.timelines, kinds: 2)
         )
         return try await LoadStage.with(environment, worlds: [worlds.small, worlds.big], placement: .here) { stage in
             let small = stage.stream(StreamPlan(world: worlds.small, rate: Double(rate), seed: seed))

@@ -43,21 +43,15 @@ struct LoadGlobalCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let scenario = LoadGlobal(
-            rate: rate, length: duration.length, world: LoadWorld(users: timelines, kinds: kinds), seed: options.seed)
+        let scenario = LoadGlobal(command: self, world: LoadWorld(users: timelines, kinds: kinds))
         try await options.run(.stage(seed: options.seed)) { try await scenario.run($0) }
     }
 }
 
 /// A steady stream of single reloads alone, then the same while one reload of everything is being worked through.
 struct LoadGlobal: Sendable {
-    /// Single reloads a second.
-    let rate: Int
-    /// Length of the single reloads alone, without their warm-up; beside the reload of everything they go on as long as
-    /// that takes.
-    let length: Duration
+    let command: LoadGlobalCommand
     let world: LoadWorld
-    let seed: UInt64
 
     /// Results of the reload of everything.
     struct Sweep: Sendable {
@@ -70,9 +64,9 @@ struct LoadGlobal: Sendable {
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
         try await LoadStage.with(environment, worlds: [world], placement: .here) { stage in
             let beginning = try await stage.begin()
-            let windows = Windows(alone: MeasuredWindow(length: length))
-            let stream = stage.stream(StreamPlan(world: world, rate: Double(rate), seed: seed))
-            stage.monitor.progress.phase("\(rate) single reloads/s alone", .time(windows.alone.total))
+            let windows = Windows(alone: MeasuredWindow(length: command.duration.length))
+            let stream = stage.stream(StreamPlan(world: world, rate: Double(command.rate), seed: command.options.seed))
+            stage.monitor.progress.phase("\(command.rate) single reloads/s alone", .time(windows.alone.total))
             let sweep = try await withThrowingTaskGroup(of: Sweep?.self) { group in
                 group.addTask {
                     try await stream.run(from: windows.alone.start, series: windows.series)
@@ -101,8 +95,8 @@ struct LoadGlobal: Sendable {
         result.distinctTimelines = world.users
         if sweep.regenerated == nil { result.lost += 1 }
         result.extras += [
-            ("ratePerSecond", .integer(rate)),
-            ("durationSeconds", .rounded(length / .seconds(1))),
+            ("ratePerSecond", .integer(command.rate)),
+            ("durationSeconds", .rounded(command.duration.length / .seconds(1))),
             ("timelines", .integer(world.users)),
             ("singles", ["alone": alone.json, "beside": beside.json]), ("ratio", .rounded(beside.ratio(to: alone))),
             ("regeneratedSeconds", .rounded(seconds)),
