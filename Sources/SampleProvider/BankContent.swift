@@ -79,7 +79,7 @@ enum RecentPurchases: SampleContent {
     }
 }
 
-/// When the next payment of a card is due: an entry each day until then.
+/// Due date of a card's next payment: an entry for each day until then.
 enum DueDate: SampleContent {
     static func options(of parameter: String, search: String?) -> [SampleSection]? {
         RecentPurchases.options(of: parameter, search: search)

@@ -1,6 +1,6 @@
 import WidgetModel
 
-/// Content with one entry, asked for again after an hour.
+/// Content with one entry that is reloaded after an hour.
 protocol OneEntryContent: SampleContent {
     /// Appends the members of the entry's content, except its revision.
     static func writeContent(_ moment: SampleMoment, to writer: inout SampleWriter)

@@ -1,7 +1,7 @@
 import WidgetModel
 
-/// Timelines for load tests: about 650 bytes each, different at each request, and made of bytes that are prebuilt, so
-/// that the provider is never what limits. Any name of a kind will do.
+/// Timelines for load tests: about 650 bytes each, different at each request, and copied from prebuilt bytes, so that the
+/// provider is not the bottleneck. Kinds can have any name.
 enum LoadContent: SampleContent {
     private static let lines: [StaticString] = ["Balance", "Pending", "Available"]
 
@@ -36,9 +36,9 @@ enum LoadContent: SampleContent {
 
 /// Answers a request for load timelines from one template, into which ids and numbers are written.
 struct LoadAnswer: Sendable {
-    /// Behind the id: the policy and the entries, with digits in place of the number.
+    /// Bytes after the id: the policy and the entries, with zeros in place of the number.
     private let template: [UInt8]
-    /// Where the digits are.
+    /// Positions of the numbers.
     private let digits: [Int]
 
     private static let digitCount = 10
@@ -86,7 +86,7 @@ struct LoadAnswer: Sendable {
         }
     }
 
-    /// The answer for the request's ids; nil for what is no request for timelines.
+    /// The answer for the request's ids; nil if the body is not a request for timelines.
     ///
     /// - Parameter number: of the first timeline; they count up.
     func answer(_ body: [UInt8], from number: UInt64) -> Answer? {
@@ -108,7 +108,7 @@ struct LoadAnswer: Sendable {
         return answer.count == 0 ? nil : answer
     }
 
-    /// False when a request lacks its id or its kind.
+    /// Reads the requests; returns false if one has no id or no kind.
     private func read(
         _ reader: inout JSONReader, into answer: inout Answer, from number: UInt64, bodyBytes: Int
     ) throws(JSONError) -> Bool {

@@ -1,6 +1,6 @@
 import WidgetModel
 
-/// How an Emoji Ranger heals: an entry every minute until it has recovered, relevance = health.
+/// Recovery of an Emoji Ranger: an entry every minute until the end, with the health as relevance.
 enum EmojiRanger: SampleContent {
     private struct Hero: Sendable {
         let name: String
@@ -70,7 +70,7 @@ enum EmojiRanger: SampleContent {
         return 50 + Int(50 * (date.microseconds - start.microseconds) / whole)
     }
 
-    /// When the ranger has recovered: ten minutes from the fetch.
+    /// End of the recovery: ten minutes after the fetch.
     private static func recovery(_ moment: SampleMoment) -> Timestamp {
         moment.now.wholeSecond + .seconds(600)
     }

@@ -33,10 +33,10 @@ package enum SampleApp: String, CaseIterable, Sendable {
     }
 }
 
-/// The only values that the content of a timeline is made from.
+/// Inputs of a timeline's content; nothing else affects it.
 struct SampleMoment: Sendable {
     var request: SampleRequest
-    /// Grows with every fetch of the same content, so that a reload can be seen.
+    /// Number that grows with every fetch of the same content, so that reloads are visible.
     var revision: Int
     var seed: UInt64
     var now: Timestamp
@@ -52,15 +52,15 @@ struct SampleMoment: Sendable {
     }
 }
 
-/// A kind of the samples: its timelines, their placeholder, and the choices of its parameters.
+/// A sample kind: its timelines, snapshots and placeholder, and the options of its parameters.
 protocol SampleContent {
     /// Appends the members `policy` and `entries` of a timeline.
     static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter)
     /// Appends one entry as an object: the present state, as the gallery shows it.
     static func writeSnapshot(_ moment: SampleMoment, to writer: inout SampleWriter)
-    /// Appends what is shown without data, as an object.
+    /// Appends the placeholder as an object.
     static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter)
-    /// The choices of a parameter that a search finds, in sections; nil when there is no such parameter.
+    /// Options of a parameter that match a search, in sections; nil for an unknown parameter.
     static func options(of parameter: String, search: String?) -> [SampleSection]?
     /// The dynamic defaults, by parameter.
     static var defaults: [String: SampleSection.Option] { get }
@@ -70,12 +70,12 @@ extension SampleContent {
     static var defaults: [String: SampleSection.Option] { [:] }
 }
 
-/// Choices under a title.
+/// Options under a title.
 struct SampleSection: Sendable, Equatable {
     var title: String
     var options: [Option]
 
-    /// A choice: what is stored in the configuration, and what people read.
+    /// An option: its identifier in the configuration, and its name for people.
     struct Option: Sendable, Equatable {
         var identifier: String
         var display: String

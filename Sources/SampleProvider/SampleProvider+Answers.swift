@@ -8,7 +8,7 @@ extension SampleProvider {
         _ batch: SampleBatch, contents: [any SampleContent.Type], at time: Timestamp
     ) -> (bytes: [UInt8], answers: [SampleStatistics.Answer])? {
         let states = states(of: batch.requests, at: time)
-        // The same requests fail in every run, whatever order they come in.
+        // The same requests fail in every run, in any order.
         let batchIdentity = zip(batch.requests, states).reduce(UInt64(0)) { sum, fetch in
             sum &+ SampleRandom.mix(fetch.0.identity &+ UInt64(fetch.1.revision))
         }

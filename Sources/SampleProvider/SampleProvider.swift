@@ -12,11 +12,11 @@ package import WidgetModel
 package final class SampleProvider: Service, Sendable {
     /// Faults that are injected.
     package struct Faults: Sendable {
-        /// How long every answer takes.
+        /// Delay of every answer.
         let latency: Duration
-        /// The share of requests answered with 503, from 0 to 1.
+        /// Share of requests that are answered with 503, from 0 to 1.
         let requestFailures: Double
-        /// The share of timelines answered with an error of their own, from 0 to 1.
+        /// Share of timelines that are answered with an error of their own, from 0 to 1.
         let timelineFailures: Double
 
         package init(latency: Duration = .zero, requestFailures: Double = 0, timelineFailures: Double = 0) {
@@ -46,13 +46,13 @@ package final class SampleProvider: Service, Sendable {
     static let maximumRequestBytes = 8 * 1_024 * 1_024
 
     /// - Parameters:
-    ///   - seed: what the content follows from.
+    ///   - seed: of the content.
     ///   - port: 0 lets the system choose.
     ///   - keys: apps whose requests must be signed, with the bytes of their secrets.
     ///   - changeInterval: interval at which each content changes; nil: every request for a timeline shows a change.
-    ///   - maximumTracked: how many timelines are counted one by one.
-    ///   - now: the clock that content is dated by.
-    ///   - onListening: told of the port once the provider listens on it.
+    ///   - maximumTracked: number of timelines that are counted individually.
+    ///   - now: clock for the dates of the content.
+    ///   - onListening: called with the port once the provider listens.
     package init(
         seed: UInt64, host: String = "127.0.0.1", port: Int = 0, keys: [SampleApp: [UInt8]] = [:],
         faults: Faults = Faults(), changeInterval: Duration? = nil, maximumTracked: Int = 100_000,
@@ -90,7 +90,7 @@ package final class SampleProvider: Service, Sendable {
         counters.snapshot
     }
 
-    /// How often the timeline with this id was asked for.
+    /// Fetches of a timeline.
     func fetches(of id: String) -> SampleStatistics.Fetches? {
         counters.fetches(of: id)
     }

@@ -1,11 +1,11 @@
 import WidgetModel
 
-/// The body of one HTTP request to a provider.
+/// Body of a request to a provider.
 struct SampleBatch: Sendable {
     var requests: [SampleRequest] = []
 }
 
-/// One timeline, snapshot or placeholder that is asked for.
+/// A requested timeline, snapshot or placeholder.
 struct SampleRequest: Sendable {
     var id = ""
     var kind = ""
@@ -16,7 +16,7 @@ struct SampleRequest: Sendable {
     var lists: [String: [String]] = [:]
     /// IANA name; nil for a kind that does not vary by it.
     var timeZone: String?
-    /// The same for requests that ask for the same content: kind, family, configuration, environment, user.
+    /// Hash of the requested content: kind, family, configuration, environment and user.
     var identity: UInt64 = 0
 }
 
@@ -24,14 +24,14 @@ extension SampleBatch {
     /// Most requests in a batch, which is also the most that a manifest can set.
     static let maximumRequests = 1_000
 
-    /// Why a batch cannot be answered.
+    /// Error of an invalid batch.
     struct Malformed: Error, Sendable {
         let message: String
         let pointer: String
     }
 
     /// Reads `{"requests": [{"id": …, "kind": …, …}]}`, or, where all are of one kind,
-    /// `{"kind": …, "requests": [{"id": …, …}]}`; what it does not know, it passes over.
+    /// `{"kind": …, "requests": [{"id": …, …}]}`. Unknown members are ignored.
     static func parse(_ bytes: [UInt8], app: SampleApp) throws(Malformed) -> SampleBatch {
         do throws(JSONError) {
             var reader = JSONReader(bytes)
@@ -139,7 +139,7 @@ extension SampleRequest {
     }
 }
 
-/// A question for the options of a parameter, or for the defaults of a kind.
+/// A request for the options of a parameter, or for the defaults of a kind.
 struct SampleQuestion: Sendable {
     let kind: String
     let parameter: String?

@@ -1,12 +1,12 @@
 import Synchronization
 import WidgetModel
 
-/// Counts what the sample provider was asked, in bounded memory.
+/// Counts of requests to the sample provider, in bounded memory.
 package final class SampleStatistics: Sendable {
     /// Requests that were answered with timelines.
     package struct Counts: Sendable, Equatable {
         package var requests = 0
-        /// Timelines that those requests asked for.
+        /// Timelines in those requests.
         package var timelines = 0
         /// Timelines of those that were answered with an error, as an injected fault.
         var failedTimelines = 0

@@ -2,10 +2,10 @@ import Crypto
 import Foundation
 import WidgetModel
 
-/// Checks that a request was signed by who knows the secret: Standard Webhooks, scheme `v1` (HMAC-SHA256 over
+/// Checks that a request was signed with the secret by Standard Webhooks, scheme `v1` (HMAC-SHA256 over
 /// `id.timestamp.body`).
 struct WebhookVerifier: Sendable {
-    /// Why a request is not trusted.
+    /// Reason why a request is not trusted.
     enum Refusal: String, Error, Sendable {
         case missingHeader = "webhook-id, webhook-timestamp or webhook-signature is missing"
         case invalidTimestamp = "webhook-timestamp is not a number of seconds"
@@ -21,7 +21,7 @@ struct WebhookVerifier: Sendable {
         var signature: String?
     }
 
-    /// How far the sender's clock may be from ours; also how long a request could be replayed.
+    /// Largest difference of the clocks, and the time for which a request can be replayed.
     static let tolerance = Duration.seconds(300)
 
     private let key: SymmetricKey

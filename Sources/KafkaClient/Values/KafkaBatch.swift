@@ -4,7 +4,7 @@
 /// thousands of messages is two allocations, cheap to pass between tasks. Per partition the records are in offset
 /// order.
 package struct KafkaBatch: Sendable {
-    /// Where a message stands, and where its parts are in ``KafkaBatch/bytes``.
+    /// Position of a message, and of its parts in ``KafkaBatch/bytes``.
     package struct Record: Sendable, BitwiseCopyable {
         /// Index into ``KafkaBatch/topics``.
         package var topicIndex: Int32

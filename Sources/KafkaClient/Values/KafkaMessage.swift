@@ -49,7 +49,7 @@ package struct KafkaMessage: Hashable, Sendable {
     }
 }
 
-/// Where the brokers stored a message.
+/// Position of a stored message.
 package struct KafkaDelivery: Hashable, Sendable {
     package var partition: Int32
     /// Nil in rare cases: the answer was lost, and a later answer, or the broker's recognition of the retry, shows that

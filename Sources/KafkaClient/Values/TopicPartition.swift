@@ -15,7 +15,7 @@ package struct TopicPartition: Hashable, Comparable, Sendable, CustomStringConve
     }
 }
 
-/// Where to start reading a partition.
+/// Start of reading in a partition.
 package enum KafkaOffset: Hashable, Sendable {
     /// The oldest message that the log still has.
     case earliest

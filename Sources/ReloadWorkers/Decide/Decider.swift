@@ -21,7 +21,7 @@ struct CollectItem: Sendable {
 ///
 /// Pure: no I/O, no clock.
 struct Decider: Sendable {
-    /// How long a list of a kind that the directory does not have yet is left alone.
+    /// Delay of a list whose kind is not in the directory yet.
     private static let strayDelay = Duration.seconds(5)
 
     let directory: KindDirectory

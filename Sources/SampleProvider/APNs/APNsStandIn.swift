@@ -18,13 +18,13 @@ package final class APNsStandIn: Sendable {
     package struct Push: Sendable {
         package let token: String
         package let topic: String
-        /// Of the connection that it came by.
+        /// Identity of its connection.
         package let connection: ObjectIdentifier
         package let headers: [String: String]
         package let body: String
     }
 
-    /// What to do with a push in place of accepting it.
+    /// Reaction to a push that is not accepted.
     package enum Fault: Sendable {
         case answer(APNsAnswer)
         /// Never answers.
@@ -78,7 +78,7 @@ package final class APNsStandIn: Sendable {
     private let state = Mutex(State())
     private let channel: any Channel
     private let countsTokens: Bool
-    /// Of the authority that the client must trust.
+    /// Certificate of the authority that clients must trust.
     package let certificatePEM: String
 
     /// A key of an app at the service, as Apple's `.p8` files hold it.
@@ -247,7 +247,7 @@ extension Data {
     }
 }
 
-/// The stand-in, which is there only when its channel is.
+/// Holder of the stand-in, which is made after its channel.
 private final class Owner: Sendable {
     private let value = Mutex<APNsStandIn?>(nil)
 

@@ -9,7 +9,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// A certificate for `localhost` that nobody has signed, made for one stand-in.
+/// A certificate for `localhost` of an authority of its own, made for one stand-in.
 struct StandInCertificate {
     let pem: String
     let certificate: NIOSSLCertificate

@@ -1,10 +1,10 @@
 package import WidgetModel
 
-/// Providers that are made up: entries for some time, then a reload by policy, and content that changes from time to time.
+/// Synthetic providers: entries for some time, then a reload by policy, and content that changes from time to time.
 package struct SyntheticSource: TimelineSource {
     /// Distance of a timeline's reloads by policy.
     package var refresh: Duration
-    /// The same for certain kinds, by ``SimulationReport/Kind/title``.
+    /// Distance for certain kinds, by ``SimulationReport/Kind/title``.
     package var refreshOfKinds: [String: Duration] = [:]
     /// Mean time between two changes of a timeline's content.
     package var changeEvery: Duration

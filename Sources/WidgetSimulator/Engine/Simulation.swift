@@ -301,7 +301,7 @@ package struct Simulation<Source: TimelineSource> {
     }
 }
 
-/// What a simulation has counted.
+/// Counts of a simulation.
 package struct SimulationCounts: Sendable {
     package internal(set) var kinds: [KindTally]
     package internal(set) var providers: [ProviderTally]

@@ -1,6 +1,6 @@
 package import WidgetModel
 
-/// What is counted of one kind.
+/// Counts of a kind.
 package struct KindTally: Sendable {
     package var counters = KindCounters()
     /// Fetches by the rule that allowed them, by the rule's raw value.
@@ -63,7 +63,7 @@ package struct ProviderTally: Sendable {
     }
 }
 
-/// What is counted of stacks.
+/// Counts of stacks.
 package struct StackTally: Sendable {
     package var stacks = 0
     package var plans = 0

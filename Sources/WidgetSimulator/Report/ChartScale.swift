@@ -1,6 +1,6 @@
 import Foundation
 
-/// Where values lie on an axis, and which of them are written beside it.
+/// Scale of an axis: the positions of values, and the labelled values.
 package struct ChartScale: Sendable, Equatable {
     package let low: Double
     package let high: Double

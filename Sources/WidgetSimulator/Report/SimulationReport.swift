@@ -60,7 +60,7 @@ package struct SimulationReport: Encodable, Sendable {
         package var staleness: Percentiles
         /// Seconds since the seen content was published.
         package var publicationAges: Percentiles
-        /// The same by the publications that really happened; without cases unless those were read.
+        /// Seconds since the last real publication; without samples unless real publications were read.
         package var realPublicationAges: Percentiles
         /// Seconds since the last fetch that really happened, likewise.
         package var realAges: Percentiles

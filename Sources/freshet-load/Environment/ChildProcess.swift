@@ -18,7 +18,7 @@ final class ChildProcess: Sendable {
 
     private let process: Process
 
-    /// How long a process may take until its first line, and until it has ended in order.
+    /// Time limit for the first line of a process, and for its orderly end.
     private static let startLimit = Duration.seconds(60)
     private static let endLimit = Duration.seconds(20)
 
@@ -51,7 +51,7 @@ final class ChildProcess: Sendable {
     ///
     /// - Parameters:
     ///   - name: for messages.
-    ///   - onStart: told of the process as soon as there is one.
+    ///   - onStart: called with the process once it is started.
     ///   - environment: besides this process's own, in which what Freshet's settings are read from is left out.
     /// - Throws: ``CommandFailure`` when it ends before, or takes too long; `CancellationError`.
     static func start(
@@ -60,7 +60,7 @@ final class ChildProcess: Sendable {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-load-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
-        // A file, not a pipe: nobody has to read it for the process to go on.
+        // A file, not a pipe, which would block the process if it were not read.
         let file = folder.appendingPathComponent("out")
         try Data().write(to: file)
         let process = Process()

@@ -20,9 +20,9 @@ final class LoadTestEnvironment: Sendable {
         var inputPartitions = 16
         var outputPartitions = 16
         var seed: UInt64 = 1
-        /// How long an event waits for others that share its way to Kafka (`linger.ms`).
+        /// Time for which an event waits for others to share a request to Kafka (`linger.ms`).
         var publisherLinger = Duration.zero
-        /// How long the reader of the output lets messages gather.
+        /// Time for which the reader of the output lets messages gather.
         var readerWait: Duration?
         /// Whether the service runs already, on the topics and in the group that the settings name.
         var usesRunningService = false
@@ -207,7 +207,7 @@ final class LoadTestEnvironment: Sendable {
         ]
         var arguments = ["run", "--print-ready", "--role", role.rawValue]
         if let config = options.settings.config { arguments += ["--config", config] }
-        // Of a key that comes twice the last counts.
+        // The last value of a repeated key counts.
         for assignment in values.map({ "\($0.0)=\($0.1)" }) + more + options.settings.assignments {
             arguments += ["--set", assignment]
         }

@@ -20,7 +20,7 @@ final class OutputWatch: Sendable {
         var next: [TopicPartition: Int64]
     }
 
-    /// How long no message may come before a reader gives up.
+    /// Time without a message after which a reader gives up.
     private static let patience = Duration.seconds(60)
 
     private let state: Mutex<State>
@@ -36,7 +36,7 @@ final class OutputWatch: Sendable {
         self.hashesEntries = hashesEntries
     }
 
-    /// Starts to count messages; those before were only read.
+    /// Starts to count messages; earlier ones are only read.
     func arm() {
         state.withLock { $0.isArmed = true }
     }
@@ -45,7 +45,7 @@ final class OutputWatch: Sendable {
     var messages: Int { state.withLock { $0.messages } }
     var latest: [TimelineID: Latest] { state.withLock { $0.latest } }
 
-    /// Waits until everything before these places was read, or nothing has come for a while.
+    /// Waits until everything before these offsets was read, or no message has come for a while.
     ///
     /// - Returns: whether it was read.
     func reaches(_ ends: [TopicPartition: Int64]) async throws -> Bool {
@@ -63,7 +63,7 @@ final class OutputWatch: Sendable {
 
     /// Reads until it is cancelled.
     ///
-    /// - Parameter onPublished: told of each timeline that has a new revision; it must be quick.
+    /// - Parameter onPublished: called for each timeline with a new revision; it must be quick.
     func run(
         _ consumer: KafkaConsumer, topic: String, onPublished: (@Sendable (TimelineID) -> Void)? = nil
     ) async throws {

@@ -8,9 +8,9 @@ import Glibc
 
 /// Resources used by a process so far, read from `/proc`; zero on systems without it.
 struct ProcessUsage: Sendable, Equatable {
-    /// On processors, of all its threads: in user mode and in the kernel.
+    /// CPU time of all its threads, in user mode and in the kernel.
     var cpuSeconds = 0.0
-    /// The same of its children that have ended and were waited for, and of theirs.
+    /// CPU time of its children that have ended and were waited for, and of their children.
     var endedChildrenCPUSeconds = 0.0
     var parent: Int32 = 0
     /// As the kernel knows it: the first 15 bytes of the file's name.

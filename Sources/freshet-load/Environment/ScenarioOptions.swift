@@ -5,14 +5,14 @@ import WidgetModel
 
 /// Options of the scenarios that run a service.
 struct ScenarioOptions: ParsableArguments {
-    @Option(help: "Brokers to use; an embedded broker, in a process of its own, if there are none.")
+    @Option(help: "Addresses of the brokers; by default an embedded broker in a process of its own.")
     var bootstrapServers: String?
 
     @Option(
-        help: "The URL of a provider to use, without a path; the sample provider, in a process of its own, if none.")
+        help: "URL of the provider, without a path; by default the sample provider in a process of its own.")
     var provider: String?
 
-    @Option(help: "What the stream follows from.")
+    @Option(help: "Seed of the stream.")
     var seed: UInt64 = 1
 
     @Flag(help: "Print the result as JSON (schemas/load-report.json).")
@@ -20,7 +20,7 @@ struct ScenarioOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Also write a page with the figures and charts, which needs nothing else.", valueName: "file.html"))
+            "Write a self-contained page with the figures and charts.", valueName: "file.html"))
     var report: String?
 
     @OptionGroup var settings: SettingsOptions

@@ -1,9 +1,9 @@
 import Synchronization
 
-/// CPU time of an environment's parts. It is sampled beside the work, so that the use between any two moments is known
-/// without asking at just these moments.
+/// CPU time of an environment's parts. It is sampled all the time, so that the use between any two moments is known
+/// afterwards.
 final class UsageSampler: Sendable {
-    /// Seconds on processors since the start of each part; nil where it is not known.
+    /// CPU seconds of each part since its start; nil if unknown.
     struct Sample: Sendable {
         var time: ContinuousClock.Instant
         var service: Double?
@@ -13,9 +13,9 @@ final class UsageSampler: Sendable {
         var tool: Double?
     }
 
-    /// Also how exact the figures are; each sample reads some small files of `/proc`.
+    /// Interval of the samples, and precision of the figures. Each sample reads some small files of `/proc`.
     static let interval = Duration.milliseconds(50)
-    /// An hour of them; then every other one goes.
+    /// Most samples, those of an hour; beyond it every other one is dropped.
     private static let limit = 72_000
 
     private let samples = Mutex<[Sample]>([])

@@ -2,7 +2,7 @@ import FreshetService
 
 /// Progress through a backlog over time, for the chart and the progress line.
 struct DrainRecorder: Sendable {
-    /// Events applied when it is over.
+    /// Number of applied events at the end.
     let goal: Int
     private let phase: String
     private(set) var samples: [LoadSample] = []
@@ -16,7 +16,7 @@ struct DrainRecorder: Sendable {
         self.phase = phase
     }
 
-    /// - Parameter fetched: timelines; nil where none are.
+    /// - Parameter fetched: number of fetched timelines; nil if none are fetched.
     mutating func record(applied: Int, fetched: Int?, at now: ContinuousClock.Instant = .now) {
         defer { last = (now, applied, fetched) }
         if begin == nil { begin = applied }

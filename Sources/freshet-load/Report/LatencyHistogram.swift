@@ -57,7 +57,7 @@ struct LatencySummary: Sendable, Equatable {
         return .object(object)
     }
 
-    /// How many times the p99 of another one is this one's; nil when there is nothing to compare.
+    /// Ratio of this p99 to that of another summary; nil if one of them has no samples.
     func ratio(to other: LatencySummary) -> Double? {
         samples > 0 && other.samples > 0 && other.p99 > 0 ? p99 / other.p99 : nil
     }

@@ -8,7 +8,7 @@ struct LoadSample: Sendable, Equatable {
     enum Key: String, Sendable, CaseIterable {
         /// Since the sample before.
         case eventsPerSecond, timelinesPerSecond
-        /// Of what was stored since the sample before, in milliseconds.
+        /// Latencies of stores since the sample before, in milliseconds.
         case p50, p99, max
         /// On disk: the table of the timelines' state with its free space map, and all its indexes.
         case stateTableBytes, stateIndexBytes

@@ -10,7 +10,7 @@ import Glibc
 
 /// Shows the progress of a scenario on standard error: a line that is overwritten on a terminal, a line a phase elsewhere.
 final class LoadProgress: Sendable {
-    /// When a phase is over.
+    /// End of a phase.
     enum Goal: Sendable {
         case unknown
         case time(Duration)
@@ -50,7 +50,7 @@ final class LoadProgress: Sendable {
         Terminal.progress(line.text(width: Self.width))
     }
 
-    /// Of the terminal.
+    /// Width of the terminal.
     static var width: Int {
         var size = winsize()
         guard ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }

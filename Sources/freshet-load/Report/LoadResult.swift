@@ -4,36 +4,36 @@ import WidgetModel
 /// Result of a load scenario: the members that all scenarios have (`schemas/`), and its own.
 struct LoadResult: Sendable, Equatable {
     var scenario: String
-    /// Events that were published.
+    /// Number of published events.
     var events = 0
-    /// Timelines that they were for.
+    /// Number of timelines that the events were for.
     var distinctTimelines = 0
-    /// From the first event that could be read to the last timeline that was stored.
+    /// Time from the first readable event to the last stored timeline.
     var wallSeconds = 0.0
     var eventsPerSecond: Double { wallSeconds > 0 ? Double(events) / wallSeconds : 0 }
-    /// Timelines stored and published; nil where the scenario renders none.
+    /// Number of stored and published timelines; nil if the scenario renders none.
     var timelines: Int?
     var timelinesPerSecond: Double? { timelines.map { wallSeconds > 0 ? Double($0) / wallSeconds : 0 } }
-    /// As the provider itself counts them; nil where it does not tell.
+    /// Counts of the provider itself; nil if it has none.
     var providerRequests: Int?
     var providerTimelines: Int?
     var walBytes: Int?
     var serviceCPUSeconds: Double?
     var databaseCPUSeconds: Double?
-    /// Of the service.
+    /// Peak memory of the service.
     var peakResidentBytes: Int?
-    /// Nil where none was measured.
+    /// Nil if none was measured.
     var latency: LatencySummary?
-    /// Requested reloads that were not done; anything but 0 makes the command fail.
+    /// Number of requested reloads that were not done; the command fails unless it is 0.
     var lost = 0
-    /// Timelines that are behind a generation at the end.
+    /// Number of timelines that are behind a generation at the end.
     var stale = 0
-    /// Timelines whose last message on the output topic is what PostgreSQL has stored; where nothing is published, those that
-    /// are there as they should be.
+    /// Number of timelines whose last message on the output topic equals the stored content; if the scenario publishes
+    /// nothing, number of timelines with the expected state.
     var verified = 0
-    /// For the charts of a page, and members of the JSON where there are any.
+    /// Samples for the charts of a page; without samples, the JSON has no such members.
     var charts = LoadCharts()
-    /// Members of the scenario's own.
+    /// Further members of the scenario.
     var extras: [(key: String, value: JSONValue)] = []
 
     static func == (left: LoadResult, right: LoadResult) -> Bool { left.json == right.json }

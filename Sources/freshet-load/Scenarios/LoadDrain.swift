@@ -71,7 +71,7 @@ struct LoadDrain: Sendable {
     let command: LoadDrainCommand
     let world: LoadWorld
 
-    /// How long nothing may move before the scenario gives up; its result tells what is missing then.
+    /// Time without progress after which the scenario gives up; its result shows what is missing.
     private static let patience = Duration.seconds(60)
 
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
@@ -208,8 +208,7 @@ struct LoadDrain: Sendable {
 
     private struct Served {
         var rows: [TimelineID: TimelineSummary] = [:]
-        /// When the first of the targeted timelines was asked for in this pass, as far as it shows, and when the last was
-        /// rendered.
+        /// Times of the first recorded request for a targeted timeline in this pass, and of the last render.
         var first: Timestamp?
         var last: Timestamp?
     }

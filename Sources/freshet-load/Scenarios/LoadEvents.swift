@@ -25,7 +25,7 @@ struct LoadEventsCommand: ParsableCommand {
               freshet-load events --count 10000 | freshet publish --stdin
             """)
 
-    @Option(help: "How many events.", transform: OptionText.number(0...1_000_000_000_000))
+    @Option(help: "Number of events.", transform: OptionText.number(0...1_000_000_000_000))
     var count = 1_000
 
     @Option(help: "Seed of the stream.")
@@ -40,14 +40,14 @@ struct LoadEventsCommand: ParsableCommand {
     @Option(help: "The app's bundle identifier.")
     var app = LoadWorld.defaultApp
 
-    @Option(help: "How many people the app has.", transform: OptionText.number(1...1_000_000_000))
+    @Option(help: "Number of people.", transform: OptionText.number(1...1_000_000_000))
     var users = 50_000
 
-    @Option(help: "How many widgets each has.", transform: OptionText.number(1...1_000))
+    @Option(help: "Number of widgets of each person.", transform: OptionText.number(1...1_000))
     var widgetsPerUser = 4
 
     @Option(
-        help: "How many kinds the app has (Load0, Load1, …), or their names, with commas between them.")
+        help: "Number of kinds (Load0, Load1, …), or their names, separated by commas.")
     var kinds = "20"
 
     @OptionGroup var stream: StreamOptions
@@ -83,7 +83,7 @@ struct LoadEventsCommand: ParsableCommand {
     func run() throws {
         let plan = try stream.plan(of: world(), rate: rate, seed: seed)
         let lines = StreamLines(plan: plan, start: Timestamp(rfc3339: start) ?? Timestamp(microseconds: 0))
-        // A reader that has had enough is told by EPIPE.
+        // A reader that closes the pipe causes EPIPE instead.
         signal(SIGPIPE, SIG_IGN)
         var block: [UInt8] = []
         for event in SyntheticStream(plan).prefix(count) {
@@ -95,8 +95,8 @@ struct LoadEventsCommand: ParsableCommand {
         _ = try Self.output(block)
     }
 
-    /// - Returns: false when nobody reads any more.
-    /// - Throws: ``CommandFailure`` when standard output cannot be written: a full disk, say.
+    /// - Returns: false if the reader has closed the pipe.
+    /// - Throws: ``CommandFailure`` if standard output cannot be written, such as to a full disk.
     private static func output(_ block: [UInt8]) throws(CommandFailure) -> Bool {
         var rest = block[...]
         while !rest.isEmpty {

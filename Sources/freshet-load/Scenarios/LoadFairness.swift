@@ -18,7 +18,7 @@ struct LoadFairnessCommand: AsyncParsableCommand {
               freshet-load fairness --duration 120 --rate 5 --json
             """)
 
-    @Option(help: "How long to measure in each of the two phases: seconds, or a duration such as 2m.")
+    @Option(help: "Length of each of the two phases: seconds, or a duration such as 2m.")
     var duration = LoadDuration(.seconds(60))
 
     @Option(

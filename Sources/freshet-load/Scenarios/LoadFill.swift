@@ -19,7 +19,7 @@ struct LoadFillCommand: AsyncParsableCommand {
               freshet-load fill --timelines 10000000 --content-bytes 0 --json
             """)
 
-    @Option(help: "How many timelines, with a widget each.", transform: OptionText.number(1...100_000_000))
+    @Option(help: "Number of timelines, each with a widget.", transform: OptionText.number(1...100_000_000))
     var timelines = 1_000_000
 
     @Option(help: "Bytes of each stored timeline, about; 0 stores none.", transform: OptionText.number(0...100_000))
@@ -54,7 +54,7 @@ struct LoadFillCommand: AsyncParsableCommand {
         let store = WidgetStore(pool: pool)
         let world = LoadWorld(users: timelines, kinds: 2)
         let population = LoadPopulation(
-            // Nobody asks the provider.
+            // The provider gets no requests.
             world: world, kinds: try await world.register(in: store, provider: "http://127.0.0.1:9"),
             contentBytes: contentBytes)
         try await store.requireEmpty()

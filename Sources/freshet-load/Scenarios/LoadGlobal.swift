@@ -24,16 +24,16 @@ struct LoadGlobalCommand: AsyncParsableCommand {
               freshet-load global --timelines 1000000 --rate 500 --json
             """)
 
-    @Option(help: "How long to measure the single reloads alone: seconds, or a duration such as 2m.")
+    @Option(help: "Time for which single reloads are measured alone: seconds, or a duration such as 2m.")
     var duration = LoadDuration(.seconds(30))
 
     @Option(help: "Single reloads a second, of people chosen at random.", transform: OptionText.number(1...20_000))
     var rate = 200
 
-    @Option(help: "How many timelines the reload of everything is for.", transform: OptionText.number(1...10_000_000))
+    @Option(help: "Number of timelines, all of which are reloaded.", transform: OptionText.number(1...10_000_000))
     var timelines = 200_000
 
-    @Option(help: "Of how many kinds they are.", transform: OptionText.number(1...1_000))
+    @Option(help: "Number of kinds.", transform: OptionText.number(1...1_000))
     var kinds = 20
 
     @OptionGroup var options: ScenarioOptions
@@ -149,7 +149,7 @@ struct LoadGlobal: Sendable {
         }
     }
 
-    /// Which part of the run a time belongs to.
+    /// Assigns times to the parts of the run.
     private final class Windows: Sendable {
         let alone: MeasuredWindow
         private let state = Mutex<(beside: ContinuousClock.Instant?, end: ContinuousClock.Instant?)>((nil, nil))

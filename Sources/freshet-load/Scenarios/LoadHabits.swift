@@ -17,10 +17,10 @@ struct LoadHabitsCommand: AsyncParsableCommand {
               freshet-load habits --people 20 --json
             """)
 
-    @Option(help: "How many people of each population.", transform: OptionText.number(1...100_000))
+    @Option(help: "Number of people in each population.", transform: OptionText.number(1...100_000))
     var people = 100
 
-    @Option(help: "What the people follow from.")
+    @Option(help: "Seed of the people.")
     var seed: UInt64 = 1
 
     @Flag(help: "Print the result as JSON.")

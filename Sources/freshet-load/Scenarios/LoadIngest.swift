@@ -29,11 +29,11 @@ struct LoadIngestCommand: AsyncParsableCommand {
             """)
 
     @Option(
-        help: "How many events to publish; the embedded broker keeps them in memory.",
+        help: "Number of events; the embedded broker keeps them in memory.",
         transform: OptionText.number(1...3_000_000))
     var events = 1_000_000
 
-    @Option(help: "How many timelines they are for, at random; or `all`: each event is for one of its own.")
+    @Option(help: "Number of timelines that events are for, at random; or `all`: each event is for another one.")
     var targets = "10000"
 
     @OptionGroup var backlog: BacklogOptions
@@ -68,16 +68,16 @@ struct LoadIngest: Sendable {
     let command: LoadIngestCommand
     let world: LoadWorld
 
-    /// How long nothing may move before the scenario gives up; its result tells what is missing then.
+    /// Time without progress after which the scenario gives up; its result shows what is missing.
     private static let patience = Duration.seconds(60)
 
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
-        // Nobody asks the provider.
+        // The provider gets no requests.
         try await world.place(in: environment.store, provider: environment.providerURL)
         let choice = PopularWidgets(of: world, exponent: try command.backlog.exponent())
         var random = SampleRandom(seed: command.options.seed)
         let isTidy = await environment.checkpoint()
-        // How often each widget's timeline is to be requested, its placement included.
+        // Number of requests for each widget's timeline, its placement included.
         var requested: [Int: Int64] = [:]
         var results: [LoadResult] = []
         for pass in 0..<command.backlog.passes {

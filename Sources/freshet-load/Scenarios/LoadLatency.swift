@@ -25,7 +25,7 @@ struct LoadLatencyCommand: AsyncParsableCommand {
               freshet-load latency --separate --distribution zipf+bursty --set postgres.url=postgresql:///freshet --json
             """)
 
-    @Option(help: "How long to measure: seconds, or a duration such as 30m.")
+    @Option(help: "Length of the measurement: seconds, or a duration such as 30m.")
     var duration = LoadDuration(.seconds(30))
 
     @Flag(help: "Ingest and workers in a process each, measured at the output topic.")
@@ -45,7 +45,7 @@ struct LoadLatencyCommand: AsyncParsableCommand {
     }
 }
 
-/// Event produced → timeline committed, at a fixed rate, whatever becomes of the events before.
+/// Latency from an event to its committed timeline, in an open loop at a fixed rate.
 struct LoadLatency: Sendable {
     let stream: StreamPlan
     /// Without the warm-up.

@@ -53,7 +53,7 @@ struct LoadSoakCommand: AsyncParsableCommand {
 struct LoadSoak: Sendable {
     let stream: StreamPlan
     let length: Duration
-    /// How long a transaction is held open in the middle; zero for none.
+    /// Time for which a transaction is held open in the middle; zero for none.
     let hold: Duration
 
     private var warmUp: Duration { min(.seconds(30), length / 10) }
@@ -78,7 +78,7 @@ struct LoadSoak: Sendable {
             let window = window(from: start)
             // Whatever else happens, nothing is dropped before it is read.
             let lag = environment.isBrokerEmbedded ? SoakLag(partitions: environment.plan.inputPartitions) : nil
-            // Each task tells whether the others wait for it.
+            // Each task returns whether the scenario waits for its end.
             try await withThrowingTaskGroup(of: Bool.self) { group in
                 let (measured, end) = (start + warmUp, start + length)
                 group.addTask {
@@ -179,7 +179,7 @@ struct LoadSoak: Sendable {
     }
 }
 
-/// How many events wait in Kafka, so that no more come than the embedded broker keeps.
+/// Number of events that wait in Kafka, which must not exceed what the embedded broker keeps.
 final class SoakLag: Sendable {
     private static let interval = Duration.milliseconds(200)
 

@@ -226,7 +226,7 @@ struct LoadStacks: Sendable {
         var seconds = 0.0
         var applied = 0
         var answers = 0
-        /// Of the last donation applied at each look.
+        /// Latency of the last donation that was applied at each look.
         var latency = LatencySummary()
     }
 

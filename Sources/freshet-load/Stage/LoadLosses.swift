@@ -1,7 +1,7 @@
 import WidgetModel
 import WidgetStore
 
-/// Counts of what a scenario asked for and did not get, read back from PostgreSQL and Kafka.
+/// Counts of requested reloads that were not done, read back from PostgreSQL and Kafka.
 struct LoadLosses: Sendable, Equatable {
     enum Sort: String, Sendable, CaseIterable {
         /// Events that Kafka did not acknowledge.
@@ -16,7 +16,7 @@ struct LoadLosses: Sendable, Equatable {
         case stale
         /// Timelines whose last message is not of the stored content.
         case unpublished
-        /// Targeted timelines more than the provider says that it was asked for.
+        /// Targeted timelines beyond the number that the provider has counted.
         case unfetched
         case deadLetters
     }

@@ -7,7 +7,7 @@ import ServiceLifecycle
 import WidgetModel
 import WidgetStore
 
-/// Where the service of a scenario runs.
+/// Placement of a scenario's service in processes.
 enum ServicePlacement: String, Sendable {
     /// All roles in the tool's own process.
     case here
@@ -29,10 +29,10 @@ struct LoadStage: Sendable {
     /// Empty where the service is in this process.
     let services: [ChildProcess]
 
-    /// How long nothing may move before a scenario gives up; what is missing then is in its result.
+    /// Time without progress after which a scenario gives up; its result shows what is missing.
     static let patience = Duration.seconds(60)
 
-    /// How the charts are sampled.
+    /// Sampling of the charts.
     struct Sampling: Sendable {
         var interval = Duration.seconds(1)
         /// Sizes and row versions besides.
@@ -49,7 +49,7 @@ struct LoadStage: Sendable {
             progress.phase("importing \(world.widgets) widgets of \(world.app)")
             try await world.place(in: environment.store, provider: environment.providerURL)
         }
-        // Where milliseconds do not count at the output, the broker is asked less often than it can answer.
+        // Without latencies at the output, fewer fetches spare the broker.
         let consumer = try environment.outputConsumer(
             wait: environment.plan.readerWait ?? (placement == .here ? .milliseconds(100) : nil))
         let local = placement == .here ? try LocalService(environment, latency: latency) : nil
@@ -113,7 +113,7 @@ struct LoadStage: Sendable {
         guard overview.stale == 0, overview.stored == overview.timelines else {
             throw CommandFailure(.failure, "the widgets could not be rendered before the events")
         }
-        // What was published so far has been read, so that what counts begins with the events.
+        // Reads what was published so far, so that counting begins with the events.
         try await readOutput()
         await environment.checkpoint()
         watch.arm()

@@ -5,16 +5,16 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Reloads of an app's people in an open loop: each event at the time at which the stream wants it, whatever becomes of
-/// those before.
+/// Reloads of an app's people in an open loop: each event is sent at its intended time, regardless of the events
+/// before it.
 struct LoadStream: Sendable {
     let plan: StreamPlan
     let publisher: EventPublisher
     let latency: ReloadLatency
-    /// Whether an event is for another widget when a reload of its own is still waited for, where nobody could tell the
-    /// two apart.
+    /// Whether an event moves to another widget while a reload of its own is waited for, since the two reloads could not be
+    /// distinguished.
     var avoidsWaiting = false
-    /// Least time between two sends, so that a fast stream does not send its events one by one.
+    /// Least time between two sends, so that a fast stream sends several events at once.
     var spacing = Duration.microseconds(500)
     /// Whether the stream waits, because Kafka could not keep more; as with ``maximumUnacknowledged``, latencies count on.
     var isHeldUp: @Sendable () -> Bool = { false }
@@ -24,10 +24,10 @@ struct LoadStream: Sendable {
     /// Beyond this many events without an acknowledgement the stream waits; latencies still count from the time at
     /// which its events were to be sent.
     private static let maximumUnacknowledged = 50_000
-    /// How many neighbours of a widget are tried whose reload is waited for.
+    /// Number of neighbours that are tried for a widget whose reload is waited for.
     private static let neighbours = 16
 
-    /// What an event is, and when it is to be sent.
+    /// An event with its intended time.
     private struct Outgoing {
         var event: OutgoingEvent
         var sample: ReloadLatency.Event

@@ -3,19 +3,19 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-/// Which of a scenario's figures an event belongs to.
+/// Series of figures that an event belongs to.
 enum LoadSeries: Sendable {
-    /// Counted, but no latency is kept.
+    /// Events that are counted, without their latencies.
     case warmUp
     /// The stream alone.
     case alone
-    /// The same stream beside what it is measured against.
+    /// The stream beside the load that it is compared with.
     case beside
-    /// What it is measured against, when that is a stream as well.
+    /// The load that the stream is compared with, if it is a stream as well.
     case other
 }
 
-/// Event intended → timeline stored, for every event of the streams.
+/// Latencies from the intended time of each event to the store of its timeline.
 ///
 /// A latency is measured from the time at which the event was *to be* sent, so that a publisher that falls behind does
 /// not hide the wait. Events that were folded into one reload are each served by it: a timeline that is stored for an
@@ -23,7 +23,7 @@ enum LoadSeries: Sendable {
 /// of another partition or topic that were folded into it stay unmeasured, and ``UnmeasuredEvents`` tells whether they are
 /// served.
 final class ReloadLatency: Sendable {
-    /// An event of the streams: what it is for and when it was to be sent.
+    /// An event of the streams, with its timeline and intended time.
     struct Event: Sendable {
         var timeline: TimelineID
         var intended: ContinuousClock.Instant
@@ -31,10 +31,10 @@ final class ReloadLatency: Sendable {
     }
 
     fileprivate struct Pending {
-        /// Events that are handed to Kafka, whose places are not known yet.
+        /// Events that are handed to Kafka, whose offsets are not known yet.
         var unacknowledged = 0
         var waiting: [(position: EventPosition, event: Event)] = []
-        /// What was stored while places were unknown; without a cause it serves whatever was sent before.
+        /// Stores while offsets were unknown; a store without a cause serves all events that were sent before it.
         var stores: [(cause: EventPosition?, time: ContinuousClock.Instant)] = []
 
         var isOver: Bool { unacknowledged == 0 && waiting.isEmpty }
@@ -46,11 +46,11 @@ final class ReloadLatency: Sendable {
         var unacknowledged = 0
         var counts = Counts()
         var stored: Set<TimelineID>?
-        /// Since it was taken last.
+        /// Latencies since the last ``takeRecent()``.
         var recent = LatencyHistogram()
         var stores = 0
         var lastStore: ContinuousClock.Instant?
-        /// What the events were for.
+        /// Timelines of the events.
         var targets: Set<TimelineID> = []
         /// Behind the last acknowledged event of each partition.
         var ends: [EventPlace: Int64] = [:]
@@ -90,7 +90,7 @@ final class ReloadLatency: Sendable {
 
     /// Distinct timelines that events were for.
     var targets: Set<TimelineID> { state.withLock { $0.targets } }
-    /// When a timeline was stored last, as far as this is told.
+    /// Time of the last known store.
     var lastStore: ContinuousClock.Instant? { state.withLock { $0.lastStore } }
 
     func summary(of series: LoadSeries) -> LatencySummary {
@@ -168,7 +168,7 @@ final class ReloadLatency: Sendable {
         state.withLock { $0.note(position) }
     }
 
-    /// How many acknowledged events are not before these consumer positions: next offsets by topic (as
+    /// Number of acknowledged events that are not before these consumer positions: next offsets by topic (as
     /// ``EventPosition`` numbers them) and partition.
     func unapplied(at positions: [EventPlace: Int64]) -> Int {
         state.withLock { state in
@@ -178,7 +178,7 @@ final class ReloadLatency: Sendable {
 
     // MARK: For the charts
 
-    /// What has happened so far, and the latencies since this was asked last.
+    /// Counts so far, and the latencies since the last call.
     func takeRecent() -> (sent: Int, stores: Int, latency: LatencySummary) {
         state.withLock { state in
             defer { state.recent.reset() }
@@ -188,12 +188,12 @@ final class ReloadLatency: Sendable {
 
     // MARK: Distinct timelines
 
-    /// From now on the distinct timelines that are stored are counted.
+    /// Starts to count the distinct timelines that are stored.
     func startCountingStored() {
         state.withLock { $0.stored = [] }
     }
 
-    /// How many distinct timelines have been stored since ``startCountingStored()``.
+    /// Number of distinct timelines stored since ``startCountingStored()``.
     var distinctStored: Int { state.withLock { $0.stored?.count ?? 0 } }
 }
 

@@ -116,13 +116,13 @@ extension LoadWorld {
 
 /// Size of the world whose widgets a scenario reloads, on the command line.
 struct LoadWorldOptions: ParsableArguments {
-    @Option(help: "People.", transform: OptionText.number(1...10_000_000))
+    @Option(help: "Number of people.", transform: OptionText.number(1...10_000_000))
     var users = 50_000
 
-    @Option(help: "Widgets of each.", transform: OptionText.number(1...100))
+    @Option(help: "Number of widgets of each person.", transform: OptionText.number(1...100))
     var widgetsPerUser = 4
 
-    @Option(help: "Kinds of widgets.", transform: OptionText.number(1...1_000))
+    @Option(help: "Number of kinds.", transform: OptionText.number(1...1_000))
     var kinds = 20
 
     var world: LoadWorld { LoadWorld(users: users, widgetsPerUser: widgetsPerUser, kinds: kinds) }

@@ -2,12 +2,12 @@ import ArgumentParser
 import FreshetService
 import SampleProvider
 
-/// A choice of widgets at random: everyone alike, or by Zipf's law over people and, of each, their widgets.
+/// Random choice of widgets: all alike, or by Zipf's law over people, and over the widgets of each person.
 struct PopularWidgets: Sendable {
     private let world: LoadWorld
     private let ranks: (people: ZipfRanks, widgets: ZipfRanks)?
 
-    /// - Parameter exponent: of Zipf's law; nil for everyone alike.
+    /// - Parameter exponent: of Zipf's law; nil for equal popularity.
     init(of world: LoadWorld, exponent: Double?) {
         self.world = world
         ranks = exponent.map {
@@ -26,7 +26,7 @@ struct PopularWidgets: Sendable {
 struct BacklogOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "How popular people and their widgets are: \(Self.form).", valueName: "form"))
+            "Popularity of people and their widgets: \(Self.form).", valueName: "form"))
     var distribution = "uniform"
 
     @Option(
@@ -38,7 +38,7 @@ struct BacklogOptions: ParsableArguments {
 
     func validate() throws { _ = try exponent() }
 
-    /// Of Zipf's law; nil for everyone alike.
+    /// Exponent of Zipf's law; nil for equal popularity.
     ///
     /// - Throws: `ValidationError`, which names the option.
     func exponent() throws -> Double? {

@@ -1,7 +1,7 @@
 import Foundation
 import SampleProvider
 
-/// How the rate of a stream changes over time. The mean is the same for all of them.
+/// Change of a stream's rate over time. All profiles have the same mean.
 enum RateProfile: Sendable, Equatable {
     /// Events at even distances.
     case steady
@@ -12,14 +12,14 @@ enum RateProfile: Sendable, Equatable {
     case diurnal(day: Double)
 
     struct Bursts: Sendable, Equatable {
-        /// In seconds.
+        /// Length of a period in seconds.
         var period = 10.0
-        /// Of one burst, in seconds.
+        /// Length of a burst in seconds.
         var length = 1.0
-        /// How many times the mean rate a burst has. What is left is spread over the rest of the period.
+        /// Ratio of a burst's rate to the mean. The other events are spread over the rest of the period.
         var factor = 5.5
 
-        /// How many times the mean rate there is outside of bursts.
+        /// Ratio of the rate outside of bursts to the mean.
         var quiet: Double { (period - length * factor) / (period - length) }
     }
 
@@ -27,7 +27,7 @@ enum RateProfile: Sendable, Equatable {
     static let swing = 0.8
 }
 
-/// When the events of a stream arrive, in seconds from its start: the n-th at the time by which n events were to come.
+/// Arrival times of a stream's events, in seconds from its start: event n arrives when n events are expected.
 struct ArrivalTimes: Sendable {
     let profile: RateProfile
     /// Mean, events a second.
@@ -46,7 +46,7 @@ struct ArrivalTimes: Sendable {
 
     /// The arrival of the next event.
     mutating func next() -> Double {
-        // The time at which it would arrive at a steady rate.
+        // Arrival at a steady rate.
         let steady = Double(index) / rate
         index += 1
         switch profile {

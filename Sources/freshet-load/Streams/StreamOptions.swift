@@ -7,7 +7,7 @@ import WidgetModel
 struct StreamOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "How popular people and kinds are, and how the rate changes: \(StreamDistribution.form).",
+            "Popularity of people and kinds, and profile of the rate: \(StreamDistribution.form).",
             valueName: "form"))
     var distribution = "uniform"
 

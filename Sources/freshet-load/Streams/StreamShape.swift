@@ -1,14 +1,14 @@
 import WidgetModel
 
-/// Why a stream cannot be made: what was given, and what was expected.
+/// Invalid description of a stream, with the expected form.
 struct StreamProblem: Error, Sendable, Equatable, CustomStringConvertible {
     let description: String
 }
 
-/// How popular people and kinds are, and how the rate changes: `uniform`, `zipf:1.1`, `bursty`, `diurnal`, or one of the
+/// Popularity of people and kinds, and profile of the rate: `uniform`, `zipf:1.1`, `bursty`, `diurnal`, or one of the
 /// first two with one of the others, such as `zipf+diurnal`.
 struct StreamDistribution: Sendable, Equatable {
-    /// Of Zipf's law; nil for everyone alike.
+    /// Exponent of Zipf's law; nil for equal popularity.
     var exponent: Double?
     var profile = RateProfile.steady
 
@@ -17,7 +17,7 @@ struct StreamDistribution: Sendable, Equatable {
     static let form =
         "uniform, zipf, zipf:s (s from 0.1 to 5), bursty, diurnal, or two with +, such as zipf:1.2+diurnal"
 
-    /// - Parameter day: what a day is compressed to, in seconds.
+    /// - Parameter day: length of a compressed day in seconds.
     static func parse(_ text: String, day: Double) throws(StreamProblem) -> StreamDistribution {
         var distribution = StreamDistribution()
         var (hasRanks, hasProfile) = (false, false)
