@@ -64,9 +64,6 @@ struct LoadAnswer: Sendable {
         self.template = template
     }
 
-    /// Bytes of one timeline's content, about.
-    var contentBytes: Int { template.count }
-
     /// Answer to a request for timelines of any kinds.
     struct Answer {
         /// Timelines of each kind.

@@ -192,9 +192,9 @@ struct StackPlanning {
     private func message(_ event: FreshetEvent, _ plan: StackPlan) -> KafkaMessage {
         let encoded = EventEncoder.encode(
             event, id: RandomID.make(), source: Self.source, time: plan.plannedAt, key: plan.key.user)
+        let headers = encoded.headers + EventHandling(isOrderedByArrival: true).headers
         return KafkaMessage(
-            topic: context.configuration.widgetsTopic, key: encoded.key, value: encoded.value,
-            headers: encoded.headers + EventHandling(isOrderedByArrival: true).headers)
+            topic: context.configuration.widgetsTopic, key: encoded.key, value: encoded.value, headers: headers)
     }
 
     /// A schedule, or its tombstone.

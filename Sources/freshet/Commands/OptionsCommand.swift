@@ -41,7 +41,7 @@ struct OptionsCommand: AppCommand {
         let definition = try await KindLookup.kind(kind, of: app, in: store).definition
         let names = definition.intent?.parameters.map(\.name) ?? []
         guard let intent = definition.intent, let parameter = intent.parameter(parameter) else {
-            let meant = Suggestion.closest(to: parameter, among: names).map { "; did you mean \($0)?" } ?? ""
+            let meant = Suggestion.word(for: parameter, among: names)
             throw CommandFailure(.failure, "kind \(kind) has no parameter \(Text.quoted(parameter))\(meant)")
         }
         let environment = try environment.model()

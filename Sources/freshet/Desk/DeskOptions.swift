@@ -115,7 +115,7 @@ extension DeskOptions {
     private func chosen(of kinds: [DeskKind]) throws(CommandFailure) -> [DeskKind] {
         let names = kinds.map(\.definition.name)
         for name in kind where !names.contains(name) {
-            let meant = Suggestion.closest(to: name, among: names).map { "; did you mean \($0)?" } ?? ""
+            let meant = Suggestion.word(for: name, among: names)
             throw CommandFailure(.failure, "there is no kind \(Text.quoted(name))\(meant)")
         }
         return kind.isEmpty ? kinds : kinds.filter { kind.contains($0.definition.name) }

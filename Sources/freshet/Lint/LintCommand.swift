@@ -37,7 +37,7 @@ struct LintCommand: AsyncParsableCommand {
 
     func validate() throws {
         for id in ignore where !LintRule.all.contains(where: { $0.id == id }) {
-            let meant = Suggestion.closest(to: id, among: LintRule.all.map(\.id)).map { "; did you mean \($0)?" } ?? ""
+            let meant = Suggestion.word(for: id, among: LintRule.all.map(\.id))
             throw ValidationError("--ignore: there is no rule \(Text.quoted(id))\(meant)")
         }
     }

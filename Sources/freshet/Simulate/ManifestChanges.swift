@@ -58,7 +58,7 @@ struct ManifestChanges: ParsableArguments {
             }
             guard !isFound else { return }
             let names = apps.flatMap { $0.kinds.map(\.name) }
-            let meant = Suggestion.closest(to: kind, among: names).map { "; did you mean \($0)?" } ?? ""
+            let meant = Suggestion.word(for: kind, among: names)
             throw CommandFailure(.usage, "the manifest has no kind \(Text.quoted(kind))\(meant)")
         }
 

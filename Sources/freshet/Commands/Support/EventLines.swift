@@ -32,7 +32,7 @@ struct EventLines: Sendable {
         }
         guard let type = EventType(rawValue: name) else {
             let known = EventType.allCases.map(\.rawValue)
-            let meant = Suggestion.closest(to: name, among: known).map { "; did you mean \($0)?" } ?? ""
+            let meant = Suggestion.word(for: name, among: known)
             throw LineRefused(message: "/type: unknown event type \(Text.quoted(name))\(meant)")
         }
         let key = object["key"]?.stringValue

@@ -74,9 +74,14 @@ enum KindLookup {
             return CommandFailure(
                 .failure, "no app \(Text.quoted(app)) with kinds is registered; `freshet kinds list` shows all")
         }
-        let meant = Suggestion.closest(to: kind, among: kinds.filter { !$0.isRetired }.map(\.definition.name))
-        return CommandFailure(
-            .failure,
-            "app \(Text.quoted(app)) has no kind \(Text.quoted(kind))\(meant.map { "; did you mean \($0)?" } ?? "")")
+        let meant = Suggestion.word(for: kind, among: kinds.filter { !$0.isRetired }.map(\.definition.name))
+        return CommandFailure(.failure, "app \(Text.quoted(app)) has no kind \(Text.quoted(kind))\(meant)")
+    }
+}
+
+extension Suggestion {
+    /// `; did you mean name?` for a message about a word of the command line, or nothing.
+    static func word(for name: String, among candidates: some Sequence<String>) -> String {
+        closest(to: name, among: candidates).map { "; did you mean \($0)?" } ?? ""
     }
 }

@@ -24,7 +24,7 @@ struct TargetCheck: Sendable {
 
     func app(_ name: String) throws(Unknown) -> RegisteredApp {
         guard let app = directory.apps[name], Text.equal(app.name, name) else {
-            let meant = Self.hint(name, among: directory.apps.keys.sorted())
+            let meant = Suggestion.word(for: name, among: directory.apps.keys.sorted())
             throw Unknown(member: "app", message: "no app \(Text.quoted(name)) is registered\(meant)")
         }
         return app
@@ -32,15 +32,11 @@ struct TargetCheck: Sendable {
 
     func kind(_ name: String, of app: RegisteredApp, member: String = "kind") throws(Unknown) -> RegisteredKind {
         guard let kind = directory.kind(name, of: app), Text.equal(kind.definition.name, name) else {
-            let meant = Self.hint(name, among: directory.kinds(of: app).keys.sorted())
+            let meant = Suggestion.word(for: name, among: directory.kinds(of: app).keys.sorted())
             throw Unknown(
                 member: member, message: "app \(Text.quoted(app.name)) has no kind \(Text.quoted(name))\(meant)")
         }
         return kind
-    }
-
-    private static func hint(_ name: String, among known: [String]) -> String {
-        Suggestion.closest(to: name, among: known).map { "; did you mean \($0)?" } ?? ""
     }
 
     func check(_ event: FreshetEvent) throws(Unknown) {
