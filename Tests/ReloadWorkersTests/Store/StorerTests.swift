@@ -50,7 +50,7 @@ struct StorerTests {
             try await worker.store.sql("ALTER SEQUENCE token RESTART 100")
             let id = try await worker.store.place([.test("w1")])[0]
             let fetched = try await fetched(worker)
-            try await worker.store.sql("UPDATE timeline SET hash = '\(fetched[0].hash)'")
+            try await worker.store.sql("UPDATE timeline SET hash = '\(fetched[0].parsed.hash)'")
             try await revise(worker.store, to: fetched[0].item.token - 1)
             let (stored, _) = try await Storer(context: worker.context).store(fetched)
             #expect(stored.map(\.isChanged) == [false], "compared with the earlier store's content")
