@@ -143,7 +143,6 @@ struct PlacementDefaultsTests {
         }
         try await withIngest(provider, patience: .milliseconds(50)) { ingest, provider in
             try await ingest.publish([.placed(.test("w1"))], at: at)
-            try await provider.asked.reaches(1)
             try await eventually("the timeline is due") {
                 try await due(#"{"card":"any","category":"all"}"#, ingest) == 1
             }
