@@ -16,6 +16,13 @@ package struct EventAttributes: Sendable {
 
     var traceparent: Range<Int>? { cloudTraceparent ?? plainTraceparent }
 
+    /// The message's mode. Without a content type, a message without attributes in headers is in structured mode, since some
+    /// tools cannot set headers.
+    func mode(in bytes: [UInt8]) -> EventContentMode {
+        if let contentType { return EventContentMode(contentType: bytes[contentType]) }
+        return specversion == nil && id == nil && source == nil && type == nil ? .structured : .binary
+    }
+
     /// Notes a header. Other headers and null values are ignored.
     package mutating func note(name: Range<Int>, value: Range<Int>?, in bytes: [UInt8]) {
         guard let value else { return }
@@ -47,7 +54,7 @@ package struct EventAttributes: Sendable {
     }
 }
 
-/// Mode of a message, by its content type.
+/// Mode of a message.
 enum EventContentMode: Equatable {
     /// Attributes in headers, JSON data as the value.
     case binary

@@ -107,7 +107,7 @@ package struct EventDecoder: Sendable {
     ) throws(EventError) -> DecodedEvent {
         guard let value else { throw EventError(code: .missingData, message: "the message has no value") }
         try checkSize(value.count)
-        switch attributes.contentType.map({ EventContentMode(contentType: bytes[$0]) }) ?? .binary {
+        switch attributes.mode(in: bytes) {
         case .binary:
             return try decodeBinary(bytes, value, attributes, topic)
         case .structured:

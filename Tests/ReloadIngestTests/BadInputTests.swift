@@ -167,9 +167,11 @@ struct BadInputTests {
         #expect(offsets.count == letters.count)
     }
 
-    @Test("Halving the batch isolates an event whose data the database refuses; all others are applied")
-    func poison() async throws {
-        try await IngestHarness.lend(partitions: 1) { ingest in
+    @Test(
+        "Halving the batch isolates an event whose data the database refuses; all others are applied",
+        arguments: [false, true])
+    func poison(dividing: Bool) async throws {
+        try await IngestHarness.lend(partitions: dividing ? 4 : 1, dividing: dividing) { ingest in
             try await ingest.store.sql("ALTER TABLE widget ADD CONSTRAINT no_poison CHECK (id <> 'poison')")
             var events: [FreshetEvent] = (0..<50).map { .placed(.test("w\($0)", user: "u\($0)")) }
             events.insert(.placed(.test("poison", user: "u7")), at: 23)

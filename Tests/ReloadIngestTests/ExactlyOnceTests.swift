@@ -16,9 +16,11 @@ struct ExactlyOnceTests {
         try await ingest.store.settle()
     }
 
-    @Test("After a fatal error of the client the next consumer continues at the stored positions")
-    func crash() async throws {
-        try await IngestHarness.lend(maximumBatch: 100) { ingest in
+    @Test(
+        "After a fatal error of the client the next consumer continues at the stored positions",
+        arguments: [false, true])
+    func crash(dividing: Bool) async throws {
+        try await IngestHarness.lend(maximumBatch: 100, dividing: dividing) { ingest in
             try await place(50, ingest)
             let consumers = Mutex<[KafkaConsumer]>([])
             let service = ingest.service { consumer in consumers.withLock { $0.append(consumer) } }
@@ -35,9 +37,9 @@ struct ExactlyOnceTests {
         }
     }
 
-    @Test("Connections that are cut repeatedly lose and duplicate nothing")
-    func connectionLoss() async throws {
-        try await IngestHarness.lend(maximumBatch: 200) { ingest in
+    @Test("Connections that are cut repeatedly lose and duplicate nothing", arguments: [false, true])
+    func connectionLoss(dividing: Bool) async throws {
+        try await IngestHarness.lend(maximumBatch: 200, dividing: dividing) { ingest in
             try await place(50, ingest)
             let service = ingest.service()
             try await ingest.running([service]) {
@@ -55,6 +57,39 @@ struct ExactlyOnceTests {
             }
             let total = try await ingest.whateverIsCut { try await ingest.counted() }
             #expect(total == 10_000)
+        }
+    }
+
+    @Test("A batch of a backlog is applied in two transactions: one that waits does not hold up the other")
+    func divided() async throws {
+        try await IngestHarness.lend(partitions: 2, maximumBatch: 40, dividing: true) { ingest in
+            try await place(10, ingest)
+            let consumers = Mutex<[KafkaConsumer]>([])
+            let service = ingest.service { consumer in consumers.withLock { $0.append(consumer) } }
+            try await ingest.running([service]) {
+                for partition: Int32 in [0, 1] { try await ingest.publish([ingest.push("u0")], partition: partition) }
+                try await ingest.waitUntilApplied(2)
+                let consumer = try #require(consumers.withLock { $0.last })
+                let batches = consumer.counters.batches
+                try await ingest.store.locking("consumer_position WHERE partition = 0 AND next_offset = 1") {
+                    // While this event waits, the next batch gathers.
+                    try await ingest.store.locking("timeline") {
+                        try await ingest.publish([ingest.push("u1")], partition: 1)
+                        try await ingest.store.waitUntilBlocked()
+                        for partition: Int32 in [0, 1] {
+                            try await ingest.publish((0..<20).map { ingest.push("u\($0 % 10)") }, partition: partition)
+                        }
+                        try await eventually("a full batch waits") { consumer.counters.batches == batches + 2 }
+                    }
+                    try await eventually("one partition is applied") {
+                        try await ingest.store.integer(
+                            "SELECT count(*) FROM consumer_position WHERE partition = 1 AND next_offset = 22") == 1
+                    }
+                    #expect(try await ingest.applied() == 23)
+                }
+                try await ingest.waitUntilApplied(43)
+            }
+            #expect(try await ingest.counted() == 43)
         }
     }
 

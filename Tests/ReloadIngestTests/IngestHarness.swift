@@ -20,9 +20,12 @@ struct IngestHarness: Sendable {
     static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
     /// Creates a harness whose topics exist but are not consumed yet.
+    ///
+    /// - Parameter dividing: applies every batch as one of a backlog, in two transactions if it has events of several
+    ///   partitions.
     static func lend(
         partitions: Int = 4, maximumBatch: Int? = nil, audienceLimit: Int? = nil,
-        deadLetters: DeadLetterLimits? = nil,
+        deadLetters: DeadLetterLimits? = nil, dividing: Bool = false,
         _ body: (IngestHarness) async throws -> Void
     ) async throws {
         try await withStore { store in
@@ -40,6 +43,7 @@ struct IngestHarness: Sendable {
                 configuration.memberInterval = .milliseconds(100)
                 configuration.flowInterval = .milliseconds(100)
                 if let deadLetters { configuration.deadLetters = deadLetters }
+                if dividing { (configuration.backlog, configuration.leastDivided) = (0, 1) }
                 if let maximumBatch { configuration.maximumBatch = maximumBatch }
                 if let audienceLimit { configuration.audienceLimit = audienceLimit }
                 let producer = try KafkaProducer(
@@ -118,13 +122,13 @@ struct IngestHarness: Sendable {
     /// - Parameter id: ID of a single event; nil for a random one.
     func publish(
         _ events: [FreshetEvent], at time: Timestamp? = nil, key: String? = nil,
-        handling: EventHandling = EventHandling(), id: String? = nil
+        handling: EventHandling = EventHandling(), id: String? = nil, partition: Int32? = nil
     ) async throws {
         let messages = events.map { event in
             let encoded = EventEncoder.encode(
                 event, id: id ?? "e\(UInt64.random(in: 0...UInt64.max))", source: "/tests", time: time, key: key)
             return KafkaMessage(
-                topic: topic(of: event), key: encoded.key, value: encoded.value,
+                topic: topic(of: event), partition: partition, key: encoded.key, value: encoded.value,
                 headers: (encoded.headers + handling.headers).map { KafkaHeader(name: $0.name, value: $0.value) })
         }
         for result in await producer.send(messages) { _ = try result.get() }

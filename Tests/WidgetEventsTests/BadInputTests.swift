@@ -319,11 +319,22 @@ struct BadInputTests {
         #expect(broken.decode(.widgets).error == EventError(code: code, message: message, app: "a"))
     }
 
-    @Test func neitherModeNorValue() {
-        let plain = Message([], bytes(#"{"app":"a"}"#))
+    @Test("A message without headers is in structured mode; one with any attribute in its headers is not")
+    func noHeaders() {
+        let event = FreshetEvent.viewed(app: "a", widget: "w")
+        let text = EventEncoder.structured(event, id: "1", source: "s", time: nil)
+        #expect((try? Message([], text).decode(.widgets).get())?.event == event)
         #expect(
-            plain.decode(.widgets).error
-                == EventError(code: .missingAttribute, message: "header ce_specversion is missing", app: "a"))
+            Message([], bytes(#"{"app":"a"}"#)).decode(.widgets).error
+                == EventError(
+                    code: .missingAttribute, message: "attribute specversion is missing", pointer: "/specversion",
+                    app: "a"))
+        #expect(
+            Message([("ce_id", bytes("1"))], text).decode(.widgets).error?.message == "header ce_specversion is missing"
+        )
+    }
+
+    @Test func noValue() {
         let tombstone = Message.binary("freshet.widget.viewed.v1", nil as [UInt8]?)
         #expect(tombstone.decode(.widgets).error == EventError(code: .missingData, message: "the message has no value"))
     }

@@ -111,12 +111,12 @@ extension IngestService {
         throw failure.error
     }
 
-    /// The items of each transaction. Events of a user stay in one transaction, and in order: they have the same partition in
-    /// every topic.
+    /// The items of each transaction. Events of a partition stay in one transaction, in order; no order holds between
+    /// partitions, which may be applied by different processes.
     private func divided(_ progress: BatchProgress, of batch: PreparedBatch) -> [[Int]] {
-        guard progress.attempt == 0, progress.items.count >= 2 * Self.leastDivided, isBehind(batch.batch.waiting) else {
-            return [progress.items]
-        }
+        guard progress.attempt == 0, progress.items.count >= 2 * configuration.leastDivided,
+            isBehind(batch.batch.waiting)
+        else { return [progress.items] }
         let isEven = { (item: Int) in batch.batch.records[item].partition.isMultiple(of: 2) }
         return [progress.items.filter(isEven), progress.items.filter { !isEven($0) }].filter { !$0.isEmpty }
     }
@@ -234,9 +234,6 @@ extension IngestService {
         }
         progress.attempt = 0
     }
-
-    /// Least number of events of each of two transactions.
-    private static let leastDivided = 512
 
     /// Largest number of marks that are handed over with a batch. A larger batch is part of a backlog, whose later
     /// events may concern the same timelines.
