@@ -2,7 +2,24 @@
 enum ES6Number {
     /// Appends the canonical form of a literal that has been checked.
     static func appendCanonical(literal: ArraySlice<UInt8>, to out: inout [UInt8]) {
+        guard !isCanonical(literal) else { return out.append(contentsOf: literal) }
         append(Double(String(decoding: literal, as: UTF8.self)) ?? 0, to: &out)
+    }
+
+    /// Whether a literal is a decimal of at most 15 digits without exponent or redundant zeros. A double keeps 15 digits, so
+    /// that such a literal is the shortest text of its value. False also for some other canonical literals.
+    private static func isCanonical(_ literal: ArraySlice<UInt8>) -> Bool {
+        let digits = literal.first == UInt8(ascii: "-") ? literal.dropFirst() : literal
+        guard digits.count <= 15, let first = digits.first else { return false }
+        var hasPoint = false
+        for byte in digits where byte &- 48 >= 10 {
+            guard byte == UInt8(ascii: ".") else { return false }
+            hasPoint = true
+        }
+        if hasPoint, digits.last == UInt8(ascii: "0") { return false }
+        guard first == UInt8(ascii: "0") else { return true }
+        // From 0.1 on: smaller fractions may have an exponent, and -0 has no sign.
+        return digits.count > 2 ? digits[digits.startIndex + 2] != first : literal.count == 1
     }
 
     /// Returns true if conversion to a double and back to the canonical form keeps the literal's value.

@@ -61,6 +61,10 @@ extension JSONReader {
 
     /// The double nearest to a number.
     func value(of number: Range<Int>) -> Double {
-        Double(String(decoding: bytes[number], as: UTF8.self)) ?? .infinity
+        // Most numbers are short integers.
+        if number.count <= 15, bytes[number].allSatisfy({ $0 &- 48 < 10 }) {
+            return Double(bytes[number].reduce(0) { $0 &* 10 &+ Int($1 &- 48) })
+        }
+        return Double(String(decoding: bytes[number], as: UTF8.self)) ?? .infinity
     }
 }

@@ -1,3 +1,4 @@
+import Randomness
 import TestSupport
 import Testing
 
@@ -53,6 +54,26 @@ struct JSONCanonicalTests {
     ])
     func literals(text: String, expected: String) {
         #expect(JSONNumber(text)?.canonical == expected)
+    }
+
+    @Test("A literal that is copied is what its double would be written as")
+    func copied() throws {
+        var random = SeededGenerator(seed: 12)
+        for _ in 0..<20_000 {
+            let integer =
+                "\(UInt64.random(in: 0...(.max >> UInt64.random(in: 0...63, using: &random)), using: &random))"
+            let digits = (0..<Int.random(in: 1...9, using: &random)).map { _ in
+                "\(max(0, Int.random(in: -6...9, using: &random)))"
+            }.joined()
+            let sign = Bool.random(using: &random) ? "-" : ""
+            let text = sign + integer + (Bool.random(using: &random) ? "" : "." + digits)
+            var reader = JSONReader(Array(text.utf8), checksNumbers: false)
+            var canonical: [UInt8] = []
+            try reader.canonicalize(into: &canonical)
+            let value = try #require(Double(text))
+            #expect(String(decoding: canonical, as: UTF8.self) == ES6Number.format(value), "\(text)")
+            #expect(reader.value(of: 0..<text.utf8.count) == value)
+        }
     }
 
     /// Section 3.2.2.
