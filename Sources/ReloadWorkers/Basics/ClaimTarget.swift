@@ -8,6 +8,12 @@ struct ProviderKey: Hashable, Sendable {
     let url: String
 }
 
+/// Timelines of one kind and lane.
+struct LaneWork: Hashable, Sendable {
+    let kindID: Int32
+    let lane: ReloadLane
+}
+
 /// A kind as the scheduler sees it.
 struct ClaimTarget: Hashable, Sendable {
     let appID: Int32

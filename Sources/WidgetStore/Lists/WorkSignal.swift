@@ -1,16 +1,4 @@
 import Synchronization
-package import WidgetModel
-
-/// Timelines of one kind and lane.
-package struct LaneWork: Hashable, Sendable {
-    package let kindID: Int32
-    package let lane: ReloadLane
-
-    package init(kindID: Int32, lane: ReloadLane) {
-        self.kindID = kindID
-        self.lane = lane
-    }
-}
 
 /// Wakes tasks that look for work in the database. A signal means only that there may be work.
 ///
