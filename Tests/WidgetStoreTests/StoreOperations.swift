@@ -37,7 +37,7 @@ extension TestStore {
     func view(_ widget: String, at times: [Timestamp]) async throws -> MarkRow {
         let appID = try await kind().appID
         var input = MarkInput()
-        input.views = times.map { WidgetView(appID: appID, widget: widget, time: $0) }
+        input.views = times.map { (appID: appID, widget: widget, time: $0) }
         return try #require(try await pool.query(.markTimelines(input, limit: 100)).first)
     }
 

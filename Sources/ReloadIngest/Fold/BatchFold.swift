@@ -269,7 +269,7 @@ extension BatchFold {
         let key = ScopedIdentifier(app.id, widget)
         if let latest = latestViews[key], time <= latest { return }
         latestViews[key] = time
-        views.append(WidgetView(appID: app.id, widget: widget, time: time))
+        views.append((appID: app.id, widget: widget, time: time))
     }
 }
 

@@ -151,7 +151,7 @@ struct LifecycleFold {
             if let reason = WidgetLifecycle.ignores(viewOf: record, by: step.handling.user) {
                 ignore(step, reason)
             } else {
-                views.append(WidgetView(appID: step.app.id, widget: id, time: time))
+                views.append((appID: step.app.id, widget: id, time: time))
             }
         case .device(let id, let environment, let time):
             move(device: id, to: environment, at: time, step)

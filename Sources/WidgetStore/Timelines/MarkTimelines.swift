@@ -52,17 +52,7 @@ package struct TimelineMark: Hashable, Sendable {
 }
 
 /// A view of a widget.
-package struct WidgetView: Hashable, Sendable {
-    package var appID: Int32
-    package var widget: String
-    package var time: Timestamp
-
-    package init(appID: Int32, widget: String, time: Timestamp) {
-        self.appID = appID
-        self.widget = widget
-        self.time = time
-    }
-}
+package typealias WidgetView = (appID: Int32, widget: String, time: Timestamp)
 
 /// All changes of a transaction of ingest to existing timelines.
 package struct MarkInput: Sendable {

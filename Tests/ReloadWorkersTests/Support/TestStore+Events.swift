@@ -60,7 +60,7 @@ extension TestStore {
     func view(_ widget: String, app: String = TestKinds.app, at time: Timestamp) async throws {
         guard let app = try await directory().apps[app] else { return }
         var input = MarkInput()
-        input.views = [WidgetView(appID: app.id, widget: widget, time: time)]
+        input.views = [(appID: app.id, widget: widget, time: time)]
         _ = try await pool.query(.markTimelines(input, limit: 1_000))
     }
 
