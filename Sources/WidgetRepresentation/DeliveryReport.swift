@@ -27,9 +27,7 @@ extension DeliveryReport {
         let objectives = FreshnessObjectives(general: objective, kinds: known)
         kinds = try await store.query(.deliveryTotals(of: names.keys, hours: 24 * self.days, objectives: objectives))
             .compactMap { totals in names[totals.kindID].map { ($0, totals) } }
-        devices =
-            try await store.query(.deviceTotals(of: app, silentFor: Self.silence)).first
-            ?? DeviceTotals(devices: 0, waiting: 0, silent: 0)
+        devices = try await store.query(.deviceTotals(of: app, silentFor: Self.silence)).first ?? .zero
     }
 
     package func json(app: String) -> JSONValue {

@@ -3,9 +3,9 @@ import SampleProvider
 import TestSupport
 import Testing
 import WidgetModel
-import WidgetStore
 
 @testable import WidgetDelivery
+@testable import WidgetStore
 
 @Suite("Acknowledgement by pull", .timeLimit(.patience))
 struct FetchTests {

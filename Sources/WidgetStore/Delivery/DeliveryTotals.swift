@@ -97,11 +97,7 @@ package struct DeviceTotals: Hashable, Sendable {
     /// Those that were notified and have fetched nothing since.
     package let silent: Int64
 
-    package init(devices: Int64, waiting: Int64, silent: Int64) {
-        self.devices = devices
-        self.waiting = waiting
-        self.silent = silent
-    }
+    package static let zero = DeviceTotals(devices: 0, waiting: 0, silent: 0)
 }
 
 private let totalsSQL = """
