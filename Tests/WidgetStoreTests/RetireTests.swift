@@ -80,9 +80,10 @@ struct RetireTests {
             let app = try #require(try await store.directory().apps[TestKinds.app])
             let time = WallClock.now() - .seconds(60)
             let arranged = [("u1", ["w1", "w2"]), ("u2", ["w3"])].map { user, widgets in
-                ImportedStack(
+                (
                     app: app, user: user, arrangement: StackArrangement(device: "d1", name: "home", widgets: widgets),
-                    time: time)
+                    time: time
+                )
             }
             _ = try await store.store.importStacks(arranged)
             for user in ["u1", "u2"] {

@@ -1,21 +1,8 @@
 import PostgresClient
 package import WidgetModel
 
-/// A stack of an import.
-package struct ImportedStack: Sendable {
-    package let app: RegisteredApp
-    package let user: String
-    package let arrangement: StackArrangement
-    /// When it was last changed.
-    package let time: Timestamp
-
-    package init(app: RegisteredApp, user: String, arrangement: StackArrangement, time: Timestamp) {
-        self.app = app
-        self.user = user
-        self.arrangement = arrangement
-        self.time = time
-    }
-}
+/// A stack of an import, with the time of its last change.
+package typealias ImportedStack = (app: RegisteredApp, user: String, arrangement: StackArrangement, time: Timestamp)
 
 extension WidgetStore {
     /// Writes a chunk of stacks in one transaction. As with events, an older time never overrides a newer one.

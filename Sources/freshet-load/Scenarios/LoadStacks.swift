@@ -118,8 +118,7 @@ struct LoadStacks: Sendable {
             _ = try await environment.store.importStacks(
                 people.flatMap { person in
                     (0..<options.stacks).map { stack in
-                        ImportedStack(
-                            app: registered, user: "u\(person)", arrangement: arrangement(person, stack), time: time)
+                        (app: registered, user: "u\(person)", arrangement: arrangement(person, stack), time: time)
                     }
                 })
         }

@@ -225,7 +225,7 @@ struct PlacementLines: Sendable {
             let app = try targets.app(event.app)
             switch event {
             case .stackChanged(_, let user, let arrangement):
-                return .stack(ImportedStack(app: app, user: user, arrangement: arrangement, time: time ?? now))
+                return .stack((app: app, user: user, arrangement: arrangement, time: time ?? now))
             case .placed(let placement):
                 let kind = try targets.kind(placement.kind, of: app)
                 let widget = ImportedWidget(placement: placement, kind: kind, time: time ?? now)
