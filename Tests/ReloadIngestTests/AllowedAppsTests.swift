@@ -10,7 +10,7 @@ import WidgetStore
 struct AllowedAppsTests {
     private static var topics: IngestTopics {
         var topics = IngestTopics()
-        topics.more = [.init(name: "bank.pushes", carries: .pushes)]
+        topics.more = ["bank.pushes": .pushes]
         topics.allowedApps = ["bank.pushes": [SampleKind.appName], topics.pushes: ["com.example.none"]]
         return topics
     }
@@ -61,7 +61,7 @@ struct AllowedAppsTests {
     @Test("A topic accepts only its own type of events")
     func sorts() {
         var topics = Self.topics
-        topics.more = [.init(name: "bank.pushes", carries: .widgets)]
+        topics.more = ["bank.pushes": .widgets]
         let batch = KafkaBatch([message(SampleKind.appName, on: "bank.pushes")])
         let prepared = PreparedBatch(batch, decoder: RecordDecoder(topics))
         #expect(prepared.fold(prepared.items, .sample).fold.rejected.map(\.code) == ["wrongTopic"])

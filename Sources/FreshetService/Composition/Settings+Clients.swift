@@ -64,9 +64,7 @@ extension Settings {
         configuration.topics.appChanges = topics.appChanges
         configuration.topics.widgets = topics.widgets
         configuration.topics.donations = topics.donations
-        configuration.topics.more = topics.more.sorted { $0.key < $1.key }.compactMap { name, sort in
-            EventTopic(rawValue: sort).map { IngestTopics.More(name: name, carries: $0) }
-        }
+        configuration.topics.more = topics.more.compactMapValues(EventTopic.init(rawValue:))
         configuration.topics.allowedApps = topics.allowedApps.mapValues { apps in
             Set(apps.split(separator: "|").map(String.init))
         }

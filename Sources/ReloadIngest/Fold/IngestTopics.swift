@@ -6,27 +6,16 @@ package struct IngestTopics: Hashable, Sendable {
     package var appChanges = "freshet.app-changes"
     package var widgets = "freshet.widgets"
     package var donations = "freshet.donations"
-    /// Further topics, for example one for each producer.
-    package var more: [More] = []
+    /// Further topics, for example one for each producer, with the sorts of events that they carry.
+    package var more: [String: EventTopic] = [:]
     /// Apps whose events a topic may carry, by the topic's name. A topic that is not listed may carry events of any
     /// app.
     package var allowedApps: [String: Set<String>] = [:]
 
-    /// An additional topic and the sort of events that it carries.
-    package struct More: Hashable, Sendable {
-        package var name: String
-        package var carries: EventTopic
-
-        package init(name: String, carries: EventTopic) {
-            self.name = name
-            self.carries = carries
-        }
-    }
-
     package init() {}
 
     /// All names, in the order of ``EventPosition/topic``.
-    package var all: [String] { [pushes, appChanges, widgets, donations] + more.map(\.name) }
+    package var all: [String] { [pushes, appChanges, widgets, donations] + more.keys.sorted() }
 
     /// A topic that ingest reads.
     struct Input: Sendable {
@@ -41,7 +30,7 @@ package struct IngestTopics: Hashable, Sendable {
 
     /// The topics by name.
     var inputs: [String: Input] {
-        let sorts = EventTopic.allCases + more.map(\.carries)
+        let sorts = EventTopic.allCases + more.sorted { $0.key < $1.key }.map(\.value)
         let inputs = zip(all, sorts).enumerated().map { index, topic in
             let apps = allowedApps[topic.0].map { Set($0.map(Identifier.init)) }
             return (topic.0, Input(index: Int16(index), carries: topic.1, apps: apps))
