@@ -15,8 +15,8 @@ package struct IngestConfiguration: Hashable, Sendable {
     /// Number of waiting messages from which ingest counts as behind. It then gathers larger batches and hands none
     /// over to workers.
     package var backlog: Int64 = 4096
-    /// Least number of events of each of two transactions that apply a batch of a backlog side by side.
-    package var leastDivided = 512
+    /// Least number of events in a batch of a backlog that two transactions apply.
+    package var leastDivided = 1_024
     /// Pause after a small batch while ingest is behind, so that the next one is larger.
     package var gatherTime: Duration = .milliseconds(20)
     /// Largest audience, in widgets, that the transaction materializes. The sweeper materializes larger ones.

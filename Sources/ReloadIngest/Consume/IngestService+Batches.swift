@@ -15,10 +15,12 @@ private struct BatchProgress {
     var directory: KindDirectory?
     /// Whether the kinds were read after the batch was polled, so that names missing from them do not exist.
     var isDirectoryCurrent = false
-    /// Number of items in the current transactions, or in the one that failed.
+    /// Number of items in the current transactions.
     var count = 0
-    /// Positions that these transactions move.
+    /// Positions that the failed transaction moves.
     var advances: [PositionAdvance] = []
+    /// Whether two transactions apply the items; nil before the first attempt.
+    var isDivided: Bool?
     /// Failed attempts in a row.
     var attempt = 0
     /// Whether repeated events have been left out.
@@ -27,9 +29,7 @@ private struct BatchProgress {
 
 /// One of the transactions that apply a batch.
 private struct BatchStep: Sendable {
-    let items: [Int]
-    /// Number of items that the transaction applies.
-    let count: Int
+    let items: ArraySlice<Int>
     let fold: BatchFold
     let advances: [PositionAdvance]
 }
@@ -68,70 +68,68 @@ extension IngestService {
         progress.isWithoutRepeats = true
     }
 
-    /// Applies as many of the items as fit in one transaction, or, of a large batch of a backlog, in two transactions
-    /// side by side, which use two processors of the database.
-    ///
-    /// - Throws: the error of a transaction that failed, with its items first in `progress`.
+    /// Applies as many of the items as fit in one transaction, or, of a large batch of a backlog, in two. If these only
+    /// request reloads, they run side by side, on two processors of the database.
     private func applyNext(
         _ progress: inout BatchProgress, of batch: PreparedBatch, _ positions: inout PartitionPositions,
         _ consumer: KafkaConsumer
     ) async throws {
         var steps: [BatchStep] = []
-        for items in divided(progress, of: batch) {
+        for items in divided(&progress, of: batch) {
             let (fold, count) = try await fold(items, &progress, of: batch)
             let advances = positions.advances(to: batch.next(after: items[..<count]))
-            steps.append(BatchStep(items: items, count: count, fold: fold, advances: advances))
+            steps.append(BatchStep(items: items[..<count], fold: fold, advances: advances))
         }
-        progress.count = steps.reduce(0) { $0 + $1.count }
-        progress.advances = steps.flatMap(\.advances)
+        progress.count = steps.reduce(0) { $0 + $1.items.count }
         let isBehind = self.isBehind(batch.batch.waiting + Int64(progress.items.count - progress.count))
         workers?.ingestIsBehind(isBehind)
-        let results = await withTaskGroup { [steps] group in
-            for (index, step) in steps.enumerated().dropFirst() {
-                group.addTask { (index, await self.result(of: step, batch, handsOver: !isBehind)) }
-            }
-            var results = [0: await self.result(of: steps[0], batch, handsOver: !isBehind)]
-            for await (index, result) in group { results[index] = result }
-            return results
-        }
-        var failure: (step: Int, error: any Error)?
-        for (index, step) in steps.enumerated() {
-            guard let result = results[index] else { continue }
-            switch result {
-            case .success(let outcome):
+        // The count of failures in one transaction includes the events of the transactions before it.
+        let arePlain = steps.allSatisfy(\.fold.isPlain)
+        for parallel in arePlain ? [steps] : steps.map({ [$0] }) {
+            let results = await run(parallel, of: batch, handsOver: !isBehind)
+            for case (step: let step, result: .success(let outcome)) in results {
                 committed(step.fold, outcome, step.advances, &positions, consumer, batch)
                 onDecisions?(decisions(step.fold, outcome, batch))
-            case .failure(let error): failure = failure ?? (index, error)
+            }
+            // A second failure happens again in the next attempt.
+            for case (step: let step, result: .failure(let error)) in results {
+                progress.advances = step.advances
+                throw error
             }
         }
-        guard let failure else { return }
-        let failed = steps.remove(at: failure.step)
-        progress.items = failed.items + steps.flatMap(\.items)
-        (progress.count, progress.advances) = (failed.count, failed.advances)
-        throw failure.error
     }
 
     /// The items of each transaction. Events of a partition stay in one transaction, in order; no order holds between
-    /// partitions, which may be applied by different processes.
-    private func divided(_ progress: BatchProgress, of batch: PreparedBatch) -> [[Int]] {
-        guard progress.attempt == 0, progress.items.count >= 2 * configuration.leastDivided,
-            isBehind(batch.batch.waiting)
-        else { return [progress.items] }
+    /// partitions, which may be applied by different processes. Every attempt divides a batch in the same way, so that one
+    /// whose COMMIT was not acknowledged is recognized by its positions.
+    private func divided(_ progress: inout BatchProgress, of batch: PreparedBatch) -> [[Int]] {
+        let isLarge = progress.items.count >= configuration.leastDivided && isBehind(batch.batch.waiting)
+        let isDivided = progress.isDivided ?? isLarge
+        progress.isDivided = isDivided
+        guard isDivided else { return [progress.items] }
         let isEven = { (item: Int) in batch.batch.records[item].partition.isMultiple(of: 2) }
         return [progress.items.filter(isEven), progress.items.filter { !isEven($0) }].filter { !$0.isEmpty }
     }
 
-    private func result(
-        of step: BatchStep, _ batch: PreparedBatch, handsOver: Bool
-    ) async -> Result<BatchApplier.Outcome, any Error> {
+    private typealias StepResult = (step: BatchStep, result: Result<BatchApplier.Outcome, any Error>)
+
+    /// Runs transactions side by side.
+    private func run(_ steps: [BatchStep], of batch: PreparedBatch, handsOver: Bool) async -> [StepResult] {
+        guard steps.count > 1 else { return [await run(steps[0], of: batch, handsOver: handsOver)] }
+        return await withTaskGroup(of: StepResult.self) { group in
+            for step in steps { group.addTask { await self.run(step, of: batch, handsOver: handsOver) } }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+    }
+
+    private func run(_ step: BatchStep, of batch: PreparedBatch, handsOver: Bool) async -> StepResult {
         let begun = ContinuousClock.now
         do {
             let outcome = try await transact(step.fold, advancing: step.advances, batch, handsOver: handsOver)
-            meter.committed(
-                step.items[..<step.count], of: batch, step.fold, outcome, took: begun.duration(to: .now))
-            return .success(outcome)
+            meter.committed(step.items, of: batch, step.fold, outcome, took: begun.duration(to: .now))
+            return (step, .success(outcome))
         } catch {
-            return .failure(error)
+            return (step, .failure(error))
         }
     }
 

@@ -74,9 +74,9 @@ struct ClaimLoop {
     private mutating func look() async throws -> (Next, isHeldBack: Bool) {
         let configuration = context.configuration
         let idle = Next.wait(atMost: configuration.pollInterval)
+        guard !context.precedence.holdsClaims(at: context.clock.elapsed) else { return (idle, false) }
         var timelines =
             context.claimSize.share(of: configuration.maximumTimelinesInFlight) - context.leases.held
-        guard !context.precedence.holdsClaims(at: context.clock.elapsed) else { return (idle, true) }
         var isProbe = false
         switch context.output.allowance() {
         case .everything: break

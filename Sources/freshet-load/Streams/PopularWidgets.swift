@@ -30,7 +30,7 @@ struct BacklogOptions: ParsableArguments {
     var distribution = "uniform"
 
     @Option(
-        help: "Passes over the events: the last is the result, the first the cold one.",
+        help: "Passes, each of all the events: the last is the result, the first the cold one.",
         transform: OptionText.number(1...10))
     var passes = 2
 

@@ -27,6 +27,17 @@ struct IngestPrecedenceTests {
         #expect(precedence.holdsClaims(at: .seconds(22)), "another backlog")
     }
 
+    @Test("Between two backlogs there is time for claims")
+    func pause() {
+        _ = precedence.ingestIsBehind(true, at: .zero)
+        _ = precedence.ingestIsBehind(false, at: .seconds(1))
+        let end = Duration.seconds(1) + IngestPrecedence.pause
+        _ = precedence.ingestIsBehind(true, at: end - .milliseconds(1))
+        #expect(!precedence.holdsClaims(at: end))
+        _ = precedence.ingestIsBehind(true, at: end)
+        #expect(precedence.holdsClaims(at: end))
+    }
+
     @Test("Claims do not wait for ingest that has stopped within a backlog")
     func stopped() {
         _ = precedence.ingestIsBehind(true, at: .zero)

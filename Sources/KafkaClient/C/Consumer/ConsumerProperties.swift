@@ -23,9 +23,9 @@ extension ConsumerLoop {
         "fetch.wait.max.ms": "20",
         // The byte limit above is the effective one. librdkafka checks a full queue again only after a pause.
         "queued.min.messages": "1000000",
-        // Longest wait for an answer, such as that of a broker whose host has died. librdkafka's default is a minute, for which
-        // the broker's partitions would stand still.
-        "socket.timeout.ms": "10000",
+        // Longest wait for an answer, for which the partitions of a broker stand still whose host has died. A fetch of the byte
+        // limit above must arrive in this time. librdkafka's default is a minute.
+        "socket.timeout.ms": "30000",
         // Pause after an error such as a moved leader. librdkafka's default is half a second.
         "fetch.error.backoff.ms": "50",
         // Longest pause between attempts to connect. librdkafka's default is 10 seconds.
