@@ -53,7 +53,7 @@ struct TopicHaltTests {
             try await ingest.running([service]) {
                 try await ingest.publishGarbage(6)
                 try await eventually("the topic is halted") { service.halts.first?.cause == .nameless }
-                #expect(service.halts.first?.detail.contains("missingAttribute") == true)
+                #expect(service.halts.first?.detail.contains("malformedJSON") == true)
                 try await ingest.publish([ingest.everyone(good), change(good)])
                 try await ingest.waitUntilApplied(7)
                 #expect(try await ingest.generation(of: good) == 1)
@@ -71,7 +71,7 @@ struct TopicHaltTests {
                 try await ingest.waitUntilApplied(16)
             }
             #expect(try await ingest.generation(of: good) == 10)
-            #expect(try await ingest.letters("cause = 'invalid' AND app IS NULL") == 6)
+            #expect(try await ingest.letters("cause = 'malformed' AND app IS NULL") == 6)
         }
     }
 
