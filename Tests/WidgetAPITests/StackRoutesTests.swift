@@ -61,7 +61,7 @@ struct StackRoutesTests {
                 #expect(items.map { $0["top"] } == [false, true, false])
                 #expect(items.map { $0["widget"] } == ["w-d1", "w2", .null])
                 let sentences = items.compactMap { $0["why"]?.stringValue }
-                #expect(sentences[0].contains("neither relevance nor a habit"))
+                #expect(sentences[0].contains("no relevance, habit or shortcut"))
                 #expect(sentences[1].contains("the person turned the stack to it"))
                 #expect(sentences[2].contains("no habit makes it likely"))
                 let other = TestAPI.Bearer.token(try await api.tokens.token(user: "u2"))

@@ -193,6 +193,6 @@ struct Demo: Sendable {
     static let kcatExample = """
         echo '{"specversion":"1.0","id":"1","source":"/docs","type":"freshet.push.received.v1","data":{"app":\
         "com.example.bank","audience":{"user":"u0"},"kinds":["RecentPurchases"]}}' | kcat -P -b \
-        "$FRESHET_KAFKA_BOOTSTRAP_SERVERS" -t freshet.pushes -k u0 -H content-type=application/cloudevents+json
+        "$FRESHET_KAFKA_BOOTSTRAP_SERVERS" -t freshet.pushes -k u0
         """
 }

@@ -43,7 +43,7 @@ struct StackCommandTests {
 
             let text = try await FreshetProcess.run(explain, environment: environment)
             #expect(text.status == 0, "\(text.err)")
-            for part in ["stack home on device d1", "* w2", "w1: neither relevance nor a habit", "until "] {
+            for part in ["stack home on device d1", "* w2", "w1: there is no evidence for it", "until "] {
                 #expect(text.out.contains(part), "\(part): \(text.out)")
             }
             #expect(text.out.contains("held: nobody has read its schedule"), "\(text.out)")

@@ -367,7 +367,7 @@ struct PersonPlannerTests {
         let own = try #require(planner.planner(of: "home", at: noon))
         let explanation = StackExplanation(of: own, plan: plan, at: noon)
         #expect(explanation.items.map(\.isOnTop) == [false, true])
-        #expect(explanation.items[0].sentence.contains("neither relevance nor a habit"))
+        #expect(explanation.items[0].sentence.contains("no relevance, habit or shortcut"))
         #expect(explanation.items[1].sentence.contains("viewed on"))
         #expect(explanation.hold == nil)
     }
