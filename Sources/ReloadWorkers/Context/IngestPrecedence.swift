@@ -1,20 +1,19 @@
 import Synchronization
 
-/// Stops claims while ingest in the same process applies a backlog of Kafka, so that a timeline with several requests in the
-/// backlog is fetched once. Claims go on when ingest has caught up, after ``limit``, or when ingest stands still for ``gap``.
+/// Pauses claims while ingest in the same process applies a backlog, so that a timeline with several requests in the backlog
+/// is fetched once. Claims resume when ingest has caught up, after ``limit``, or after ``gap`` without a transaction.
 final class IngestPrecedence: Sendable {
-    /// Longest stop.
+    /// Longest pause of claims.
     static let limit = Duration.seconds(10)
     /// Longest time between two transactions of ingest under a backlog.
     static let gap = Duration.seconds(2)
-
-    /// Least time for claims between two stops.
-    static let pause = Duration.seconds(1)
+    /// Least time between two pauses.
+    static let respite = Duration.seconds(1)
 
     private struct State {
-        /// Beginning of the stop.
+        /// Start of the present pause.
         var since: Duration?
-        /// Earliest beginning of the next stop.
+        /// Earliest start of the next pause.
         var next = Duration.zero
         var lastTransaction = Duration.zero
     }
@@ -27,7 +26,7 @@ final class IngestPrecedence: Sendable {
             state.lastTransaction = now
             guard state.since == nil else {
                 guard !isBehind else { return false }
-                (state.since, state.next) = (nil, now + Self.pause)
+                (state.since, state.next) = (nil, now + Self.respite)
                 return true
             }
             if isBehind, now >= state.next { state.since = now }
@@ -35,7 +34,7 @@ final class IngestPrecedence: Sendable {
         }
     }
 
-    /// Whether claims wait for ingest.
+    /// Whether claims are paused.
     func holdsClaims(at now: Duration) -> Bool {
         state.withLock { state in
             guard let since = state.since else { return false }

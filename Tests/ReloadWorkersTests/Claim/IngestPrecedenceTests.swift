@@ -31,7 +31,7 @@ struct IngestPrecedenceTests {
     func pause() {
         _ = precedence.ingestIsBehind(true, at: .zero)
         _ = precedence.ingestIsBehind(false, at: .seconds(1))
-        let end = Duration.seconds(1) + IngestPrecedence.pause
+        let end = Duration.seconds(1) + IngestPrecedence.respite
         _ = precedence.ingestIsBehind(true, at: end - .milliseconds(1))
         #expect(!precedence.holdsClaims(at: end))
         _ = precedence.ingestIsBehind(true, at: end)

@@ -23,8 +23,8 @@ extension ConsumerLoop {
         "fetch.wait.max.ms": "20",
         // The byte limit above is the effective one. librdkafka checks a full queue again only after a pause.
         "queued.min.messages": "1000000",
-        // Longest wait for an answer, for which the partitions of a broker stand still whose host has died. A fetch of the byte
-        // limit above must arrive in this time. librdkafka's default is a minute.
+        // Longest wait for a response. If a broker's host dies, its partitions stand still for this time. A fetch of
+        // `fetch.max.bytes` must be transferred within it. librdkafka's default is a minute.
         "socket.timeout.ms": "30000",
         // Pause after an error such as a moved leader. librdkafka's default is half a second.
         "fetch.error.backoff.ms": "50",
