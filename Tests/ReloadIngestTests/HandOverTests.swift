@@ -245,6 +245,7 @@ struct HandOverTests {
                 configure: { configuration in
                     configuration.backlog = 15
                     configuration.maximumMarks = 10
+                    configuration.leastDivided = 10
                 }, workers: workers)
             try await ingest.running([service]) {
                 try await ingest.waitUntilApplied(50)
@@ -272,6 +273,21 @@ struct HandOverTests {
                 try await ingest.publish([ingest.push("u0")], key: "k")
                 try await eventually("timelines are handed over again") { workers.now.claims.count == before + 1 }
             }
+        }
+    }
+
+    @Test("Workers go on claiming while Kafka delivers a backlog in small batches")
+    func slowBacklog() async throws {
+        try await IngestHarness.lend(partitions: 1, maximumBatch: 20) { ingest in
+            try await ingest.publish((0..<50).map { ingest.push("u\($0)") }, key: "k")
+            let workers = RecordingWorkers()
+            let service = ingest.service(
+                configure: { configuration in
+                    configuration.backlog = 1
+                    configuration.leastDivided = 21
+                }, workers: workers)
+            try await ingest.running([service]) { try await ingest.waitUntilApplied(50) }
+            #expect(workers.now.isBehind.count > 2 && !workers.now.isBehind.contains(true))
         }
     }
 

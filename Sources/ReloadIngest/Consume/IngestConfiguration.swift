@@ -15,7 +15,7 @@ package struct IngestConfiguration: Hashable, Sendable {
     /// Number of waiting messages from which ingest counts as behind. It then gathers larger batches and hands none
     /// over to workers.
     package var backlog: Int64 = 4096
-    /// Least number of events in a batch of a backlog that two transactions apply.
+    /// Least number of events in a batch of a backlog that two transactions apply, and that pauses claims.
     package var leastDivided = 1_024
     /// Pause after a small batch while ingest is behind, so that the next one is larger.
     package var gatherTime: Duration = .milliseconds(20)

@@ -82,7 +82,8 @@ extension IngestService {
         }
         progress.count = steps.reduce(0) { $0 + $1.items.count }
         let isBehind = self.isBehind(batch.batch.waiting + Int64(progress.items.count - progress.count))
-        workers?.ingestIsBehind(isBehind)
+        // A small batch of a backlog shows that Kafka is slower than the database, which then has time for workers.
+        workers?.ingestIsBehind(isBehind && progress.items.count >= configuration.leastDivided)
         // The count of failures in one transaction includes the events of the transactions before it.
         let arePlain = steps.allSatisfy(\.fold.isPlain)
         for parallel in arePlain ? [steps] : steps.map({ [$0] }) {

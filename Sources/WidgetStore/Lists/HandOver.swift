@@ -9,8 +9,8 @@ package protocol HandOverReceiving: Sendable {
     /// Takes the handed-over timelines, after the COMMIT. The claim's token is taken after it too.
     func accept(_ grant: HandOverGrant, _ claim: Claim?)
 
-    /// Notes, before a transaction, whether Kafka has a backlog, with which later requests for the same timelines may
-    /// come.
+    /// Notes, before a transaction, whether it is a large one within a backlog, whose later requests may concern the
+    /// same timelines.
     func ingestIsBehind(_ isBehind: Bool)
 }
 
