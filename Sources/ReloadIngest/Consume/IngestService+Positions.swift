@@ -6,8 +6,8 @@ import WidgetStore
 
 /// Positions of the process's partitions.
 extension IngestService {
-    /// Registers the process at intervals and interrupts the consumer when its share has changed. Returns when
-    /// cancelled.
+    /// Registers the process at intervals, after a failure within a second, and interrupts the consumer when its share
+    /// has changed. Returns when cancelled.
     func watchMembership(_ consumer: KafkaConsumer) async {
         var failingSince: ContinuousClock.Instant?
         while !Task.isCancelled {
@@ -28,7 +28,8 @@ extension IngestService {
                         "this process cannot register, so others read its partitions: \(error)", for: "membership")
                 }
             }
-            try? await Task.sleep(for: configuration.memberInterval)
+            let pause = configuration.memberInterval
+            try? await Task.sleep(for: failingSince == nil ? pause : min(pause, .seconds(1)))
         }
         status.set(nil, for: "membership")
     }

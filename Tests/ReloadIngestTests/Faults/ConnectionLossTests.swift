@@ -102,11 +102,13 @@ struct ConnectionLossTests {
             try await CountedSort.place(in: ingest.store)
             let before = try await ingest.store.integer(sort.effect)
             try await ingest.store.throughProxy { proxied in
-                // Long intervals keep other queries of the service off the connection.
+                // Long intervals keep other queries of the service off the connection, but let it take a partition
+                // that it has lost.
                 let service = ingest.service(
                     on: proxied.pool,
                     configure: { configuration in
-                        configuration.memberInterval = .seconds(3_600)
+                        configuration.memberInterval = .seconds(20)
+                        configuration.memberTimeout = .seconds(3_600)
                         configuration.directoryAge = .seconds(3_600)
                         configuration.retryBase = .milliseconds(1)
                     })

@@ -99,6 +99,22 @@ struct DatabaseTroubleTests {
         }
     }
 
+    @Test("A process that cannot register tries again within a second, however long its interval is")
+    func registration() async throws {
+        let log = RecordedLog(level: .warning)
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            try await place(16, ingest)
+            try await ingest.store.fail(writesTo: "ingest_member", with: "XX000")
+            let service = ingest.service(logger: log.logger, configure: { $0.memberInterval = .seconds(3_600) })
+            try await ingest.running([service]) {
+                try await eventually("the registration fails") { log.count(of: "cannot register this process") == 1 }
+                try await ingest.store.healFaults()
+                try await ingest.publish([ingest.push("u0")], key: "k")
+                try await ingest.waitUntilApplied(1)
+            }
+        }
+    }
+
     @Test(
         "An event's own error costs only that event",
         arguments: ["22P02", "22021", "23514", "54000"])
