@@ -13,7 +13,6 @@ enum RecentPurchases: SampleContent {
 
     private static let cardNames = Dictionary(
         uniqueKeysWithValues: (cards.options + debitCards.options).map { ($0.identifier, $0.display) })
-    private static let merchantsByCategory = Dictionary(grouping: merchants, by: \.category)
 
     static func options(of parameter: String, search: String?) -> [SampleSection]? {
         parameter == "card" ? [cards, debitCards].matching(search) : nil
@@ -21,61 +20,36 @@ enum RecentPurchases: SampleContent {
 
     /// The primary card.
     static var defaults: [String: SampleSection.Option] { ["card": cards.options[0]] }
+    static var placeholder: JSONValue { ["card": "Card", "purchases": []] }
 
-    static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter) {
+    static func timeline(_ moment: SampleMoment) -> SampleTimeline {
         let now = moment.now.wholeSecond
-        writer.policy(after: now + .seconds(30 * 60))
-        writer.beginArray("entries")
-        writeEntry(moment, at: now, to: &writer)
-        writer.endArray()
-    }
-
-    static func writeSnapshot(_ moment: SampleMoment, to writer: inout SampleWriter) {
-        writeEntry(moment, at: moment.now.wholeSecond, to: &writer)
-    }
-
-    static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter) {
-        writer.beginObject()
-        writer.member("card", "Card")
-        writer.beginArray("purchases")
-        writer.endArray()
-        writer.endObject()
-    }
-
-    private static func writeEntry(_ moment: SampleMoment, at now: Timestamp, to writer: inout SampleWriter) {
         var random = moment.random(withRevision: true)
         let card = moment.parameter("card", default: "acme")
         let category = moment.parameter("category", default: "all")
-        let choices = category == "all" ? merchants : merchantsByCategory[category] ?? []
-        let name = cardNames[card] ?? card
+        let choices = merchants.filter { category == "all" || $0.category == category }
         let count = moment.request.family == "systemSmall" ? 1 : moment.request.family == "systemLarge" ? 6 : 3
         var latest = 0
-
-        writer.beginObject()
-        writer.member("date", now)
-        writer.beginObject("content")
-        writer.member("card", name)
-        writer.member("category", category)
-        writer.member("revision", moment.revision)
-        writer.member("generatedAt", now)
-        writer.beginArray("purchases")
-        for index in 0..<count {
+        let purchases = (0..<count).map { index -> JSONValue in
             let cents = random.integer(in: 100...12_000)
             if index == 0 { latest = cents }
             let merchant = choices.isEmpty ? (name: "Other", category: category) : random.pick(choices)
-            writer.beginObject()
-            writer.member("merchant", merchant.name)
-            writer.member("category", merchant.category)
-            writer.member("amount", amount: cents)
-            writer.member("time", now - .seconds(index * 3_600 + random.integer(in: 0...1_800)))
-            writer.endObject()
+            return [
+                "merchant": .string(merchant.name), "category": .string(merchant.category), "amount": .amount(cents),
+                "time": .time(now - .seconds(index * 3_600 + random.integer(in: 0...1_800))),
+            ]
         }
-        writer.endArray()
-        writer.endObject()
-        // Over $50 matters, for half an hour.
-        writer.relevance(hundredths: latest > 5_000 ? 100 : 10, duration: 1_800)
-        writer.member("url", "bank:///cards/\(card)")
-        writer.endObject()
+        let entry: JSONValue = [
+            "date": .time(now),
+            "content": [
+                "card": .string(cardNames[card] ?? card), "category": .string(category),
+                "revision": .count(moment.revision), "generatedAt": .time(now), "purchases": .array(purchases),
+            ],
+            // Over $50 matters, for half an hour.
+            "relevance": .relevance(hundredths: latest > 5_000 ? 100 : 10, duration: 1_800),
+            "url": .string("bank:///cards/\(card)"),
+        ]
+        return SampleTimeline(policy: ["after": .time(now + .seconds(30 * 60))], entries: [entry])
     }
 }
 
@@ -86,38 +60,32 @@ enum DueDate: SampleContent {
     }
 
     static var defaults: [String: SampleSection.Option] { RecentPurchases.defaults }
+    static var placeholder: JSONValue { ["card": "Card", "daysLeft": 0] }
 
-    static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter) {
+    static func timeline(_ moment: SampleMoment) -> SampleTimeline {
         let days = SampleDays(of: moment)
         let due = dueDate(moment, days)
-        // Not at midnight, when the timelines of everyone would be requested.
-        writer.policy(after: days.midnight(after: due) + .seconds(1 + Int(moment.request.identity % 3_599)))
-        writer.beginArray("entries")
-        let payment = payment(moment, due: due)
+        var random = moment.random(withRevision: true)
+        let card = moment.parameter("card", default: "acme")
+        let payment: JSONValue = [
+            "card": .string(card), "dueDate": .time(due), "minimum": .amount(random.integer(in: 1_000...9_900)),
+        ]
+        var entries: [JSONValue] = []
         var date = moment.now.wholeSecond
         repeat {
-            writeEntry(
-                of: payment, revision: moment.revision, at: date, daysLeft: days.count(from: date, to: due), to: &writer
-            )
+            let daysLeft = days.count(from: date, to: due)
+            entries.append([
+                "date": .time(date),
+                "content": ["payment": payment, "revision": .count(moment.revision), "daysLeft": .count(daysLeft)],
+                // The nearer, the likelier to be shown: 1 on the day itself.
+                "relevance": .relevance(hundredths: 100 / (daysLeft + 1), duration: 86_400),
+                "url": .string("bank:///cards/\(card)/payments"),
+            ])
             date = days.midnight(after: date)
         } while date <= due
-        writer.endArray()
-    }
-
-    static func writeSnapshot(_ moment: SampleMoment, to writer: inout SampleWriter) {
-        let days = SampleDays(of: moment)
-        let due = dueDate(moment, days)
-        let now = moment.now.wholeSecond
-        writeEntry(
-            of: payment(moment, due: due), revision: moment.revision, at: now,
-            daysLeft: days.count(from: now, to: due), to: &writer)
-    }
-
-    static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter) {
-        writer.beginObject()
-        writer.member("card", "Card")
-        writer.member("daysLeft", 0)
-        writer.endObject()
+        // Not at midnight, when the timelines of everyone would be requested.
+        let next = days.midnight(after: due) + .seconds(1 + Int(moment.request.identity % 3_599))
+        return SampleTimeline(policy: ["after": .time(next)], entries: entries)
     }
 
     /// The next day on which a payment is due, which comes every fourteen days; the same for every revision.
@@ -126,39 +94,5 @@ enum DueDate: SampleContent {
         let today = days.number(of: moment.now)
         let sinceLast = (today + random.integer(in: 0...13)) % 14
         return days.midnight(ofDay: today + (14 - sinceLast) % 14)
-    }
-
-    /// A payment as all entries of a timeline show it.
-    private struct Payment {
-        let json: [UInt8]
-        let url: String
-    }
-
-    private static func payment(_ moment: SampleMoment, due: Timestamp) -> Payment {
-        var random = moment.random(withRevision: true)
-        let card = moment.parameter("card", default: "acme")
-        var writer = SampleWriter(reserving: 128)
-        writer.beginObject()
-        writer.member("card", card)
-        writer.member("dueDate", due)
-        writer.member("minimum", amount: random.integer(in: 1_000...9_900))
-        writer.endObject()
-        return Payment(json: writer.bytes, url: "bank:///cards/\(card)/payments")
-    }
-
-    private static func writeEntry(
-        of payment: Payment, revision: Int, at date: Timestamp, daysLeft: Int, to writer: inout SampleWriter
-    ) {
-        writer.beginObject()
-        writer.member("date", date)
-        writer.beginObject("content")
-        writer.member("payment", raw: payment.json)
-        writer.member("revision", revision)
-        writer.member("daysLeft", daysLeft)
-        writer.endObject()
-        // The nearer, the likelier to be shown: 1 on the day itself.
-        writer.relevance(hundredths: 100 / (daysLeft + 1), duration: 86_400)
-        writer.member("url", payment.url)
-        writer.endObject()
     }
 }

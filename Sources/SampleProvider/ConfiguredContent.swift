@@ -2,33 +2,19 @@ import WidgetModel
 
 /// Content with one entry that is reloaded after an hour.
 protocol OneEntryContent: SampleContent {
-    /// Appends the members of the entry's content, except its revision.
-    static func writeContent(_ moment: SampleMoment, to writer: inout SampleWriter)
+    /// The entry's content, except its revision.
+    static func content(_ moment: SampleMoment) -> JSONValue
     static func url(_ moment: SampleMoment) -> String
 }
 
 extension OneEntryContent {
-    static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter) {
-        writer.policy(after: moment.now.wholeSecond + .seconds(3_600))
-        writer.beginArray("entries")
-        writeSnapshot(moment, to: &writer)
-        writer.endArray()
-    }
-
-    static func writeSnapshot(_ moment: SampleMoment, to writer: inout SampleWriter) {
-        writer.beginObject()
-        writer.member("date", moment.now.wholeSecond)
-        writer.beginObject("content")
-        writer.member("revision", moment.revision)
-        writeContent(moment, to: &writer)
-        writer.endObject()
-        writer.member("url", url(moment))
-        writer.endObject()
-    }
-
-    static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter) {
-        writer.beginObject()
-        writer.endObject()
+    static func timeline(_ moment: SampleMoment) -> SampleTimeline {
+        let now = moment.now.wholeSecond
+        let entry: JSONValue = [
+            "date": .time(now), "content": content(moment).adding("revision", .count(moment.revision)),
+            "url": .string(url(moment)),
+        ]
+        return SampleTimeline(policy: ["after": .time(now + .seconds(3_600))], entries: [entry])
     }
 }
 
@@ -43,10 +29,12 @@ enum StockSymbol: OneEntryContent {
         return [SampleSection("Symbols", [(search.uppercased(), search.uppercased())])]
     }
 
-    static func writeContent(_ moment: SampleMoment, to writer: inout SampleWriter) {
+    static func content(_ moment: SampleMoment) -> JSONValue {
         var random = moment.random(withRevision: true)
-        writer.member("symbol", moment.parameter("symbol", default: "AAPL"))
-        writer.member("price", amount: random.integer(in: 1_000...90_000))
+        return [
+            "symbol": .string(moment.parameter("symbol", default: "AAPL")),
+            "price": .amount(random.integer(in: 1_000...90_000)),
+        ]
     }
 
     static func url(_ moment: SampleMoment) -> String { "stocks:///\(moment.parameter("symbol", default: "AAPL"))" }
@@ -65,16 +53,13 @@ enum ReminderLists: OneEntryContent {
         parameter == "lists" ? [lists].matching(search) : nil
     }
 
-    static func writeContent(_ moment: SampleMoment, to writer: inout SampleWriter) {
+    static func content(_ moment: SampleMoment) -> JSONValue {
         var random = moment.random(withRevision: true)
-        writer.beginArray("lists")
-        for list in moment.request.lists["lists"] ?? ["today"] {
-            writer.beginObject()
-            writer.member("name", lists.options.first { $0.identifier == list }?.display ?? list)
-            writer.member("open", random.integer(in: 0...20))
-            writer.endObject()
+        let shown = (moment.request.lists["lists"] ?? ["today"]).map { list -> JSONValue in
+            let name = lists.options.first { $0.identifier == list }?.display ?? list
+            return ["name": .string(name), "open": .count(random.integer(in: 0...20))]
         }
-        writer.endArray()
+        return ["lists": .array(shown)]
     }
 
     static func url(_ moment: SampleMoment) -> String { "reminders:///" }
@@ -91,10 +76,12 @@ enum UpNext: OneEntryContent {
         parameter == "calendars" ? calendars.matching(search) : nil
     }
 
-    static func writeContent(_ moment: SampleMoment, to writer: inout SampleWriter) {
+    static func content(_ moment: SampleMoment) -> JSONValue {
         var random = moment.random(withRevision: true)
-        writer.member("calendar", moment.request.lists["calendars"]?.first ?? "home")
-        writer.member("minutesLeft", random.integer(in: 1...600))
+        return [
+            "calendar": .string(moment.request.lists["calendars"]?.first ?? "home"),
+            "minutesLeft": .count(random.integer(in: 1...600)),
+        ]
     }
 
     static func url(_ moment: SampleMoment) -> String { "calendar:///next" }

@@ -1,40 +1,22 @@
 import WidgetModel
 
-/// Timelines for load tests: about 650 bytes each, different at each request, and copied from prebuilt bytes, so that the
-/// provider is not the bottleneck. Kinds can have any name.
+/// Timelines for load tests, different at each request; ``LoadAnswer`` makes them where nothing is to go wrong. Kinds can
+/// have any name.
 enum LoadContent: SampleContent {
-    private static let lines: [StaticString] = ["Balance", "Pending", "Available"]
-
-    static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter) {
-        writer.policy(after: moment.now.startOfDay + .seconds(2 * 86_400))
-        writer.beginArray("entries")
-        for index in lines.indices { writeEntry(moment, index, to: &writer) }
-        writer.endArray()
-    }
-
-    static func writeSnapshot(_ moment: SampleMoment, to writer: inout SampleWriter) {
-        writeEntry(moment, 0, to: &writer)
-    }
-
-    static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter) {
-        writer.beginObject()
-        writer.endObject()
-    }
-
-    static func options(of parameter: String, search: String?) -> [SampleSection]? { nil }
-
-    private static func writeEntry(_ moment: SampleMoment, _ index: Int, to writer: inout SampleWriter) {
-        writer.beginObject()
-        writer.member("date", moment.now.startOfDay + .seconds(index * 86_400))
-        writer.beginObject("content")
-        writer.member("revision", moment.revision)
-        writer.member("title", "\(lines[index])")
-        writer.endObject()
-        writer.endObject()
+    static func timeline(_ moment: SampleMoment) -> SampleTimeline {
+        let day = moment.now.startOfDay
+        let entries = ["Balance", "Pending", "Available"].enumerated().map { index, title -> JSONValue in
+            [
+                "date": .time(day + .seconds(index * 86_400)),
+                "content": ["revision": .count(moment.revision), "title": .string(title)],
+            ]
+        }
+        return SampleTimeline(policy: ["after": .time(day + .seconds(2 * 86_400))], entries: entries)
     }
 }
 
-/// Answers a request for load timelines from one template, into which ids and numbers are written.
+/// Answers a request for load timelines of about 650 bytes each from one template, into which ids and numbers are written,
+/// so that the provider is not the bottleneck of a load test.
 struct LoadAnswer: Sendable {
     /// Bytes after the id: the policy and the entries, with zeros in place of the number.
     private let template: [UInt8]

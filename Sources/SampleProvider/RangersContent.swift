@@ -20,36 +20,27 @@ enum EmojiRanger: SampleContent {
             url: "ranger:///spouty"),
     ]
 
-    /// The heroes are the cases of an enumeration.
-    static func options(of parameter: String, search: String?) -> [SampleSection]? { nil }
+    static var placeholder: JSONValue { ["hero": "Ranger", "health": 1] }
 
-    static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter) {
+    static func timeline(_ moment: SampleMoment) -> SampleTimeline {
         let now = moment.now.wholeSecond
-        let end = recovery(moment)
-        let hero = hero(moment)
+        // Ten minutes after the fetch.
+        let end = now + .seconds(600)
+        let wanted = moment.parameter("hero", default: heroes[0].name)
+        let hero = heroes.first { $0.name == wanted } ?? heroes[0]
         let portrait = portrait(of: hero, moment, end: end)
-        writer.member("policy", "atEnd")
-        writer.beginArray("entries")
-        for date in healingDates(from: now, until: end) {
-            writeEntry(of: hero, portrait, revision: moment.revision, at: date, start: now, end: end, to: &writer)
+        let entries = healingDates(from: now, until: end).map { date -> JSONValue in
+            let health = health(at: date, from: now, until: end)
+            return [
+                "date": .time(date),
+                "content": [
+                    "hero": portrait, "revision": .count(moment.revision), "health": .rounded(Double(health) / 100),
+                ],
+                // Shown while it lasts: until the next entry with relevance.
+                "relevance": .relevance(hundredths: health, duration: 0), "url": .string(hero.url),
+            ]
         }
-        writer.endArray()
-    }
-
-    static func writeSnapshot(_ moment: SampleMoment, to writer: inout SampleWriter) {
-        let now = moment.now.wholeSecond
-        let end = recovery(moment)
-        let hero = hero(moment)
-        writeEntry(
-            of: hero, portrait(of: hero, moment, end: end), revision: moment.revision, at: now, start: now, end: end,
-            to: &writer)
-    }
-
-    static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter) {
-        writer.beginObject()
-        writer.member("hero", "Ranger")
-        writer.member("health", hundredths: 100)
-        writer.endObject()
+        return SampleTimeline(policy: "atEnd", entries: entries)
     }
 
     /// Every minute from `start` while before `end`, at least the start: healed in ten minutes, there are ten entries.
@@ -70,48 +61,14 @@ enum EmojiRanger: SampleContent {
         return 50 + Int(50 * (date.microseconds - start.microseconds) / whole)
     }
 
-    /// End of the recovery: ten minutes after the fetch.
-    private static func recovery(_ moment: SampleMoment) -> Timestamp {
-        moment.now.wholeSecond + .seconds(600)
-    }
-
-    private static func hero(_ moment: SampleMoment) -> Hero {
-        let wanted = moment.parameter("hero", default: heroes[0].name)
-        return heroes.first { $0.name == wanted } ?? heroes[0]
-    }
-
-    /// Content that all entries of a timeline share, as JSON.
-    private static func portrait(of hero: Hero, _ moment: SampleMoment, end: Timestamp) -> [UInt8] {
+    /// Content that all entries of a timeline share.
+    private static func portrait(of hero: Hero, _ moment: SampleMoment, end: Timestamp) -> JSONValue {
         var random = moment.random(withRevision: false)
-        var writer = SampleWriter(reserving: 256)
-        writer.beginObject()
-        writer.member("name", hero.name)
-        writer.member("avatar", hero.avatar)
-        writer.member("level", random.integer(in: 1...9))
-        writer.member("experience", random.integer(in: 0...99) + moment.revision * 100)
-        writer.member("recoversAt", end)
-        if moment.request.family != "systemSmall" {
-            writer.member("biography", hero.biography)
-        }
-        writer.endObject()
-        return writer.bytes
-    }
-
-    private static func writeEntry(
-        of hero: Hero, _ portrait: [UInt8], revision: Int, at date: Timestamp, start: Timestamp, end: Timestamp,
-        to writer: inout SampleWriter
-    ) {
-        let health = health(at: date, from: start, until: end)
-        writer.beginObject()
-        writer.member("date", date)
-        writer.beginObject("content")
-        writer.member("hero", raw: portrait)
-        writer.member("revision", revision)
-        writer.member("health", hundredths: health)
-        writer.endObject()
-        // Shown while it lasts: until the next entry with relevance.
-        writer.relevance(hundredths: health, duration: 0)
-        writer.member("url", hero.url)
-        writer.endObject()
+        let portrait: JSONValue = [
+            "name": .string(hero.name), "avatar": .string(hero.avatar), "level": .count(random.integer(in: 1...9)),
+            "experience": .count(random.integer(in: 0...99) + moment.revision * 100), "recoversAt": .time(end),
+        ]
+        return moment.request.family == "systemSmall"
+            ? portrait : portrait.adding("biography", .string(hero.biography))
     }
 }

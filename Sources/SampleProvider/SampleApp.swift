@@ -6,30 +6,22 @@ package enum SampleApp: String, CaseIterable, Sendable {
     /// For load tests: takes any kind.
     case load
 
-    var kinds: [String] {
+    private var contents: KeyValuePairs<String, any SampleContent.Type> {
         switch self {
-        case .bank: ["RecentPurchases", "DueDate"]
-        case .rangers: ["EmojiRanger"]
-        case .weather: ["Weather"]
-        case .stocks: ["Symbol"]
-        case .reminders: ["Lists"]
-        case .calendar: ["UpNext"]
-        case .load: []
+        case .bank: ["RecentPurchases": RecentPurchases.self, "DueDate": DueDate.self]
+        case .rangers: ["EmojiRanger": EmojiRanger.self]
+        case .weather: ["Weather": CityWeather.self]
+        case .stocks: ["Symbol": StockSymbol.self]
+        case .reminders: ["Lists": ReminderLists.self]
+        case .calendar: ["UpNext": UpNext.self]
+        case .load: [:]
         }
     }
 
+    var kinds: [String] { contents.map(\.key) }
+
     func content(of kind: String) -> (any SampleContent.Type)? {
-        switch (self, kind) {
-        case (.bank, "RecentPurchases"): RecentPurchases.self
-        case (.bank, "DueDate"): DueDate.self
-        case (.rangers, "EmojiRanger"): EmojiRanger.self
-        case (.weather, "Weather"): CityWeather.self
-        case (.stocks, "Symbol"): StockSymbol.self
-        case (.reminders, "Lists"): ReminderLists.self
-        case (.calendar, "UpNext"): UpNext.self
-        case (.load, _): LoadContent.self
-        default: nil
-        }
+        self == .load ? LoadContent.self : contents.first { $0.key == kind }?.value
     }
 }
 
@@ -52,14 +44,17 @@ struct SampleMoment: Sendable {
     }
 }
 
-/// A sample kind: its timelines, snapshots and placeholder, and the options of its parameters.
+/// Policy and entries of a timeline.
+struct SampleTimeline {
+    let policy: JSONValue
+    /// The first one is the present state, as the gallery shows it.
+    let entries: [JSONValue]
+}
+
+/// A sample kind: its timelines and placeholder, and the options of its parameters.
 protocol SampleContent {
-    /// Appends the members `policy` and `entries` of a timeline.
-    static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter)
-    /// Appends one entry as an object: the present state, as the gallery shows it.
-    static func writeSnapshot(_ moment: SampleMoment, to writer: inout SampleWriter)
-    /// Appends the placeholder as an object.
-    static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter)
+    static func timeline(_ moment: SampleMoment) -> SampleTimeline
+    static var placeholder: JSONValue { get }
     /// Options of a parameter that match a search, in sections; nil for an unknown parameter.
     static func options(of parameter: String, search: String?) -> [SampleSection]?
     /// The dynamic defaults, by parameter.
@@ -67,7 +62,10 @@ protocol SampleContent {
 }
 
 extension SampleContent {
+    static var placeholder: JSONValue { [:] }
     static var defaults: [String: SampleSection.Option] { [:] }
+
+    static func options(of parameter: String, search: String?) -> [SampleSection]? { nil }
 }
 
 /// Options under a title.
@@ -91,20 +89,13 @@ struct SampleSection: Sendable, Equatable {
     }
 }
 
-extension SampleWriter {
-    /// The member `policy` with `{"after": date}`.
-    mutating func policy(after date: Timestamp) {
-        beginObject("policy")
-        member("after", date)
-        endObject()
-    }
+extension JSONValue {
+    /// Money as text, which keeps its two digits wherever it is read.
+    static func amount(_ cents: Int) -> JSONValue { .string("\(cents / 100).\(cents / 10 % 10)\(cents % 10)") }
 
-    /// The member `relevance`; the score in hundredths, the duration in seconds.
-    mutating func relevance(hundredths: Int, duration: Int) {
-        beginObject("relevance")
-        member("score", hundredths: hundredths)
-        member("duration", duration)
-        endObject()
+    /// - Parameter duration: in seconds.
+    static func relevance(hundredths: Int, duration: Int) -> JSONValue {
+        ["score": .rounded(Double(hundredths) / 100), "duration": .count(duration)]
     }
 }
 

@@ -15,31 +15,26 @@ extension SampleProvider {
         guard !fails(batchIdentity, share: faults.requestFailures) else { return nil }
 
         var answers: [SampleStatistics.Answer] = []
-        answers.reserveCapacity(batch.requests.count)
-        var writer = SampleWriter(reserving: 64 + batch.requests.count * 600)
-        writer.beginObject()
-        writer.beginArray("timelines")
+        var timelines: [JSONValue] = []
         for ((request, content), state) in zip(zip(batch.requests, contents), states) {
             let isFailed = fails(request.identity &+ UInt64(state.revision), share: faults.timelineFailures)
-            writer.beginObject()
-            writer.member("id", request.id)
             if isFailed {
-                writer.beginObject("error")
-                writer.member("code", "unavailable")
-                writer.member("message", "a fault that was asked for")
-                writer.endObject()
+                timelines.append([
+                    "id": .string(request.id),
+                    "error": ["code": "unavailable", "message": "a fault that was asked for"],
+                ])
             } else {
-                content.writeTimeline(
-                    SampleMoment(request: request, revision: state.revision, seed: seed, now: state.time), to: &writer)
+                let timeline = content.timeline(
+                    SampleMoment(request: request, revision: state.revision, seed: seed, now: state.time))
+                timelines.append([
+                    "id": .string(request.id), "policy": timeline.policy, "entries": .array(timeline.entries),
+                ])
             }
-            writer.endObject()
             answers.append(
                 SampleStatistics.Answer(
                     id: request.id, kind: request.kind, revision: state.revision, isFailed: isFailed))
         }
-        writer.endArray()
-        writer.endObject()
-        return (writer.bytes, answers)
+        return (JSONValue.object(["timelines": .array(timelines)]).encoded, answers)
     }
 
     /// Number of each content's last change, and the time that its dates begin at.
@@ -74,20 +69,17 @@ extension SampleProvider {
 
     /// `{"snapshots": [{"id", "entry"}]}`; the revision stays as it is, as nothing is regenerated.
     func snapshots(_ batch: SampleBatch, contents: [any SampleContent.Type], at time: Timestamp) -> [UInt8] {
-        list("snapshots", of: batch, contents) { request, content, writer in
+        list("snapshots", of: batch, contents, "entry") { request, content in
             let state = changeInterval.map { lastChange(of: request, every: $0, at: time) } ?? (revision: 0, time: time)
-            writer.key("entry")
-            content.writeSnapshot(
-                SampleMoment(request: request, revision: state.revision, seed: seed, now: state.time), to: &writer)
+            return content.timeline(
+                SampleMoment(request: request, revision: state.revision, seed: seed, now: state.time)
+            ).entries[0]
         }
     }
 
     /// `{"placeholders": [{"id", "content"}]}`
     func placeholders(_ batch: SampleBatch, contents: [any SampleContent.Type]) -> [UInt8] {
-        list("placeholders", of: batch, contents) { request, content, writer in
-            writer.key("content")
-            content.writePlaceholder(request, to: &writer)
-        }
+        list("placeholders", of: batch, contents, "content") { _, content in content.placeholder }
     }
 
     /// `{"sections": [{"title", "options": [{"identifier", "display"}]}]}`; nil when the kind has no such parameter.
@@ -109,21 +101,13 @@ extension SampleProvider {
     }
 
     private func list(
-        _ name: StaticString, of batch: SampleBatch, _ contents: [any SampleContent.Type],
-        write: (SampleRequest, any SampleContent.Type, inout SampleWriter) -> Void
+        _ name: String, of batch: SampleBatch, _ contents: [any SampleContent.Type], _ member: String,
+        value: (SampleRequest, any SampleContent.Type) -> JSONValue
     ) -> [UInt8] {
-        var writer = SampleWriter(reserving: 64 + batch.requests.count * 400)
-        writer.beginObject()
-        writer.beginArray(name)
-        for (request, content) in zip(batch.requests, contents) {
-            writer.beginObject()
-            writer.member("id", request.id)
-            write(request, content, &writer)
-            writer.endObject()
+        let elements = zip(batch.requests, contents).map { request, content -> JSONValue in
+            ["id": .string(request.id), member: value(request, content)]
         }
-        writer.endArray()
-        writer.endObject()
-        return writer.bytes
+        return JSONValue.object([name: .array(elements)]).encoded
     }
 
     private func fails(_ identity: UInt64, share: Double) -> Bool {

@@ -16,17 +16,9 @@ private struct SampleRefusal: Error {
     var pointer: String?
 
     var response: Response {
-        var writer = SampleWriter(reserving: 256)
-        writer.beginObject()
-        writer.beginObject("error")
-        writer.member("code", code)
-        writer.member("message", message)
-        if let pointer {
-            writer.member("pointer", pointer)
-        }
-        writer.endObject()
-        writer.endObject()
-        return SampleProvider.respond(status, writer.bytes)
+        var error: JSONObject = ["code": .string(code), "message": .string(message)]
+        error["pointer"] = pointer.map { .string($0) }
+        return SampleProvider.respond(status, JSONValue.object(["error": .object(error)]).encoded)
     }
 }
 
@@ -161,13 +153,10 @@ extension SampleProvider {
 extension SampleStatistics.Fetches {
     /// The response to `GET /stats/timelines/ID`.
     func json(id: String) -> [UInt8] {
-        var writer = SampleWriter(reserving: 256)
-        writer.beginObject()
-        writer.member("id", id)
-        writer.member("fetches", count)
-        writer.member("lastRevision", lastRevision)
-        writer.member("lastFetchedAt", lastFetchedAt)
-        writer.endObject()
-        return writer.bytes
+        let json: JSONValue = [
+            "id": .string(id), "fetches": .count(count), "lastRevision": .count(lastRevision),
+            "lastFetchedAt": .time(lastFetchedAt),
+        ]
+        return json.encoded
     }
 }

@@ -23,12 +23,12 @@ package final class SampleStatistics: Sendable {
             largestBatch = max(largestBatch, timelines)
         }
 
-        fileprivate func write(to writer: inout SampleWriter) {
-            writer.member("requests", requests)
-            writer.member("timelines", timelines)
-            writer.member("failedTimelines", failedTimelines)
-            writer.member("largestBatch", largestBatch)
-            writer.member("meanBatch", hundredths: Int((meanBatch * 100).rounded()))
+        fileprivate var json: JSONObject {
+            [
+                "requests": .count(requests), "timelines": .count(timelines),
+                "failedTimelines": .count(failedTimelines), "largestBatch": .count(largestBatch),
+                "meanBatch": .rounded((meanBatch * 100).rounded() / 100),
+            ]
         }
     }
 
@@ -148,23 +148,15 @@ package final class SampleStatistics: Sendable {
 extension SampleStatistics.Snapshot {
     /// The response to `GET /stats`.
     var json: [UInt8] {
-        var writer = SampleWriter(reserving: 1_024)
-        writer.beginObject()
-        answered.write(to: &writer)
-        writer.member("failedRequests", failedRequests)
-        writer.member("rejectedRequests", rejectedRequests)
-        writer.member("otherRequests", otherRequests)
-        writer.member("trackedTimelines", trackedTimelines)
-        writer.beginArray("kinds")
-        for kind in kinds {
-            writer.beginObject()
-            writer.member("app", kind.app)
-            writer.member("kind", kind.kind)
-            kind.answered.write(to: &writer)
-            writer.endObject()
-        }
-        writer.endArray()
-        writer.endObject()
-        return writer.bytes
+        let others: JSONObject = [
+            "failedRequests": .count(failedRequests), "rejectedRequests": .count(rejectedRequests),
+            "otherRequests": .count(otherRequests), "trackedTimelines": .count(trackedTimelines),
+            "kinds": .array(
+                kinds.map { kind in
+                    let name: JSONObject = ["app": .string(kind.app), "kind": .string(kind.kind)]
+                    return .object(JSONObject(name.members + kind.answered.json.members))
+                }),
+        ]
+        return JSONValue.object(JSONObject(answered.json.members + others.members)).encoded
     }
 }

@@ -12,43 +12,24 @@ enum CityWeather: SampleContent {
         parameter == "city" ? [SampleSection("Cities", cities.map { ($0, $0) })].matching(search) : nil
     }
 
-    static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter) {
+    static var placeholder: JSONValue { ["city": "City", "temperature": 20] }
+
+    static func timeline(_ moment: SampleMoment) -> SampleTimeline {
         let now = moment.now.wholeSecond
         var random = moment.random(withRevision: true)
-        writer.policy(after: now + .seconds(3_600))
-        writer.beginArray("entries")
-        for hour in 0..<hours {
-            writeEntry(moment, at: now + .seconds(3_600 * hour), random: &random, to: &writer)
+        let entries = (0..<hours).map { hour -> JSONValue in
+            let condition = random.pick(conditions)
+            let entry: JSONValue = [
+                "date": .time(now + .seconds(3_600 * hour)),
+                "content": [
+                    "city": .string(moment.parameter("city", default: cities[0])), "revision": .count(moment.revision),
+                    "temperature": .count(random.integer(in: -10...35)), "condition": .string(condition),
+                ],
+            ]
+            // Surface what matters: a thunderstorm, not a small change of temperature.
+            return condition == "thunderstorm"
+                ? entry.adding("relevance", .relevance(hundredths: 100, duration: 3_600)) : entry
         }
-        writer.endArray()
-    }
-
-    static func writeSnapshot(_ moment: SampleMoment, to writer: inout SampleWriter) {
-        var random = moment.random(withRevision: true)
-        writeEntry(moment, at: moment.now.wholeSecond, random: &random, to: &writer)
-    }
-
-    static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter) {
-        writer.beginObject()
-        writer.member("city", "City")
-        writer.member("temperature", 20)
-        writer.endObject()
-    }
-
-    private static func writeEntry(
-        _ moment: SampleMoment, at date: Timestamp, random: inout SampleRandom, to writer: inout SampleWriter
-    ) {
-        let condition = random.pick(conditions)
-        writer.beginObject()
-        writer.member("date", date)
-        writer.beginObject("content")
-        writer.member("city", moment.parameter("city", default: cities[0]))
-        writer.member("revision", moment.revision)
-        writer.member("temperature", random.integer(in: -10...35))
-        writer.member("condition", condition)
-        writer.endObject()
-        // Surface what matters: a thunderstorm, not a small change of temperature.
-        if condition == "thunderstorm" { writer.relevance(hundredths: 100, duration: 3_600) }
-        writer.endObject()
+        return SampleTimeline(policy: ["after": .time(now + .seconds(3_600))], entries: entries)
     }
 }

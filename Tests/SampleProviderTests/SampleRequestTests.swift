@@ -77,32 +77,6 @@ struct SampleRequestTests {
         #expect(error?.pointer == "/requests")
     }
 
-    @Test func writerWritesJSON() throws {
-        var writer = SampleWriter(reserving: 16)
-        writer.beginObject()
-        writer.member("text", "a \"b\"\n")
-        writer.beginArray("list")
-        writer.integer(-5)
-        writer.hundredths(-5)
-        writer.hundredths(12_345)
-        writer.amount(1_005)
-        writer.beginObject()
-        writer.endObject()
-        writer.endArray()
-        writer.beginArray("date")
-        for text in ["1970-01-01T00:00:00Z", "2020-06-22T23:59:59Z", "2020-06-22T08:05:09Z", "1969-12-31T23:59:59.5Z"] {
-            writer.date(try #require(Timestamp(rfc3339: text)))
-        }
-        writer.endArray()
-        writer.member("raw", raw: Array("[1]".utf8))
-        writer.endObject()
-        #expect(
-            String(decoding: writer.bytes, as: UTF8.self)
-                == #"{"text":"a \"b\"\n","list":[-5,-0.05,123.45,"10.05",{}],"date":["1970-01-01T00:00:00Z","#
-                + #""2020-06-22T23:59:59Z","2020-06-22T08:05:09Z","1969-12-31T23:59:59.5Z"],"raw":[1]}"#)
-        #expect(throws: Never.self) { try JSONValue.parse(writer.bytes) }
-    }
-
     @Test func revisionsGrowEvenWhenCountersAreShared() {
         let counters = RevisionCounters(bits: 1)
         #expect(counters.next(of: [0, 2, 1]) == [1, 2, 1])
