@@ -1,5 +1,5 @@
 import KafkaClient
-import PostgresClient
+package import PostgresClient
 import WidgetEvents
 package import WidgetModel
 package import WidgetStore
@@ -67,15 +67,17 @@ package struct DeadLetterReplayer: Sendable {
     private let directoryAge: Duration
     private let decoder: RecordDecoder
 
-    init(topics: IngestTopics, maximumEventBytes: Int, directoryAge: Duration, applier: BatchApplier) {
-        self.directoryAge = directoryAge
-        self.applier = applier
-        store = WidgetStore(pool: applier.pool)
-        directory = DirectoryCache(pool: applier.pool)
-        decoder = RecordDecoder(topics, maximumEventBytes: maximumEventBytes)
+    package init(configuration: IngestConfiguration, pool: PostgresPool) {
+        applier = BatchApplier(
+            pool: pool, audienceLimit: configuration.audienceLimit, tokenKeys: configuration.tokenKeys,
+            registrations: configuration.registrations)
+        store = WidgetStore(pool: pool)
+        directory = DirectoryCache(pool: pool)
+        directoryAge = configuration.directoryAge
+        decoder = RecordDecoder(configuration.topics, maximumEventBytes: configuration.maximumEventBytes)
     }
 
-    /// Replays waiting events once each, oldest first. Events of diverted apps are left to
+    /// Replays waiting events once each, oldest first, and wakes the workers. Events of diverted apps are left to
     /// ``resume(app:_:onProgress:)``, which applies them in order.
     ///
     /// - Parameter onProgress: called with the sum after every transaction.
@@ -89,6 +91,7 @@ package struct DeadLetterReplayer: Sendable {
             held.causes = [.diverted]
             outcome.isHeldBack = try await pool.query(Statements.countDeadLetters(held, limit: 1)) == [1]
         }
+        if !options.isRehearsal { await notify(of: outcome) }
         return outcome
     }
 
@@ -123,7 +126,7 @@ package struct DeadLetterReplayer: Sendable {
         return total
     }
 
-    /// Replays the events of a diverted app and ends the diversion once none is left. Until then new events are
+    /// Replays the events of a diverted app, ends the diversion once none is left, and wakes the workers. Until then new events are
     /// diverted too, so that none overtakes another.
     ///
     /// - Returns: the result, and whether the app was diverted.
@@ -146,8 +149,15 @@ package struct DeadLetterReplayer: Sendable {
                 }
             }
             wasDiverted = wasDiverted || isDiverted
-            if isEnded { return (total, wasDiverted) }
+            guard isEnded else { continue }
+            await notify(of: total)
+            return (total, wasDiverted)
         }
+    }
+
+    /// Wakes the workers; without the notification, they find the timelines at their next poll.
+    private func notify(of outcome: Outcome) async {
+        if outcome.replayed > 0 { _ = try? await pool.query(.notifyDue()) }
     }
 
     // MARK: A chunk

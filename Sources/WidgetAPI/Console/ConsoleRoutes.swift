@@ -219,7 +219,6 @@ struct ConsoleRoutes: Sendable {
             let replayer = DeadLetterReplayer(configuration: parts.resources.ingest, pool: store.pool)
             let outcome = try await replayer.replay(filter, options)
             guard !outcome.isHeldBack else { throw Problem.conflict(DeadLetterReplayer.Outcome.heldBack) }
-            if !isRehearsal, outcome.replayed > 0 { _ = try? await store.query(.notifyDue()) }
             let isLimited = outcome.replayed + outcome.failed >= Self.settleLimit
             return Response(JSONValue.object(outcome.json).adding("isLimited", .bool(isLimited)))
         }

@@ -114,11 +114,9 @@ struct DeadLetterRoutes: Sendable {
         var options = DeadLetterReplayer.Options()
         options.isRehearsal = try call.flag("dryRun")
         options.limit = limit
-        let pool = parts.store.pool
-        let outcome = try await DeadLetterReplayer(configuration: parts.resources.ingest, pool: pool).replay(
-            filter, options)
+        let replayer = DeadLetterReplayer(configuration: parts.resources.ingest, pool: parts.store.pool)
+        let outcome = try await replayer.replay(filter, options)
         guard !outcome.isHeldBack else { throw Problem.conflict(DeadLetterReplayer.Outcome.heldBack) }
-        if !options.isRehearsal, outcome.replayed > 0 { _ = try? await pool.query(.notifyDue()) }
         var object = outcome.json
         object["dryRun"] = .bool(options.isRehearsal)
         return Response(.object(object))

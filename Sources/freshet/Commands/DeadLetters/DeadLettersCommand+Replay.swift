@@ -46,7 +46,6 @@ extension DeadLettersCommand {
             let outcome = try await replayer.replay(target.options.filter, options) { ReplayReport.progress($0) }
             Terminal.endProgress()
             if outcome.isHeldBack { throw CommandFailure(.failure, DeadLetterReplayer.Outcome.heldBack) }
-            if !dryRun, outcome.replayed > 0 { _ = try? await store.query(.notifyDue()) }
             output.print(
                 .object(outcome.json).adding("dryRun", .bool(dryRun)),
                 or: ReplayReport.text(outcome, isRehearsal: dryRun))
@@ -101,7 +100,6 @@ extension DeadLettersCommand {
                 let (outcome, wasDiverted) = try await replayer.resume(app: app, options) { ReplayReport.progress($0) }
                 Terminal.endProgress()
                 failed += outcome.failed
-                if outcome.replayed > 0 { _ = try? await store.query(.notifyDue()) }
                 documents.append(
                     .object(outcome.json).adding("app", .string(app)).adding("wasDiverted", .bool(wasDiverted)))
                 let end = wasDiverted ? "its events flow again" : "it was not diverted"
