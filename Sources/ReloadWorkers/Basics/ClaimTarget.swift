@@ -89,11 +89,6 @@ final class RequestSlots: Sendable {
         held.withLock { $0[provider] ?? HeldSlots() }
     }
 
-    /// Takes a slot.
-    func begin(_ provider: ProviderKey, _ lane: ReloadLane) {
-        held.withLock { $0[provider, default: HeldSlots()].add(1, lane) }
-    }
-
     /// Takes a slot if the provider has a free one for the lane.
     func begin(_ provider: ProviderKey, _ lane: ReloadLane, limit: Int) -> Bool {
         held.withLock { held in

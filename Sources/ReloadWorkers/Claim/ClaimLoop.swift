@@ -93,14 +93,13 @@ struct ClaimLoop {
         let kinds = try await complete(known, for: ready)
         // A quarter of the room is for urgent lanes, except in a probe, which may find only patient ones.
         let urgentRoom = isProbe ? 0 : context.claimSize.share(of: configuration.maximumTimelinesInFlight) / 4
-        var capacity = ClaimCapacity(
+        let (targets, allowances) = context.protection.permitted(
+            kinds.claimTargets(of: Set(ready.lazy.map(\.kindID))), at: context.clock.elapsed)
+        let capacity = ClaimCapacity(
             timelines: timelines, patientTimelines: max(0, timelines - urgentRoom),
             concurrency: configuration.concurrency, requestsPerProvider: configuration.providerConcurrency,
-            inFlight: context.slots.all)
-        let targets = context.protection.permitted(
-            kinds.claimTargets(of: Set(ready.lazy.map(\.kindID))), due: ready.lazy.map(\.kindID), &capacity.allowances,
-            at: context.clock.elapsed)
-        let due = ready.map { DueTimelines(kindID: $0.kindID, lane: $0.lane, count: max(1, $0.timelines)) }
+            inFlight: context.slots.all, allowances: allowances)
+        let due = ready.map { LaneTimelines(kindID: $0.kindID, lane: $0.lane, count: max(1, $0.timelines)) }
         let plan = scheduler.plan(due: due, targets: targets, capacity: capacity)
         let sizes = Dictionary(
             ready.map { (LaneWork(kindID: $0.kindID, lane: $0.lane), max(1, $0.timelines / $0.lists)) },

@@ -26,7 +26,7 @@ struct ClaimRoom {
     /// The queues with due work and room for it.
     private(set) var eligible: [Queue: ClaimTarget] = [:]
 
-    init(due rows: [DueTimelines], targets: [Int32: ClaimTarget], capacity: ClaimCapacity) {
+    init(due rows: [LaneTimelines], targets: [Int32: ClaimTarget], capacity: ClaimCapacity) {
         timelines = capacity.timelines
         patientTimelines = min(capacity.timelines, capacity.patientTimelines)
         heldOfProvider = capacity.inFlight

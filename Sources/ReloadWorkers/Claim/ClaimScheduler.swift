@@ -22,15 +22,8 @@ struct ClaimCapacity: Sendable {
     }
 }
 
-/// Ready timelines of one kind and lane.
-struct DueTimelines: Sendable, Hashable {
-    let kindID: Int32
-    let lane: ReloadLane
-    let count: Int
-}
-
-/// Number of timelines of one kind and lane to claim.
-struct ClaimShare: Sendable, Hashable {
+/// Number of timelines of one kind and lane: ready ones, or those to claim.
+struct LaneTimelines: Sendable, Hashable {
     let kindID: Int32
     let lane: ReloadLane
     var count: Int
@@ -38,7 +31,7 @@ struct ClaimShare: Sendable, Hashable {
 
 struct ClaimPlan: Sendable, Equatable {
     /// At most one for each kind and lane.
-    var wishes: [ClaimShare] = []
+    var wishes: [LaneTimelines] = []
     /// Due work stays behind because its provider, or the worker, is busy.
     var isHeldBack = false
     /// Due work stays behind because this claim is full.
@@ -69,10 +62,10 @@ struct ClaimScheduler: Sendable {
     /// - Parameters:
     ///   - due: due timelines by kind and lane.
     ///   - targets: kinds that may be claimed.
-    mutating func plan(due: [DueTimelines], targets: [Int32: ClaimTarget], capacity: ClaimCapacity) -> ClaimPlan {
+    mutating func plan(due: [LaneTimelines], targets: [Int32: ClaimTarget], capacity: ClaimCapacity) -> ClaimPlan {
         var room = ClaimRoom(due: due, targets: targets, capacity: capacity)
         begin(room.eligible)
-        var granted: [ClaimShare] = []
+        var granted: [LaneTimelines] = []
         var index: [ClaimRoom.Queue: Int] = [:]
         while let queue = next(among: room.eligible, room) {
             let count = room.take(from: queue, atMost: Self.grain)
@@ -81,7 +74,7 @@ struct ClaimScheduler: Sendable {
                 granted[at].count += count
             } else {
                 index[queue] = granted.count
-                granted.append(ClaimShare(kindID: queue.kindID, lane: queue.lane, count: count))
+                granted.append(LaneTimelines(kindID: queue.kindID, lane: queue.lane, count: count))
             }
         }
         return ClaimPlan(wishes: granted, isHeldBack: room.isHeldBack, isFull: room.isFull)

@@ -30,39 +30,28 @@ final class ProviderProtection: Sendable {
 
     // MARK: Claiming
 
-    /// The kinds that may be claimed, with the batch sizes of their providers, without those of open breakers. Retired
-    /// kinds, which need no provider, are unchanged.
-    ///
-    /// - Parameter allowances: receives the allowances of the known providers of `due`.
+    /// The kinds that may be claimed, with the batch sizes of their providers, without those of open breakers, and the
+    /// allowances of their known providers. Retired kinds, which need no provider, are unchanged.
     func permitted(
-        _ targets: [Int32: ClaimTarget], due: some Sequence<Int32>,
-        _ allowances: inout [ProviderKey: ProviderAllowance],
-        at time: Duration
-    ) -> [Int32: ClaimTarget] {
-        var found: [ProviderKey: ProviderAllowance] = [:]
-        let permitted = providers.withLock { providers in
-            guard !providers.isEmpty else { return targets }
-            var permitted = targets
-            for kindID in Set(due) {
-                guard var target = targets[kindID], target.asksProvider,
-                    let health = providers[target.provider]
-                else { continue }
+        _ targets: [Int32: ClaimTarget], at time: Duration
+    ) -> (targets: [Int32: ClaimTarget], allowances: [ProviderKey: ProviderAllowance]) {
+        providers.withLock { providers in
+            var (permitted, allowances) = (targets, [ProviderKey: ProviderAllowance]())
+            for (kindID, target) in targets where target.asksProvider {
+                guard let health = providers[target.provider] else { continue }
                 switch health.breaker.allowance(at: time) {
                 case .anything:
-                    found[target.provider] = ProviderAllowance(requests: health.limit.value)
+                    allowances[target.provider] = ProviderAllowance(requests: health.limit.value)
                 case .probe:
-                    found[target.provider] = ProviderAllowance(requests: 1, timelines: rules.probeTimelines)
+                    allowances[target.provider] = ProviderAllowance(requests: 1, timelines: rules.probeTimelines)
                 case .nothing:
                     permitted[kindID] = nil
                     continue
                 }
-                target.maxBatch = health.sizes.size(atMost: target.maxBatch)
-                permitted[kindID] = target
+                permitted[kindID]?.maxBatch = health.sizes.size(atMost: target.maxBatch)
             }
-            return permitted
+            return (permitted, allowances)
         }
-        allowances = found
-        return permitted
     }
 
     /// Largest batch that a provider accepts.

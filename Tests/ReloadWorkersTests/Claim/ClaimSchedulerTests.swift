@@ -7,8 +7,8 @@ import WidgetStore
 
 /// Distribution of room among lanes, apps and kinds.
 struct ClaimSchedulerTests {
-    private static func row(_ kindID: Int32, _ lane: ReloadLane, _ count: Int) -> DueTimelines {
-        DueTimelines(kindID: kindID, lane: lane, count: count)
+    private static func row(_ kindID: Int32, _ lane: ReloadLane, _ count: Int) -> LaneTimelines {
+        LaneTimelines(kindID: kindID, lane: lane, count: count)
     }
 
     /// App 1 has kinds 11, 12, … at one provider; app 2 has kinds 21, 22, … at another.

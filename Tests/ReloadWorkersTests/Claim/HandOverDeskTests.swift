@@ -73,7 +73,7 @@ struct HandOverDeskTests {
             let context = worker.context
             let provider = ProviderKey(
                 appID: try #require(worker.directory.directory().kinds[kind]).appID, url: worker.provider.url)
-            context.slots.begin(provider, .push)
+            #expect(context.slots.begin(provider, .push, limit: 1))
             #expect(desk.reserve(1, of: [kind]) == nil, "no slot")
             context.slots.end(provider, .push)
             #expect(desk.reserve(1, of: [kind]) != nil)

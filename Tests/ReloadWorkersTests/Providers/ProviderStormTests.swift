@@ -75,15 +75,14 @@ struct ProviderStormTests {
         }
 
         private mutating func claim() {
-            var capacity = ClaimCapacity(
-                timelines: 1_000, patientTimelines: 1_000, concurrency: 32,
-                requestsPerProvider: 8, inFlight: held)
             guard inFlight.count < 32 else { return }
             // Half of the due timelines belong to provider 0.
-            let due = (0..<10).map { DueTimelines(kindID: Int32($0), lane: .push, count: $0 == 0 ? 900 : 100) }
-            let permitted = protection.permitted(
-                targets, due: due.map(\.kindID), &capacity.allowances, at: time)
-            for wish in scheduler.plan(due: due, targets: permitted, capacity: capacity).wishes {
+            let due = (0..<10).map { LaneTimelines(kindID: Int32($0), lane: .push, count: $0 == 0 ? 900 : 100) }
+            let permitted = protection.permitted(targets, at: time)
+            let capacity = ClaimCapacity(
+                timelines: 1_000, patientTimelines: 1_000, concurrency: 32,
+                requestsPerProvider: 8, inFlight: held, allowances: permitted.allowances)
+            for wish in scheduler.plan(due: due, targets: permitted.targets, capacity: capacity).wishes {
                 var left = wish.count
                 while left > 0 {
                     start(Int(wish.kindID), min(left, 10))
@@ -224,10 +223,9 @@ struct ProviderProtectionTests {
             2: ClaimTarget(appID: 2, provider: well, maxBatch: 10),
             3: ClaimTarget(appID: 1, provider: sick, maxBatch: 10, asksProvider: false),
         ]
-        var allowances: [ProviderKey: ProviderAllowance] = [:]
-        let during = protection.permitted(targets, due: [1, 2, 3], &allowances, at: .zero)
+        let during = protection.permitted(targets, at: .zero).targets
         #expect(Set(during.keys) == [2, 3], "collected timelines cause no request")
-        let after = protection.permitted(targets, due: [1, 2, 3], &allowances, at: .seconds(2))
+        let (after, allowances) = protection.permitted(targets, at: .seconds(2))
         #expect(Set(after.keys) == [1, 2, 3])
         #expect(allowances[sick] == ProviderAllowance(requests: 1, timelines: 1), "a probe")
     }
@@ -236,20 +234,19 @@ struct ProviderProtectionTests {
         let (protection, _) = protection()
         let sick = ProviderKey(appID: 1, url: "http://p")
         for _ in 0..<3 { fail(protection, sick, at: .zero) }
-        var capacity = ClaimCapacity(
-            timelines: 1_000, patientTimelines: 1_000, concurrency: 32, requestsPerProvider: 8,
-            inFlight: [:])
         let targets = Dictionary(
             uniqueKeysWithValues: (1...3).map {
                 (Int32($0), ClaimTarget(appID: 1, provider: sick, maxBatch: 10))
             })
         let due = (1...3).flatMap { kind in
-            [ReloadLane.interactive, .push, .bulk].map { DueTimelines(kindID: Int32(kind), lane: $0, count: 50) }
+            [ReloadLane.interactive, .push, .bulk].map { LaneTimelines(kindID: Int32(kind), lane: $0, count: 50) }
         }
-        let permitted = protection.permitted(
-            targets, due: due.map(\.kindID), &capacity.allowances, at: .seconds(2))
+        let permitted = protection.permitted(targets, at: .seconds(2))
+        let capacity = ClaimCapacity(
+            timelines: 1_000, patientTimelines: 1_000, concurrency: 32, requestsPerProvider: 8,
+            inFlight: [:], allowances: permitted.allowances)
         var scheduler = ClaimScheduler()
-        let plan = scheduler.plan(due: due, targets: permitted, capacity: capacity)
+        let plan = scheduler.plan(due: due, targets: permitted.targets, capacity: capacity)
         #expect(plan.wishes.map(\.count) == [1])
         #expect(plan.isHeldBack && !plan.isFull)
     }
@@ -270,7 +267,7 @@ struct ProviderProtectionTests {
         capacity.allowances = [grown: ProviderAllowance(requests: limit)]
         var scheduler = ClaimScheduler()
         let plan = scheduler.plan(
-            due: [DueTimelines(kindID: 1, lane: .push, count: 1_000)],
+            due: [LaneTimelines(kindID: 1, lane: .push, count: 1_000)],
             targets: [1: ClaimTarget(appID: 1, provider: grown, maxBatch: 10)], capacity: capacity)
         #expect(plan.wishes.map(\.count).reduce(0, +) == room * 10)
     }
