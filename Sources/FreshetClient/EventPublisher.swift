@@ -61,8 +61,7 @@ package struct EventPublisher: Sendable {
             outgoing.event, id: outgoing.id, source: outgoing.source ?? source, time: outgoing.time,
             traceparent: outgoing.traceparent, key: outgoing.key)
         return KafkaMessage(
-            topic: topic(of: outgoing.event), key: encoded.key, value: encoded.value,
-            headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) })
+            topic: topic(of: outgoing.event), key: encoded.key, value: encoded.value, headers: encoded.headers)
     }
 }
 

@@ -131,7 +131,6 @@ package final class DecisionLog: DecisionPublishing, Service {
     }
 
     private func message(_ decision: TimelineDecidedEvent, _ time: Timestamp) -> KafkaMessage {
-        let event = decision.encode(source: Self.source, time: time, topics: inputs)
-        return KafkaMessage(topic: topic, key: event.key, value: event.value, headers: event.headers)
+        KafkaMessage(decision.encode(source: Self.source, time: time, topics: inputs), topic: topic)
     }
 }

@@ -15,11 +15,10 @@ struct TimelineMessages: Sendable {
         _ timeline: ClaimedTimeline, of kind: RegisteredKind, revision: Int64, content: [UInt8],
         headers: [String: String] = [:]
     ) -> KafkaMessage {
-        var message = message(
-            TimelineUpdatedEvent(
-                timeline: timeline.id, identity: timeline.identity(of: kind), revision: revision, storedAt: nil,
-                content: content
-            ).encode(source: Self.source))
+        let event = TimelineUpdatedEvent(
+            timeline: timeline.id, identity: timeline.identity(of: kind), revision: revision, storedAt: nil,
+            content: content)
+        var message = KafkaMessage(event.encode(source: Self.source), topic: topic)
         for (name, value) in headers.sorted(by: { $0.key < $1.key }) {
             message.headers.append(KafkaHeader(name: name, value: Array(value.utf8)))
         }
@@ -28,10 +27,12 @@ struct TimelineMessages: Sendable {
 
     /// Tombstone of a timeline that no widget shows.
     func removed(_ id: TimelineID, revision: Int64) -> KafkaMessage {
-        message(TimelineRemovedEvent.encode(id, revision: revision, source: Self.source))
+        KafkaMessage(TimelineRemovedEvent.encode(id, revision: revision, source: Self.source), topic: topic)
     }
+}
 
-    private func message(_ event: EncodedEvent) -> KafkaMessage {
-        KafkaMessage(topic: topic, key: event.key, value: event.value, headers: event.headers)
+extension KafkaMessage {
+    init(_ event: EncodedEvent, topic: String) {
+        self.init(topic: topic, key: event.key, value: event.value, headers: event.headers)
     }
 }

@@ -190,18 +190,16 @@ struct StackPlanning {
 
     /// An event for ingest, ordered by its arrival.
     private func message(_ event: FreshetEvent, _ plan: StackPlan) -> KafkaMessage {
-        let encoded = EventEncoder.encode(
+        var encoded = EventEncoder.encode(
             event, id: RandomID.make(), source: Self.source, time: plan.plannedAt, key: plan.key.user)
-        let headers = encoded.headers + EventHandling(isOrderedByArrival: true).headers
-        return KafkaMessage(
-            topic: context.configuration.widgetsTopic, key: encoded.key, value: encoded.value, headers: headers)
+        encoded.headers += EventHandling(isOrderedByArrival: true).headers
+        return KafkaMessage(encoded, topic: context.configuration.widgetsTopic)
     }
 
     /// A schedule, or its tombstone.
     private func message(_ id: TimelineID, _ json: JSONValue?, revision: Int64) -> KafkaMessage {
-        let encoded = StackScheduledEvent.encode(id, revision: revision, schedule: json, source: Self.source)
-        return KafkaMessage(
-            topic: context.configuration.suggestionsTopic, key: encoded.key, value: encoded.value,
-            headers: encoded.headers)
+        KafkaMessage(
+            StackScheduledEvent.encode(id, revision: revision, schedule: json, source: Self.source),
+            topic: context.configuration.suggestionsTopic)
     }
 }

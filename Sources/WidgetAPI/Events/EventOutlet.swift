@@ -94,6 +94,6 @@ package struct EventOutlet: Sendable {
             user: outgoing.user, keepsOutcome: true)
         return KafkaMessage(
             topic: topic(of: event), key: encoded.key, value: encoded.value,
-            headers: (encoded.headers + handling.headers).map { KafkaHeader(name: $0.name, value: $0.value) })
+            headers: encoded.headers + handling.headers)
     }
 }
