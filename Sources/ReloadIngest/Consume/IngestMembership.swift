@@ -87,9 +87,7 @@ final class IngestMembership: Sendable {
         let stored = pipeline.append(.listPositions())
         let results = try await pool.run(pipeline)
         guard let member = results.rows(registered).first else { return false }
-        let epochs = Dictionary(
-            results.rows(stored).map { (TopicPartition(topic: $0.topic, partition: $0.partition), $0.epoch) }
-        ) { $1 }
+        let epochs = Dictionary(results.rows(stored).map { ($0.place, $0.epoch) }) { $1 }
         return state.withLock { state in
             let isLate = state.registered.map { $0.duration(to: .now) > configuration.memberTimeout } ?? false
             state.registered = .now

@@ -122,9 +122,9 @@ package final class IngestMeter: Sendable {
         for event in outcome.ignored { Self.ignored(batch.type(event.record), event.reason).increment() }
         for (type, count) in applied where count > 0 { Self.events(type, .applied).increment(by: count) }
         batchEvents.record(items.count)
-        applySeconds.recordNanoseconds(time.wholeNanoseconds)
+        applySeconds.record(duration: time)
         if oldest < .max {
-            eventAge.recordNanoseconds(Duration.milliseconds(max(0, Self.now() - oldest)).wholeNanoseconds)
+            eventAge.record(duration: .milliseconds(max(0, Self.now() - oldest)))
         }
     }
 
@@ -166,13 +166,5 @@ extension IngestService {
     /// Records the lag without a request to the brokers.
     package func sampleLag() async {
         meter.sampled(lag: await lag() ?? [:])
-    }
-}
-
-extension Duration {
-    fileprivate var wholeNanoseconds: Int64 {
-        let (seconds, attoseconds) = components
-        let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-        return overflow ? .max : product + attoseconds / 1_000_000_000
     }
 }

@@ -205,12 +205,6 @@ extension IngestService {
         }
     }
 
-    /// Pauses after a small batch of a backlog, so that the next transaction applies more events. Ends early at
-    /// shutdown.
-    func gather() async throws {
-        try await cancelWhenGracefulShutdown { [configuration] in try await Task.sleep(for: configuration.gatherTime) }
-    }
-
     /// Whether this number of waiting messages counts as a backlog.
     func isBehind(_ messages: Int64) -> Bool { messages >= configuration.backlog }
 
@@ -278,7 +272,7 @@ extension IngestService {
         _ positions: inout PartitionPositions, _ consumer: KafkaConsumer, _ batch: PreparedBatch
     ) {
         positions.applied(advances)
-        status.areRead(advances.lazy.map { TopicPartition(topic: $0.topic, partition: $0.partition) })
+        status.areRead(advances.lazy.map(\.place))
         commitToKafka(advances, consumer)
         statistics.update {
             $0.blockedBy = nil

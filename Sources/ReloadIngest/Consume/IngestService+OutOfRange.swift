@@ -96,7 +96,7 @@ extension IngestService {
 
     private func move(_ partition: TopicPartition, to offset: Int64, _ consumer: KafkaConsumer) async {
         await consumer.assign([partition: .at(offset)])
-        status.goesOn(partition)
+        status.released([partition])
     }
 
     // MARK: Obstacles

@@ -56,7 +56,7 @@ extension IngestService {
     ) async {
         positions.drop(partitions)
         await consumer.unassign(Array(partitions))
-        status.revoked(partitions)
+        status.released(partitions)
     }
 
     /// Stops reading the partitions of halted topics. They are taken again after the topics are resumed.
@@ -85,13 +85,7 @@ extension IngestService {
                     await membership.retire()
                 }
                 positions.take(rows)
-                return Dictionary(
-                    rows.map { row in
-                        (
-                            TopicPartition(topic: row.topic, partition: row.partition),
-                            row.nextOffset.map(KafkaOffset.at) ?? .earliest
-                        )
-                    }, uniquingKeysWith: { $1 })
+                return Dictionary(rows.map { ($0.place, $0.nextOffset.map(KafkaOffset.at) ?? .earliest) }) { $1 }
             } catch {
                 attempt += 1
                 logger.warning("cannot take partitions; trying again", metadata: ["error": "\(error)"])
@@ -137,9 +131,6 @@ extension IngestService {
 
     /// Commits offsets to Kafka, for lag tools only.
     func commitToKafka(_ advances: [PositionAdvance], _ consumer: KafkaConsumer) {
-        consumer.commit(
-            Dictionary(
-                advances.map { (TopicPartition(topic: $0.topic, partition: $0.partition), $0.next) },
-                uniquingKeysWith: { $1 }))
+        consumer.commit(Dictionary(advances.map { ($0.place, $0.next) }) { $1 })
     }
 }

@@ -175,7 +175,11 @@ package final class IngestService: Service {
             defer { meter.settled() }
             var prepared = PreparedBatch(batch, decoder: decoder)
             try await apply(prepared.items, of: &prepared, under: positions.epochs, &positions, consumer)
-            if isBehind(batch.waiting), batch.count < configuration.maximumMarks { try await gather() }
+            guard isBehind(batch.waiting), batch.count < configuration.maximumMarks else { return }
+            // So that the next transaction applies more events. Ends early at shutdown.
+            try await cancelWhenGracefulShutdown { [configuration] in
+                try await Task.sleep(for: configuration.gatherTime)
+            }
         case .interrupted:
             try await adoptShare(&positions, consumer)
         case .offsetOutOfRange(let partition, let offset):

@@ -60,7 +60,8 @@ package final class IngestStatus: Sendable {
         obstacles.withLock { $0[subject] = obstacle }
     }
 
-    func revoked(_ partitions: some Sequence<TopicPartition>) {
+    /// Records that these partitions are no longer stopped, or no longer this process's.
+    func released(_ partitions: some Sequence<TopicPartition>) {
         obstacles.withLock { obstacles in
             for partition in partitions { obstacles[.partition(partition)] = nil }
         }
@@ -92,10 +93,6 @@ package final class IngestStatus: Sendable {
         obstacles.withLock { obstacles in
             obstacles.keys.count { if case .partition = $0 { true } else { false } }
         }
-    }
-
-    func goesOn(_ partition: TopicPartition) {
-        obstacles.withLock { $0[.partition(partition)] = nil }
     }
 
     /// Topics that could not be read, each represented by a partition to try.

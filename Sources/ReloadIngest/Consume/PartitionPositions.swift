@@ -17,8 +17,7 @@ struct PartitionPositions: Sendable {
 
     mutating func take(_ rows: [TakenPartition]) {
         for row in rows {
-            let partition = TopicPartition(topic: row.topic, partition: row.partition)
-            positions[partition] = Position(epoch: row.epoch, next: row.nextOffset)
+            positions[row.place] = Position(epoch: row.epoch, next: row.nextOffset)
         }
     }
 
@@ -46,7 +45,7 @@ struct PartitionPositions: Sendable {
 
     mutating func applied(_ advances: [PositionAdvance]) {
         for advance in advances {
-            positions[TopicPartition(topic: advance.topic, partition: advance.partition)]?.next = advance.next
+            positions[advance.place]?.next = advance.next
         }
     }
 
@@ -54,11 +53,8 @@ struct PartitionPositions: Sendable {
     func fenced(_ advances: [PositionAdvance], stored: [StoredPosition]) -> [TopicPartition] {
         let stored = Self.byPartition(stored)
         return advances.compactMap { advance in
-            let partition = TopicPartition(topic: advance.topic, partition: advance.partition)
-            guard let row = stored[partition], row.epoch == advance.epoch, row.nextOffset == advance.expected else {
-                return partition
-            }
-            return nil
+            let row = stored[advance.place]
+            return row?.epoch == advance.epoch && row?.nextOffset == advance.expected ? nil : advance.place
         }
     }
 
@@ -66,12 +62,24 @@ struct PartitionPositions: Sendable {
     func areApplied(_ advances: [PositionAdvance], stored: [StoredPosition]) -> Bool {
         let stored = Self.byPartition(stored)
         return advances.allSatisfy { advance in
-            let row = stored[TopicPartition(topic: advance.topic, partition: advance.partition)]
+            let row = stored[advance.place]
             return row?.epoch == advance.epoch && row?.nextOffset == advance.next
         }
     }
 
     private static func byPartition(_ stored: [StoredPosition]) -> [TopicPartition: StoredPosition] {
-        Dictionary(stored.map { (TopicPartition(topic: $0.topic, partition: $0.partition), $0) }) { $1 }
+        Dictionary(stored.map { ($0.place, $0) }) { $1 }
     }
+}
+
+extension PositionAdvance {
+    var place: TopicPartition { TopicPartition(topic: topic, partition: partition) }
+}
+
+extension StoredPosition {
+    var place: TopicPartition { TopicPartition(topic: topic, partition: partition) }
+}
+
+extension TakenPartition {
+    var place: TopicPartition { TopicPartition(topic: topic, partition: partition) }
 }

@@ -4,33 +4,26 @@ import ServiceLifecycle
 import WidgetStore
 
 /// Deletes old rows in small chunks with pauses between them, so that tables stay bounded.
-package final class RowRetention: Service {
-    private let rows: String
-    private let pool: PostgresPool
-    private let interval: Duration
-    private let pace: Duration
-    private let chunk: Int
-    private let logger: Logger
+package struct RowRetention: Service {
+    /// Name of the rows in the log.
+    let rows: String
+    let pool: PostgresPool
+    let logger: Logger
+    /// Pause between two rounds.
+    var interval = Duration.seconds(60)
+    /// Pause between two chunks of a round.
+    var pace = Duration.zero
+    var chunk = 5_000
     /// Statement that deletes up to a number of rows.
-    private let deletion: @Sendable (_ limit: Int) -> PostgresQuery<Void>
-
-    /// - Parameters:
-    ///   - rows: name of the rows in the log.
-    ///   - interval: pause between two rounds.
-    ///   - pace: pause between two chunks of a round.
-    private init(
-        _ rows: String, _ pool: PostgresPool, interval: Duration = .seconds(60), pace: Duration = .zero,
-        chunk: Int = 5_000, _ logger: Logger, deletion: @escaping @Sendable (_ limit: Int) -> PostgresQuery<Void>
-    ) {
-        (self.rows, self.pool, self.interval, self.pace) = (rows, pool, interval, pace)
-        (self.chunk, self.logger, self.deletion) = (chunk, logger, deletion)
-    }
+    let deletion: @Sendable (_ limit: Int) -> PostgresQuery<Void>
 
     /// Retention of dead letters that were replayed, discarded or forwarded to the dead-letter topic.
     package static func deadLetters(
         pool: PostgresPool, retention: Duration, pace: Duration = .milliseconds(200), logger: Logger
     ) -> RowRetention {
-        RowRetention("dead letters", pool, interval: .seconds(600), pace: pace, chunk: 1_000, logger) {
+        RowRetention(
+            rows: "dead letters", pool: pool, logger: logger, interval: .seconds(600), pace: pace, chunk: 1_000
+        ) {
             Statements.deleteOldDeadLetters(olderThan: retention, limit: $0)
         }
     }
@@ -39,7 +32,7 @@ package final class RowRetention: Service {
     package static func eventTraces(
         pool: PostgresPool, retention: Duration = .seconds(3_600), logger: Logger
     ) -> RowRetention {
-        RowRetention("trace contexts", pool, logger) {
+        RowRetention(rows: "trace contexts", pool: pool, logger: logger) {
             Statements.deleteOldEventTraces(olderThan: retention, limit: $0)
         }
     }
@@ -49,13 +42,13 @@ package final class RowRetention: Service {
     package static func outcomes(pool: PostgresPool, logger: Logger) -> [RowRetention] {
         let (hour, count) = (Duration.seconds(3_600), 1_000_000)
         return [
-            RowRetention("outcomes", pool, logger) {
+            RowRetention(rows: "outcomes", pool: pool, logger: logger) {
                 Statements.deleteOldEventOutcomes(olderThan: hour, keeping: count, limit: $0)
             },
-            RowRetention("idempotency keys", pool, logger) {
+            RowRetention(rows: "idempotency keys", pool: pool, logger: logger) {
                 Statements.deleteOldIdempotencyKeys(olderThan: hour, keeping: count, limit: $0)
             },
-            RowRetention("tombstones", pool, logger) {
+            RowRetention(rows: "tombstones", pool: pool, logger: logger) {
                 Statements.deleteUnplacedWidgets(olderThan: hour * 24, keeping: count, limit: $0)
             },
         ]
@@ -65,14 +58,14 @@ package final class RowRetention: Service {
         try? await cancelWhenGracefulShutdown {
             while !Task.isCancelled {
                 do {
-                    let deleted = try await self.prune()
-                    if deleted > 0 { self.logger.info("old \(self.rows) deleted", metadata: ["count": "\(deleted)"]) }
+                    let deleted = try await prune()
+                    if deleted > 0 { logger.info("old \(rows) deleted", metadata: ["count": "\(deleted)"]) }
                 } catch is CancellationError {
                     return
                 } catch {
-                    self.logger.warning("cannot delete old \(self.rows)", metadata: ["error": "\(error)"])
+                    logger.warning("cannot delete old \(rows)", metadata: ["error": "\(error)"])
                 }
-                try await Task.sleep(for: self.interval)
+                try await Task.sleep(for: interval)
             }
         }
     }

@@ -35,7 +35,7 @@ final class WorkerMeter: Sendable {
     /// - Parameter failure: failure of the whole request; nil for an answer.
     func asked(for timelines: Int, took time: Duration, failure: ProviderFailure? = nil) {
         batchTimelines.record(timelines)
-        requestSeconds.recordNanoseconds(time.wholeMicroseconds * 1_000)
+        requestSeconds.record(duration: time)
         if let failure { failed[failure.reason]?.increment() } else { answered.increment() }
     }
 
@@ -46,8 +46,7 @@ final class WorkerMeter: Sendable {
         for stored in stored {
             let item = stored.fetched.item
             let waited = item.timeline.readAt - Self.wantedSince(item)
-            latency[item.timeline.reason ?? .policy]?
-                .recordNanoseconds(max(.zero, waited + (now - item.startedAt)).wholeMicroseconds * 1_000)
+            latency[item.timeline.reason ?? .policy]?.record(duration: max(.zero, waited + (now - item.startedAt)))
         }
     }
 
