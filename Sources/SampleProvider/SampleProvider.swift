@@ -89,9 +89,4 @@ package final class SampleProvider: Service, Sendable {
     package func statistics() -> SampleStatistics.Snapshot {
         counters.snapshot
     }
-
-    /// Fetches of a timeline.
-    func fetches(of id: String) -> SampleStatistics.Fetches? {
-        counters.fetches(of: id)
-    }
 }

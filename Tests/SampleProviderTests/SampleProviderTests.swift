@@ -86,8 +86,8 @@ struct SampleProviderTests {
             #expect(statistics.answered.timelines == 3)
             #expect(statistics.answered.largestBatch == 2)
             #expect(statistics.kinds.map(\.kind) == ["Weather"])
-            #expect(provider.fetches(of: ids[0])?.count == 2)
-            #expect(provider.fetches(of: ids[0])?.lastRevision == 2)
+            #expect(provider.counters.fetches(of: ids[0])?.count == 2)
+            #expect(provider.counters.fetches(of: ids[0])?.lastRevision == 2)
 
             let stats = try await get("\(url)/stats")
             #expect(stats.status == 200)

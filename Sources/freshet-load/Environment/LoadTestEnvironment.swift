@@ -12,7 +12,7 @@ import WidgetStore
 
 /// The broker, provider, database and services of a scenario. Parts that the user did not name are processes of
 /// `freshet`, so that the cost of each is known, and end with the scenario.
-final class LoadTestEnvironment: Sendable {
+struct LoadTestEnvironment: Sendable {
     /// Needs of a scenario.
     struct Plan: Sendable {
         /// Partitions of the input topics, and of the topic of timelines: the embedded broker keeps the last 5 MiB of
@@ -34,12 +34,12 @@ final class LoadTestEnvironment: Sendable {
     /// Without a path.
     let providerURL: String
     let pool: PostgresPool
-    let store: WidgetStore
     let logger: Logger
     let sampler: UsageSampler
-
     private let options: ScenarioOptions
     private let parts: Parts
+
+    var store: WidgetStore { WidgetStore(pool: pool) }
 
     /// Processes of the environment.
     private final class Parts: Sendable {
@@ -62,22 +62,6 @@ final class LoadTestEnvironment: Sendable {
                 database: state.database?.cpuSeconds, broker: state.broker?.cpuSeconds,
                 provider: state.provider?.cpuSeconds, tool: ProcessUsage(of: ProcessUsage.own)?.cpuSeconds)
         }
-    }
-
-    private init(
-        _ plan: Plan, settings: Settings, kafka: KafkaConfiguration, providerURL: String, pool: PostgresPool,
-        parts: Parts, options: ScenarioOptions, logger: Logger
-    ) {
-        self.plan = plan
-        self.settings = settings
-        self.kafka = kafka
-        self.providerURL = providerURL
-        self.pool = pool
-        store = WidgetStore(pool: pool)
-        self.parts = parts
-        self.options = options
-        self.logger = logger
-        sampler = UsageSampler { parts.measure() }
     }
 
     /// Lends an environment with an empty database at the newest migrations; its processes end with `body`.
@@ -152,8 +136,8 @@ final class LoadTestEnvironment: Sendable {
             providerURL = "http://127.0.0.1:\(provider.greeting["port"]?.numberValue?.int64 ?? 0)"
         }
         let environment = LoadTestEnvironment(
-            plan, settings: settings, kafka: kafka, providerURL: providerURL, pool: pool, parts: parts,
-            options: options, logger: logger)
+            plan: plan, settings: settings, kafka: kafka, providerURL: providerURL, pool: pool, logger: logger,
+            sampler: UsageSampler { parts.measure() }, options: options, parts: parts)
         try await environment.findDatabase()
         return environment
     }
@@ -329,23 +313,29 @@ extension LoadTestEnvironment {
     func publishReloads(of widgets: [Int], in world: LoadWorld, id: (Int) -> String) async throws {
         let topic = settings.topics.pushes
         let starts = try await ends(of: topic)
-        // As large sets as can be: the embedded broker walks through all that it keeps of a partition for every fetch.
-        try await withPublisher(linger: .milliseconds(50)) { publisher in
-            let chunk = 50_000
-            for first in stride(from: 0, to: widgets.count, by: chunk) {
-                let time = WallClock.now()
-                let events = (first..<min(first + chunk, widgets.count)).map { index in
-                    OutgoingEvent(
-                        world.reload(widgets[index]), id: id(index), time: time,
-                        key: "u\(world.person(of: widgets[index]))")
-                }
-                for result in await publisher.publish(events) { _ = try result.get() }
-            }
+        try await publish(widgets.count) { index in
+            OutgoingEvent(
+                world.reload(widgets[index]), id: id(index), time: WallClock.now(),
+                key: "u\(world.person(of: widgets[index]))")
         }
         let bounds = try await KafkaAdmin(configuration: kafka, logger: logger).bounds(of: Array(starts.keys))
         let kept = bounds.reduce(0) { $0 + $1.value.end - max(starts[$1.key] ?? 0, $1.value.earliest) }
         guard kept >= widgets.count else {
             throw CommandFailure(.failure, "the broker has \(kept) of \(widgets.count) events")
+        }
+    }
+
+    /// Publishes events as fast as Kafka takes them.
+    ///
+    /// - Parameter event: the event by its index.
+    func publish(_ count: Int, _ event: (Int) -> OutgoingEvent) async throws {
+        // As large sets as can be: the embedded broker walks through all that it keeps of a partition for every fetch.
+        try await withPublisher(linger: .milliseconds(50)) { publisher in
+            let chunk = 50_000
+            for first in stride(from: 0, to: count, by: chunk) {
+                let events = (first..<min(first + chunk, count)).map(event)
+                for result in await publisher.publish(events) { _ = try result.get() }
+            }
         }
     }
 

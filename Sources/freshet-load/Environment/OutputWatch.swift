@@ -20,9 +20,6 @@ final class OutputWatch: Sendable {
         var next: [TopicPartition: Int64]
     }
 
-    /// Time without a message after which a reader gives up.
-    private static let patience = Duration.seconds(60)
-
     private let state: Mutex<State>
     private let starts: [TopicPartition: KafkaOffset]
     private let hashesEntries: Bool
@@ -49,14 +46,13 @@ final class OutputWatch: Sendable {
     ///
     /// - Returns: whether it was read.
     func reaches(_ ends: [TopicPartition: Int64]) async throws -> Bool {
-        var (last, since) = (-1, ContinuousClock.now)
+        var stall = Stall<Int>()
         while true {
             let (isReached, messages) = state.withLock { state in
                 (ends.allSatisfy { $0.value == 0 || (state.next[$0.key] ?? 0) >= $0.value }, state.messages)
             }
             if isReached { return true }
-            if messages != last { (last, since) = (messages, .now) }
-            guard since.duration(to: .now) < Self.patience else { return false }
+            if stall.isReached(at: messages) { return false }
             try await Task.sleep(for: .milliseconds(20))
         }
     }

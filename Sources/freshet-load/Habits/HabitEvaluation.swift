@@ -76,8 +76,8 @@ struct HabitEvaluation: Sendable {
     private static func evaluate(_ person: SyntheticPerson, _ scores: inout [Score]) {
         let widgets = person.population.widgets
         var predictors: [any HabitPredictor] = [
-            LearnedHabits(person.population), AlwaysFirst(widgets: widgets), LastUsed(widgets: widgets),
-            TimeOfDayFrequency(widgets: widgets),
+            LearnedHabits(person.population), OneOnTop(widgets: widgets, followsViews: false),
+            OneOnTop(widgets: widgets, followsViews: true), TimeOfDayFrequency(widgets: widgets),
         ]
         guard let first = person.views.first?.halfHour.day, let last = person.views.last?.halfHour.day else { return }
         let byDay = Dictionary(grouping: person.views, by: \.halfHour.day)

@@ -36,25 +36,17 @@ struct LearnedHabits: HabitPredictor {
     }
 }
 
-struct AlwaysFirst: HabitPredictor {
+/// The first widget, or the one that was used last.
+struct OneOnTop: HabitPredictor {
     let widgets: Int
+    let followsViews: Bool
+    private(set) var top = 0
 
-    mutating func learn(_ view: SyntheticPerson.View) {}
-
-    func weights(at halfHour: HalfHour) -> [Double] { (0..<widgets).map { $0 == 0 ? 1 : 0 } }
-}
-
-struct LastUsed: HabitPredictor {
-    let widgets: Int
-    private var last = 0
-
-    init(widgets: Int) {
-        self.widgets = widgets
+    mutating func learn(_ view: SyntheticPerson.View) {
+        if followsViews { top = view.widget }
     }
 
-    mutating func learn(_ view: SyntheticPerson.View) { last = view.widget }
-
-    func weights(at halfHour: HalfHour) -> [Double] { (0..<widgets).map { $0 == last ? 1 : 0 } }
+    func weights(at halfHour: HalfHour) -> [Double] { (0..<widgets).map { $0 == top ? 1 : 0 } }
 }
 
 /// Frequency of the views in the hour of the day; the most frequent widget of all hours if they are equal.

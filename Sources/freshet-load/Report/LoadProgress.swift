@@ -10,43 +10,31 @@ import Glibc
 
 /// Shows the progress of a scenario on standard error: a line that is overwritten on a terminal, a line a phase elsewhere.
 final class LoadProgress: Sendable {
-    /// End of a phase.
-    enum Goal: Sendable {
-        case unknown
-        case time(Duration)
-    }
-
     private struct State {
         var phase = ""
-        var goal = Goal.unknown
+        /// Nil if it is not known.
+        var length: Duration?
         var start = ContinuousClock.now
     }
 
     private let state = Mutex(State())
-    private let isTerminal: Bool
 
-    init(isTerminal: Bool = Terminal.showsProgress) {
-        self.isTerminal = isTerminal
-    }
-
-    func phase(_ name: String, _ goal: Goal = .unknown) {
-        state.withLock { $0 = State(phase: name, goal: goal) }
-        if isTerminal { Terminal.progress(name) } else { Terminal.complain(name) }
+    func phase(_ name: String, lasting length: Duration? = nil) {
+        state.withLock { $0 = State(phase: name, length: length) }
+        if Terminal.showsProgress { Terminal.progress(name) } else { Terminal.complain(name) }
     }
 
     /// - Parameters:
     ///   - rate: timelines a second.
     ///   - latency: since the last update.
     func update(rate: Double, latency: LatencySummary?) {
-        guard isTerminal else { return }
+        guard Terminal.showsProgress else { return }
         let state = state.withLock { $0 }
         let elapsed = state.start.duration(to: .now) / .seconds(1)
-        let (share, left): (Double?, Double?) =
-            switch state.goal {
-            case .unknown: (nil, nil)
-            case .time(let length): (elapsed / (length / .seconds(1)), length / .seconds(1) - elapsed)
-            }
-        let line = ProgressLine(phase: state.phase, share: share, rate: rate, secondsLeft: left, latency: latency)
+        let length = state.length.map { $0 / .seconds(1) }
+        let line = ProgressLine(
+            phase: state.phase, share: length.map { elapsed / $0 }, rate: rate, secondsLeft: length.map { $0 - elapsed },
+            latency: latency)
         Terminal.progress(line.text(width: Self.width))
     }
 

@@ -89,7 +89,7 @@ struct LoadResult: Sendable, Equatable {
 }
 
 extension String {
-    fileprivate func padded(to width: Int) -> String {
+    func padded(to width: Int) -> String {
         self + String(repeating: " ", count: max(1, width - count))
     }
 }

@@ -63,7 +63,6 @@ struct LoadDeliveryCommand: AsyncParsableCommand {
 /// Changes that devices are notified of.
 private struct LoadDelivery: Sendable {
     let options: LoadDeliveryCommand
-    private static let patience = Duration.seconds(120)
     /// Most pushes of the client alone.
     private static let pushesAlone = 100_000
     private static let team = "TEAM"
@@ -235,13 +234,11 @@ private struct LoadDelivery: Sendable {
     }
 
     private func wait(for arrivals: Arrivals, _ environment: LoadTestEnvironment) async throws {
-        var (missing, since) = (arrivals.missing, ContinuousClock.now)
-        while missing > 0, since.duration(to: .now) < Self.patience {
+        var stall = Stall<Int>(after: .seconds(120))
+        while case let missing = arrivals.missing, missing > 0, !stall.isReached(at: missing) {
             try environment.requireServices()
             Terminal.progress("waiting for \(missing) pushes")
             try await Task.sleep(for: .milliseconds(20))
-            let now = arrivals.missing
-            if now != missing { (missing, since) = (now, .now) }
         }
     }
 }

@@ -71,9 +71,6 @@ struct LoadDrain: Sendable {
     let command: LoadDrainCommand
     let world: LoadWorld
 
-    /// Time without progress after which the scenario gives up; its result shows what is missing.
-    private static let patience = Duration.seconds(60)
-
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
         try await world.place(in: environment.store, provider: environment.providerURL)
         Terminal.progress("rendering \(world.widgets) widgets")
@@ -185,22 +182,21 @@ struct LoadDrain: Sendable {
         return result
     }
 
-    /// Waits until so many events are applied, and no list is due or leased.
+    /// Waits until so many events are applied, and no list is due or leased; gives up when nothing has moved for a while.
     ///
     /// - Returns: events applied and timelines fetched over time, for the chart.
     private func settle(published: Int, _ environment: LoadTestEnvironment) async throws -> [LoadSample] {
-        var progress = (-1, -1)
-        var since = ContinuousClock.now
+        var stall = Stall<[Int]>()
         var recorder = DrainRecorder(goal: published)
-        while since.duration(to: .now) < Self.patience {
+        while true {
             try environment.requireServices()
             let applied = try await environment.store.appliedEvents()
             let fetched = await environment.providerCounts()?.timelines ?? 0
-            if (applied, fetched) != progress { (progress, since) = ((applied, fetched), .now) }
             recorder.record(applied: applied, fetched: fetched)
             if applied >= published, try await environment.pool.query(Statements.timelinesUnderWay()).first == 0 {
                 break
             }
+            if stall.isReached(at: [applied, fetched]) { break }
             try await Task.sleep(for: .milliseconds(100))
         }
         return recorder.samples

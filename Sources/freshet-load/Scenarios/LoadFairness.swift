@@ -62,11 +62,11 @@ struct LoadFairness: Sendable {
             let beginning = try await stage.begin()
 
             let alone = MeasuredWindow(length: length)
-            stage.monitor.progress.phase("the small app alone, \(rate) events/s", .time(alone.total))
+            stage.monitor.progress.phase("the small app alone, \(rate) events/s", lasting: alone.total)
             try await publish([(small, .alone)], in: alone)
             try await stage.settle()
 
-            stage.monitor.progress.phase("the small app beside the big one", .time(alone.total))
+            stage.monitor.progress.phase("the small app beside the big one", lasting: alone.total)
             try await stage.monitor.withSpan("beside the big app") {
                 try await publish([(small, .beside), (big, .other)], in: MeasuredWindow(length: length))
                 try await stage.settle()

@@ -66,7 +66,7 @@ struct LoadGlobal: Sendable {
             let beginning = try await stage.begin()
             let windows = Windows(alone: MeasuredWindow(length: command.duration.length))
             let stream = stage.stream(StreamPlan(world: world, rate: Double(command.rate), seed: command.options.seed))
-            stage.monitor.progress.phase("\(command.rate) single reloads/s alone", .time(windows.alone.total))
+            stage.monitor.progress.phase("\(command.rate) single reloads/s alone", lasting: windows.alone.total)
             let sweep = try await withThrowingTaskGroup(of: Sweep?.self) { group in
                 group.addTask {
                     try await stream.run(from: windows.alone.start, series: windows.series)
@@ -134,17 +134,16 @@ struct LoadGlobal: Sendable {
     private func regenerated(
         _ stage: LoadStage, since start: ContinuousClock.Instant
     ) async throws -> Duration? {
-        var (stored, since) = (0, ContinuousClock.now)
+        var stall = Stall<Int>()
         while true {
-            let now = stage.latency.distinctStored
-            if now > stored { (stored, since) = (now, .now) }
+            let stored = stage.latency.distinctStored
             let elapsed = start.duration(to: .now)
             if stored == world.users {
                 let lists = try await stage.environment.pool.query(.readWorkLists(app: nil))
                 let isSwept = try await stage.environment.pool.query(Statements.countSweeps(app: nil)).first == 0
                 if isSwept, !lists.contains(where: { $0.lane == .bulk && $0.isDue }) { return elapsed }
             }
-            if since.duration(to: .now) > LoadStage.patience { return nil }
+            if stall.isReached(at: stored) { return nil }
             try await Task.sleep(for: .milliseconds(20))
         }
     }

@@ -50,7 +50,6 @@ extension HabitEvaluation {
     /// A line for each population; each predictor with its precision and, in brackets, its calibration errors: by weekday,
     /// and over all days.
     var table: String {
-        func padded(_ text: String) -> String { text + String(repeating: " ", count: max(1, 22 - text.count)) }
         let head = ["population"] + (scores.first?.scores.map(\.predictor) ?? [])
         let rows = scores.map { population, scores in
             [population.rawValue]
@@ -61,6 +60,6 @@ extension HabitEvaluation {
                         } ?? "")
                 }
         }
-        return ([head] + rows).map { $0.map(padded).joined() }.joined(separator: "\n")
+        return ([head] + rows).map { $0.map { $0.padded(to: 22) }.joined() }.joined(separator: "\n")
     }
 }

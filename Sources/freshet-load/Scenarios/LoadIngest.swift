@@ -68,9 +68,6 @@ struct LoadIngest: Sendable {
     let command: LoadIngestCommand
     let world: LoadWorld
 
-    /// Time without progress after which the scenario gives up; its result shows what is missing.
-    private static let patience = Duration.seconds(60)
-
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
         // The provider gets no requests.
         try await world.place(in: environment.store, provider: environment.providerURL)
@@ -126,16 +123,16 @@ struct LoadIngest: Sendable {
         var start: Timestamp?
         var end = began.now
         var applied = 0
-        var since = ContinuousClock.now
-        while applied < target, since.duration(to: .now) < Self.patience {
+        // Gives up without progress; the result shows what is missing.
+        var stall = Stall<Int>()
+        while applied < target, !stall.isReached(at: applied) {
             try environment.requireServices()
             let rows = try await environment.pool.query(.listPositions())
             // Partitions taken anew: as long as none of their events is applied, the time at which they were taken.
             let taken = rows.filter { $0.epoch > epochs[$0.place] ?? 0 }
             start = ([start] + taken.map(\.updatedAt)).compactMap { $0 }.min()
             end = taken.map(\.updatedAt).max() ?? end
-            let now = Int(rows.compactMap(\.nextOffset).reduce(0, +))
-            if now != applied { (applied, since) = (now, .now) }
+            applied = Int(rows.compactMap(\.nextOffset).reduce(0, +))
             if start != nil { recorder.record(applied: applied, fetched: nil) }
             try await Task.sleep(for: .milliseconds(10))
         }

@@ -58,7 +58,7 @@ struct LoadLatency: Sendable {
         return try await LoadStage.with(environment, worlds: [stream.world], placement: placement) { stage in
             let beginning = try await stage.begin()
             let window = MeasuredWindow(length: length)
-            stage.monitor.progress.phase("\(Figure.short(stream.rate)) events/s", .time(window.total))
+            stage.monitor.progress.phase("\(Figure.short(stream.rate)) events/s", lasting: window.total)
             try await stage.stream(stream).run(from: window.start) { window.series(at: $0, measured: .alone) }
             try await stage.settle()
             var result = try await stage.result("latency", since: beginning, from: window.start, latencies: .alone)

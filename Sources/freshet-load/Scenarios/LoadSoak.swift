@@ -73,7 +73,7 @@ struct LoadSoak: Sendable {
             stage in
             let sizes = try await environment.pool.query(.tableSizes())
             let beginning = try await stage.begin()
-            stage.monitor.progress.phase("\(Figure.short(stream.rate)) events/s", .time(length))
+            stage.monitor.progress.phase("\(Figure.short(stream.rate)) events/s", lasting: length)
             let start = ContinuousClock.now + .milliseconds(20)
             let window = window(from: start)
             // Whatever else happens, nothing is dropped before it is read.
@@ -182,6 +182,8 @@ struct LoadSoak: Sendable {
 /// Number of events that wait in Kafka, which must not exceed what the embedded broker keeps.
 final class SoakLag: Sendable {
     private static let interval = Duration.milliseconds(200)
+    /// Time without progress after which the scenario fails.
+    private static let patience = Duration.seconds(60)
 
     /// Most that may wait.
     private let limit: Int
@@ -207,7 +209,7 @@ final class SoakLag: Sendable {
                 let applied = positions.values.reduce(0) { $0 + Int($1) }
                 if applied != last || !isTooLong { (last, since) = (applied, .now) }
             }
-            guard since.duration(to: .now) < LoadStage.patience else {
+            guard since.duration(to: .now) < Self.patience else {
                 throw CommandFailure(.failure, "events wait in Kafka, and none of them is applied any more")
             }
             try await Task.sleep(for: Self.interval)

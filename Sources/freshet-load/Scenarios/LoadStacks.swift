@@ -81,10 +81,11 @@ struct LoadStacks: Sendable {
         var result = LoadResult(scenario: "stacks")
         // Rows of people grow with the first donations: that pass is the cold one.
         var passes: [(rate: Double, cpu: Double?)] = []
-        for number in 0..<2 {
+        for _ in 0..<2 {
             let events = (0..<options.donations).map { donation(to: random.below(options.people), $0, &random) }
             let before = try await environment.store.appliedEvents()
-            try await publish(events, "donation-\(number)", environment)
+            Terminal.progress("publishing \(events.count) donations")
+            try await environment.publish(events.count) { events[$0] }
             passes.append(try await drain(from: before, events.count, environment))
         }
         let widgets = (0..<options.donations).map { _ in random.below(world.widgets) }
@@ -142,16 +143,6 @@ struct LoadStacks: Sendable {
         return OutgoingEvent(
             .interactionDonated(app: LoadWorld.defaultApp, user: "u\(person)", interaction), id: "\(number)",
             time: WallClock.now() - .seconds(1_800 * slot), key: "u\(person)")
-    }
-
-    private func publish(_ events: [OutgoingEvent], _ name: String, _ environment: LoadTestEnvironment) async throws {
-        Terminal.progress("publishing \(events.count) donations")
-        try await environment.withPublisher(linger: .milliseconds(50)) { publisher in
-            for first in stride(from: 0, to: events.count, by: 50_000) {
-                let chunk = Array(events[first..<min(first + 50_000, events.count)])
-                for result in await publisher.publish(chunk) { _ = try result.get() }
-            }
-        }
     }
 
     /// Has a service of the role ingest apply events that wait.

@@ -29,9 +29,6 @@ struct LoadStage: Sendable {
     /// Empty where the service is in this process.
     let services: [ChildProcess]
 
-    /// Time without progress after which a scenario gives up; its result shows what is missing.
-    static let patience = Duration.seconds(60)
-
     /// Sampling of the charts.
     struct Sampling: Sendable {
         var interval = Duration.seconds(1)
@@ -150,11 +147,10 @@ struct LoadStage: Sendable {
     }
 
     /// Waits until everything that was published is applied, nothing is due, and nothing is being worked on; gives up when
-    /// nothing has moved for a while.
+    /// nothing has moved for a while, and the result shows what is missing.
     func settle() async throws {
-        var progress: [Int] = []
-        var since = ContinuousClock.now
-        while since.duration(to: .now) < Self.patience {
+        var stall = Stall<[Int]>()
+        while true {
             try environment.requireServices()
             let unapplied = latency.unapplied(at: try await positions())
             if latency.unacknowledged == 0, unapplied == 0,
@@ -162,10 +158,8 @@ struct LoadStage: Sendable {
             {
                 return
             }
-            let now = [
-                latency.unacknowledged, unapplied, watch.messages, await environment.providerCounts()?.timelines ?? 0,
-            ]
-            if now != progress { (progress, since) = (now, .now) }
+            let fetched = await environment.providerCounts()?.timelines ?? 0
+            if stall.isReached(at: [latency.unacknowledged, unapplied, watch.messages, fetched]) { return }
             try await Task.sleep(for: .milliseconds(100))
         }
     }

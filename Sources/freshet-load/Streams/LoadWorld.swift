@@ -10,9 +10,9 @@ import WidgetStore
 struct LoadWorld: Sendable, Equatable {
     static let defaultApp = "com.example.load"
 
-    var app: String
+    var app = Self.defaultApp
     let users: Int
-    let widgetsPerUser: Int
+    var widgetsPerUser = 1
     let kinds: [String]
     /// Largest number of timelines in one request to the provider.
     var maxBatch = 500
@@ -20,18 +20,6 @@ struct LoadWorld: Sendable, Equatable {
     var isShared = false
 
     private static let environment = WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London")
-
-    init(app: String = Self.defaultApp, users: Int, widgetsPerUser: Int = 1, kinds: [String]) {
-        self.app = app
-        self.users = users
-        self.widgetsPerUser = widgetsPerUser
-        self.kinds = kinds
-    }
-
-    /// A world with the kinds `Load0`, `Load1`, and so on.
-    init(app: String = Self.defaultApp, users: Int, widgetsPerUser: Int = 1, kinds: Int) {
-        self.init(app: app, users: users, widgetsPerUser: widgetsPerUser, kinds: (0..<kinds).map { "Load\($0)" })
-    }
 
     var widgets: Int { users * widgetsPerUser }
 
@@ -83,6 +71,11 @@ struct LoadWorld: Sendable, Equatable {
 }
 
 extension LoadWorld {
+    /// A world with the kinds `Load0`, `Load1`, and so on.
+    init(app: String = Self.defaultApp, users: Int, widgetsPerUser: Int = 1, kinds: Int) {
+        self.init(app: app, users: users, widgetsPerUser: widgetsPerUser, kinds: (0..<kinds).map { "Load\($0)" })
+    }
+
     /// Registers the app.
     ///
     /// - Returns: the registered kinds, in the order of the world's.
