@@ -1,3 +1,4 @@
+package import PostgresClient
 package import WidgetModel
 package import WidgetStore
 
@@ -55,4 +56,15 @@ package struct IngestConfiguration: Hashable, Sendable {
     package var noticeInterval: Duration = .seconds(60)
 
     package init() {}
+}
+
+extension DeadLetterReplayer {
+    package init(configuration: IngestConfiguration, pool: PostgresPool) {
+        self.init(
+            decoder: RecordDecoder(configuration.topics, maximumEventBytes: configuration.maximumEventBytes),
+            directoryAge: configuration.directoryAge,
+            applier: BatchApplier(
+                pool: pool, audienceLimit: configuration.audienceLimit, tokenKeys: configuration.tokenKeys,
+                registrations: configuration.registrations))
+    }
 }

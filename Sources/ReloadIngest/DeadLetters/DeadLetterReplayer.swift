@@ -1,5 +1,5 @@
 import KafkaClient
-package import PostgresClient
+import PostgresClient
 import WidgetEvents
 package import WidgetModel
 package import WidgetStore
@@ -67,14 +67,10 @@ package struct DeadLetterReplayer: Sendable {
     private let directoryAge: Duration
     private let decoder: RecordDecoder
 
-    package init(configuration: IngestConfiguration, pool: PostgresPool) {
-        applier = BatchApplier(
-            pool: pool, audienceLimit: configuration.audienceLimit, tokenKeys: configuration.tokenKeys,
-            registrations: configuration.registrations)
-        store = WidgetStore(pool: pool)
-        directory = DirectoryCache(pool: pool)
-        directoryAge = configuration.directoryAge
-        decoder = RecordDecoder(configuration.topics, maximumEventBytes: configuration.maximumEventBytes)
+    init(decoder: RecordDecoder, directoryAge: Duration, applier: BatchApplier) {
+        (self.decoder, self.directoryAge, self.applier) = (decoder, directoryAge, applier)
+        store = WidgetStore(pool: applier.pool)
+        directory = DirectoryCache(pool: applier.pool)
     }
 
     /// Replays waiting events once each, oldest first, and wakes the workers. Events of diverted apps are left to

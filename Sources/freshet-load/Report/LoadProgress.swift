@@ -33,8 +33,8 @@ final class LoadProgress: Sendable {
         let elapsed = state.start.duration(to: .now) / .seconds(1)
         let length = state.length.map { $0 / .seconds(1) }
         let line = ProgressLine(
-            phase: state.phase, share: length.map { elapsed / $0 }, rate: rate, secondsLeft: length.map { $0 - elapsed },
-            latency: latency)
+            phase: state.phase, share: length.map { elapsed / $0 }, rate: rate,
+            secondsLeft: length.map { $0 - elapsed }, latency: latency)
         Terminal.progress(line.text(width: Self.width))
     }
 
