@@ -1,6 +1,6 @@
 package import ArgumentParser
 import Foundation
-import Logging
+package import Logging
 package import PostgresClient
 package import WidgetModel
 package import WidgetStore
@@ -98,7 +98,16 @@ extension Settings {
     package func withPool<Value: Sendable>(_ body: (PostgresPool) async throws -> Value) async throws -> Value {
         var configuration = try postgresConfiguration()
         configuration.maximumConnections = min(configuration.maximumConnections, 2)
-        let pool = PostgresPool(configuration: configuration, logger: LogSettings.ofCommands)
+        return try await PostgresPool.with(configuration, logger: LogSettings.ofCommands, body)
+    }
+}
+
+extension PostgresPool {
+    /// Lends a pool.
+    package static func with<Value: Sendable>(
+        _ configuration: PostgresConfiguration, logger: Logger, _ body: (PostgresPool) async throws -> Value
+    ) async throws -> Value {
+        let pool = PostgresPool(configuration: configuration, logger: logger)
         do {
             let value = try await body(pool)
             await pool.shutdown()

@@ -36,17 +36,11 @@ struct LoadFillCommand: AsyncParsableCommand {
         var configuration = try settings.load(requiring: ["postgres.url"]).settings.postgresConfiguration()
         configuration.maximumConnections = max(configuration.maximumConnections, Self.connections + 2)
         configuration.statementTimeout = .seconds(3_600)
-        let pool = PostgresPool(configuration: configuration, logger: LogSettings.ofCommands)
-        do {
-            let result = try await fill(pool)
-            await pool.shutdown()
-            Terminal.endProgress()
-            result.printed(asJSON: json)
-        } catch {
-            await pool.shutdown()
-            Terminal.endProgress()
-            throw error
+        let result = try await PostgresPool.with(configuration, logger: LogSettings.ofCommands) { pool in
+            defer { Terminal.endProgress() }
+            return try await fill(pool)
         }
+        result.printed(asJSON: json)
     }
 
     private func fill(_ pool: PostgresPool) async throws -> LoadResult {

@@ -138,8 +138,7 @@ struct LoadSoak: Sendable {
         configuration.maximumConnections = 1
         // Otherwise the server would end what is held open here on purpose.
         configuration.idleInTransactionTimeout = hold + .seconds(120)
-        let pool = PostgresPool(configuration: configuration, logger: stage.environment.logger)
-        do {
+        try await PostgresPool.with(configuration, logger: stage.environment.logger) { pool in
             try await pool.withTransaction { connection in
                 try await connection.simple("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 _ = try await connection.query(.takeSnapshot())
@@ -147,10 +146,6 @@ struct LoadSoak: Sendable {
                     try await Task.sleep(until: window.upperBound, clock: .continuous)
                 }
             }
-            await pool.shutdown()
-        } catch {
-            await pool.shutdown()
-            throw error
         }
     }
 
