@@ -1,7 +1,7 @@
 import WidgetModel
 
-/// Timelines for load tests, different at each request; ``LoadAnswer`` makes them where nothing is to go wrong. Kinds can
-/// have any name.
+/// Timelines for load tests, different at each request. Kinds can have any name. ``LoadAnswer`` is the fast way, which
+/// injects no faults.
 enum LoadContent: SampleContent {
     static func timeline(_ moment: SampleMoment) -> SampleTimeline {
         let day = moment.now.startOfDay

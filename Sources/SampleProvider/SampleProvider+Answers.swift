@@ -3,7 +3,7 @@ import Synchronization
 package import WidgetModel
 
 extension SampleProvider {
-    /// `{"timelines": […]}` with what it says of each timeline; nil when the request is to fail as a whole.
+    /// `{"timelines": […]}`, and the outcome of each timeline; nil if the whole request fails as an injected fault.
     func timelines(
         _ batch: SampleBatch, contents: [any SampleContent.Type], at time: Timestamp
     ) -> (bytes: [UInt8], answers: [SampleStatistics.Answer])? {
@@ -37,7 +37,7 @@ extension SampleProvider {
         return (JSONValue.object(["timelines": .array(timelines)]).encoded, answers)
     }
 
-    /// Number of each content's last change, and the time that its dates begin at.
+    /// Number of each content's last change, and the first of its dates.
     private func states(of requests: [SampleRequest], at time: Timestamp) -> [(revision: Int, time: Timestamp)] {
         guard let changeInterval else {
             return revisions.next(of: requests.lazy.map(\.identity)).map { ($0, time) }
@@ -55,7 +55,7 @@ extension SampleProvider {
         return (Int(number), Timestamp(microseconds: (number * seconds + offset) * 1_000_000))
     }
 
-    /// The quick answer to a load test's request, where nothing is to go wrong; nil for what only the slow way can answer.
+    /// The fast answer to a load test's request; nil if faults are injected, or the body is not such a request.
     func loadTimelines(_ body: [UInt8]) -> Response? {
         guard faults.latency == .zero, faults.requestFailures == 0, faults.timelineFailures == 0 else { return nil }
         // As many numbers as any request may have timelines.

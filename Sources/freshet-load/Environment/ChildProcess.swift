@@ -8,8 +8,8 @@ import Darwin
 import Glibc
 #endif
 
-/// A process of `freshet`, which says on its first line of standard output, as JSON, where it can be found. It shares
-/// standard error with this process.
+/// A process of `freshet` whose first line of standard output is a JSON object with its addresses. It shares standard
+/// error with this process.
 final class ChildProcess: Sendable {
     let name: String
     let pid: Int32
@@ -52,7 +52,7 @@ final class ChildProcess: Sendable {
     /// - Parameters:
     ///   - name: for messages.
     ///   - onStart: called with the process once it is started.
-    ///   - environment: besides this process's own, in which what Freshet's settings are read from is left out.
+    ///   - environment: variables besides this process's own ones, without Freshet's settings.
     /// - Throws: ``CommandFailure`` when it ends before, or takes too long; `CancellationError`.
     static func start(
         _ name: String, _ arguments: [String], environment: [String: String] = [:], onStart: (Int32) -> Void = { _ in }

@@ -53,7 +53,7 @@ struct LoadCharts: Sendable, Equatable {
     var samples: [LoadSample] = []
     var spans: [Span] = []
 
-    /// The members of the report's JSON; none for what there is nothing of.
+    /// The members of the report's JSON; empty arrays are left out.
     var members: [(key: String, value: JSONValue)] {
         var members: [(key: String, value: JSONValue)] = []
         if !samples.isEmpty { members.append(("samples", .array(samples.map(\.json)))) }
@@ -61,7 +61,7 @@ struct LoadCharts: Sendable, Equatable {
         return members
     }
 
-    /// No more than so many samples, each of several: means, but the worst of the latencies.
+    /// The samples merged to at most a number: means of the values, and the longest of the latencies.
     func thinned(to limit: Int) -> [LoadSample] {
         guard samples.count > limit else { return samples }
         let size = (samples.count + limit - 1) / limit

@@ -101,7 +101,7 @@ struct LoadPage: Sendable {
         #"<div class="tile"><b>\#(HTML.escaped(figure.value))</b><span>\#(HTML.escaped(figure.name))</span></div>"#
     }
 
-    /// The samples are drawn; written out they would bury the rest.
+    /// The report without its samples, which the charts show.
     private var withoutSamples: JSONValue {
         guard case .object(let object) = report else { return report }
         return .object(JSONObject(object.members.filter { $0.key != "samples" }))

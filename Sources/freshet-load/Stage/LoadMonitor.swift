@@ -21,7 +21,7 @@ final class LoadMonitor: Sendable {
     private let sampling: LoadStage.Sampling
     private let state = Mutex(State())
 
-    /// Beyond this many samples every other one goes.
+    /// Number of samples at which each two are merged into one.
     private static let limit = 20_000
 
     init(

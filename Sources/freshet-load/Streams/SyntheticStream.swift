@@ -26,7 +26,7 @@ struct StreamPlan: Sendable, Equatable {
     var seed: UInt64 = 1
 }
 
-/// An endless stream of reload requests: what comes when follows from the plan, whose seed is part of it.
+/// An endless stream of reload requests. The plan, with its seed, determines every event and its time.
 ///
 /// Under Zipf's law the people's popularity falls with their index, and so does that of a person's widgets.
 struct SyntheticStream: Sendable, Sequence, IteratorProtocol {

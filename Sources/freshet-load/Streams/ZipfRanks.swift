@@ -1,7 +1,7 @@
 import Foundation
 import SampleProvider
 
-/// Ranks 1, 2, … n whose frequencies are proportional to rank^-s: what is most popular, next, and so on.
+/// Ranks 1, 2, … n, the most popular first, with frequencies proportional to rank^-s.
 ///
 /// Sampled by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone
 /// discrete distributions", 1996): constant time and memory whatever n is, about 1.1 draws a sample.
