@@ -173,7 +173,7 @@ extension PostgresStatement where Self == Statements {
     /// - Parameter app: required app of the letter; nil for any.
     package static func readDeadLetter(id: Int64, app: String? = nil) -> PostgresQuery<DeadLetterDetail> {
         PostgresQuery(readDeadLetterSQL, id, app) { row in
-            DeadLetterDetail(summary: try DeadLetterSummary(row), letter: try DeadLetter(row))
+            try DeadLetterDetail(summary: DeadLetterSummary(row), letter: DeadLetter(row))
         }
     }
 

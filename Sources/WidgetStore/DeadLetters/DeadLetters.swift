@@ -35,12 +35,11 @@ package struct DeadLetter: Sendable {
     init(_ row: borrowing PostgresRow) throws(PostgresError) {
         let names: [String] = try row.array("header_names")
         let values: [[UInt8]?] = try row.arrayOfOptionals("header_values")
-        self.init(
-            topic: try row.value("topic"), partition: try row.value("partition"), offset: try row.value("offset"),
-            app: try row.optional("app"), code: try row.value("code"), error: try row.value("error"),
-            pointer: try row.optional("pointer"), messageTime: try row.optional("message_time"),
-            key: try row.optional("key"), headers: zip(names, values).map { (name: $0, value: $1) },
-            payload: try row.optional("payload"))
+        try self.init(
+            topic: row.value("topic"), partition: row.value("partition"), offset: row.value("offset"),
+            app: row.optional("app"), code: row.value("code"), error: row.value("error"),
+            pointer: row.optional("pointer"), messageTime: row.optional("message_time"), key: row.optional("key"),
+            headers: zip(names, values).map { (name: $0, value: $1) }, payload: row.optional("payload"))
     }
 }
 
@@ -97,7 +96,7 @@ extension PostgresStatement where Self == Statements {
             ORDER BY id LIMIT $1::int8
             FOR NO KEY UPDATE SKIP LOCKED
             """, limit
-        ) { row in StoredDeadLetter(id: try row.value("id"), letter: try DeadLetter(row)) }
+        ) { row in try StoredDeadLetter(id: row.value("id"), letter: DeadLetter(row)) }
     }
 
     /// Notes that dead letters were published and acknowledged.

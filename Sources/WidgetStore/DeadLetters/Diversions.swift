@@ -154,19 +154,18 @@ extension PostgresStatement where Self == Statements {
             countFailuresSQL,
             binding: input.parameters(counts, limits.window.wholeMilliseconds, limits.letters, limits.share)
         ) { row in
-            FailureTotals(
-                appID: try row.value("app_id"), topic: try row.value("topic"), letters: try row.value("letters"),
-                events: try row.value("events"), isOver: try row.value("is_over"),
-                isDiverted: try row.value("is_diverted"))
+            try FailureTotals(
+                appID: row.value("app_id"), topic: row.value("topic"), letters: row.value("letters"),
+                events: row.value("events"), isOver: row.value("is_over"), isDiverted: row.value("is_diverted"))
         }
     }
 
     /// Waiting dead letters by the registered app that is charged with them, or by topic alone.
     package static func waitingLetters() -> PostgresQuery<WaitingLetters> {
         PostgresQuery(waitingLettersSQL) { row in
-            WaitingLetters(
-                appID: try row.optional("app_id"), app: try row.optional("app"), topic: try row.value("topic"),
-                isDiverted: try row.value("is_diverted"), count: try row.value("count"), bytes: try row.value("bytes"))
+            try WaitingLetters(
+                appID: row.optional("app_id"), app: row.optional("app"), topic: row.value("topic"),
+                isDiverted: row.value("is_diverted"), count: row.value("count"), bytes: row.value("bytes"))
         }
     }
 
@@ -195,10 +194,10 @@ extension PostgresStatement where Self == Statements {
     /// - Parameter countLimit: limit of the counts of waiting events; 0 does not count.
     package static func listDiversions(countLimit: Int) -> PostgresQuery<Diversion> {
         PostgresQuery(listDiversionsSQL, countLimit) { row in
-            Diversion(
-                appID: try row.value("app_id"), app: try row.value("app"), divertedAt: try row.value("diverted_at"),
-                fullAt: try row.optional("full_at"), letters: try row.value("letters"), events: try row.value("events"),
-                waiting: try row.value("waiting"))
+            try Diversion(
+                appID: row.value("app_id"), app: row.value("app"), divertedAt: row.value("diverted_at"),
+                fullAt: row.optional("full_at"), letters: row.value("letters"), events: row.value("events"),
+                waiting: row.value("waiting"))
         }
     }
 

@@ -44,9 +44,9 @@ extension PostgresStatement where Self == Statements {
             SELECT topic, cause, apps, detail, halted_at FROM topic_state WHERE halted_at IS NOT NULL ORDER BY topic
             """
         ) { row in
-            IngestHalt(
-                topic: try row.value("topic"), cause: try row.optional("cause") ?? .apps, apps: try row.array("apps"),
-                detail: try row.optional("detail") ?? "", haltedAt: try row.value("halted_at"))
+            try IngestHalt(
+                topic: row.value("topic"), cause: row.optional("cause") ?? .apps, apps: row.array("apps"),
+                detail: row.optional("detail") ?? "", haltedAt: row.value("halted_at"))
         }
     }
 

@@ -72,7 +72,7 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(
             deadLettersToReplaySQL, binding: filter.parameters(after, limit, maximumBytes, isResumption)
         ) { row in
-            StoredDeadLetter(id: try row.value("id"), letter: try DeadLetter(row))
+            try StoredDeadLetter(id: row.value("id"), letter: DeadLetter(row))
         }
     }
 

@@ -101,28 +101,27 @@ extension PostgresStatement where Self == Statements {
     /// - Parameter apps: apps whose lists are left out.
     package static func claimDelivery(lease: Duration, except apps: [Int32]) -> PostgresQuery<LeasedDelivery.Row> {
         PostgresQuery(claimSQL, lease.wholeMilliseconds, PostgresArray(apps)) { row in
-            let list = ListHold(id: try row.value("list"), lease: try row.value("lease"))
+            let list = try ListHold(id: row.value("list"), lease: row.value("lease"))
             let app: Int32 = try row.value("list_app")
             guard let id = try row.optional("id", as: Int64.self) else { return (list, app, nil) }
             let channel: DueDevice.Channel
             if try row.value("channel", as: Int16.self) == 1 {
-                channel = .apns(
-                    token: DeviceTokenKeys.Sealed(keyID: try row.value("token_key"), bytes: try row.value("token")),
-                    APNsAddress.Environment(stored: try row.value("environment")), topic: try row.value("topic"))
+                channel = try .apns(
+                    token: DeviceTokenKeys.Sealed(keyID: row.value("token_key"), bytes: row.value("token")),
+                    APNsAddress.Environment(stored: row.value("environment")), topic: row.value("topic"))
             } else if try row.value("disabled") {
                 channel = .webhook(.isDisabled)
             } else {
                 channel = .webhook(try row.value("fails") ? .fails : .works)
             }
-            let device = DueDevice(
-                id: id, list: list, dueAt: try row.value("due_at"), appID: try row.value("app_id"),
-                app: try row.value("app"), isDeveloperMode: try row.value("developer_mode"),
-                user: try row.value("user_id"), device: try row.value("device_id"), channel: channel,
-                changed: try row.value("changed"), changedAt: try row.optional("changed_at"),
-                isUrgent: try row.value("is_urgent"), registeredAt: try row.value("registered_at"),
-                attempts: Int(try row.value("attempts", as: Int16.self)),
-                budget: BudgetLedger(stored: try row.optional("budget")) ?? BudgetLedger(),
-                hasFetched: try row.value("fetched"), claimedAt: try row.value("claimed_at"))
+            let device = try DueDevice(
+                id: id, list: list, dueAt: row.value("due_at"), appID: row.value("app_id"), app: row.value("app"),
+                isDeveloperMode: row.value("developer_mode"), user: row.value("user_id"),
+                device: row.value("device_id"), channel: channel, changed: row.value("changed"),
+                changedAt: row.optional("changed_at"), isUrgent: row.value("is_urgent"),
+                registeredAt: row.value("registered_at"), attempts: Int(row.value("attempts", as: Int16.self)),
+                budget: BudgetLedger(stored: row.optional("budget")) ?? BudgetLedger(),
+                hasFetched: row.value("fetched"), claimedAt: row.value("claimed_at"))
             return (list, app, device)
         }
     }
@@ -130,10 +129,9 @@ extension PostgresStatement where Self == Statements {
     /// Widgets of devices whose content the devices have not fetched; those of a replay are all named.
     package static func readDeliveredWidgets(of registrations: [Int64]) -> PostgresQuery<DeliveredWidget> {
         PostgresQuery(widgetsSQL, PostgresArray(registrations)) { row in
-            DeliveredWidget(
-                registration: try row.value("registration"), widget: try row.value("widget"),
-                kind: try row.value("kind"), timeline: try row.value("identity"),
-                revision: try row.value("content_revision"))
+            try DeliveredWidget(
+                registration: row.value("registration"), widget: row.value("widget"), kind: row.value("kind"),
+                timeline: row.value("identity"), revision: row.value("content_revision"))
         }
     }
 
@@ -147,6 +145,6 @@ extension PostgresStatement where Self == Statements {
                    greatest(coalesce(extract(epoch FROM now() - (
                        SELECT d.ready_at FROM delivery d ORDER BY d.ready_at LIMIT 1)), 0), 0)::float8 AS lists
             """
-        ) { row in (changes: try row.value("changes"), lists: try row.value("lists")) }
+        ) { row in try (changes: row.value("changes"), lists: row.value("lists")) }
     }
 }

@@ -139,11 +139,10 @@ extension PostgresStatement where Self == Statements {
             totalsSQL, hours, objectives.general.wholeMilliseconds, objectives.kinds, objectives.limits,
             PostgresArray(Array(kinds))
         ) { row in
-            DeliveryTotals(
-                kindID: try row.value("kind_id"), changes: try row.value("changes"), fetched: try row.value("fetched"),
-                late: try row.value("late"), due: try row.value("due"), inTime: try row.value("in_time"),
-                latencies: try row.latencies("latencies"),
-                pushLatencies: try row.latencies("push_latencies"))
+            try DeliveryTotals(
+                kindID: row.value("kind_id"), changes: row.value("changes"), fetched: row.value("fetched"),
+                late: row.value("late"), due: row.value("due"), inTime: row.value("in_time"),
+                latencies: row.latencies("latencies"), pushLatencies: row.latencies("push_latencies"))
         }
     }
 
@@ -169,8 +168,7 @@ extension PostgresStatement where Self == Statements {
             ) r ON true GROUP BY s.percent
             """, time.wholeMilliseconds, app
         ) { row in
-            DeviceTotals(
-                devices: try row.value("devices"), waiting: try row.value("waiting"), silent: try row.value("silent"))
+            try DeviceTotals(devices: row.value("devices"), waiting: row.value("waiting"), silent: row.value("silent"))
         }
     }
 

@@ -181,8 +181,8 @@ extension PostgresStatement where Self == Statements {
 
 extension PostgresRow {
     fileprivate func marked() throws(PostgresError) -> MarkedDevices {
-        MarkedDevices(
-            widgets: try value("widgets"), devices: try value("devices"), app: try optional("app"),
-            isHeldUp: try optional("held_up") ?? false)
+        try MarkedDevices(
+            widgets: value("widgets"), devices: value("devices"), app: optional("app"),
+            isHeldUp: optional("held_up") ?? false)
     }
 }

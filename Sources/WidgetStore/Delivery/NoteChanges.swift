@@ -26,6 +26,6 @@ extension PostgresStatement where Self == Statements {
             SELECT w.id, w.timeline_id FROM app a JOIN widget w ON w.app_id = a.id AND w.id = ANY ($2::text[])
             WHERE a.name = $1::text AND w.timeline_id IS NOT NULL
             """, app, PostgresArray(widgets)
-        ) { row in (widget: try row.value("id"), row: try row.value("timeline_id")) }
+        ) { row in try (widget: row.value("id"), row: row.value("timeline_id")) }
     }
 }

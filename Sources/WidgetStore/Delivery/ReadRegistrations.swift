@@ -32,6 +32,13 @@ package struct Registration: Sendable {
     package struct PushLatency: Hashable, Sendable {
         package let kind: String
         package let time: Duration
+
+        /// Reads milliseconds and the name of a kind, separated by a space.
+        fileprivate init?(stored line: Substring) {
+            let parts = line.split(separator: " ", maxSplits: 1)
+            guard parts.count == 2, let milliseconds = Int64(parts[0]) else { return nil }
+            (kind, time) = (String(parts[1]), .milliseconds(milliseconds))
+        }
     }
 
     /// Most times in ``pushLatencies``.
@@ -104,22 +111,18 @@ extension PostgresStatement where Self == Statements {
             ORDER BY r.device_id LIMIT 1000
             """, app, user, device, timeline
         ) { row in
-            Registration(
-                user: try row.value("user_id"), device: try row.value("device_id"), channel: try row.value("channel"),
-                environment: try row.optional("environment"), topic: try row.optional("topic"),
-                registeredAt: try row.value("registered_at"), waiting: try row.value("waiting"),
-                nextAt: try row.optional("next_at"), changedAt: try row.optional("changed_at"),
-                triedAt: try row.optional("tried_at"), sentAt: try row.optional("sent_at"),
-                answer: try row.optional("answer", as: Int16.self).map(Int.init), reason: try row.optional("reason"),
-                fetchedAt: try row.optional("fetched_at"), fetchedRevision: try row.optional("fetched_revision"),
-                pushes: Int64(try row.value("pushes", as: Int32.self)),
-                answeredPushes: Int64(try row.value("answered_pushes", as: Int32.self)),
-                pushLatencies: try (row.optional("push_latencies", as: String.self) ?? "").split(separator: "\n")
-                    .compactMap { line in
-                        let parts = line.split(separator: " ", maxSplits: 1)
-                        guard parts.count == 2, let milliseconds = Int64(parts[0]) else { return nil }
-                        return Registration.PushLatency(kind: String(parts[1]), time: .milliseconds(milliseconds))
-                    })
+            try Registration(
+                user: row.value("user_id"), device: row.value("device_id"), channel: row.value("channel"),
+                environment: row.optional("environment"), topic: row.optional("topic"),
+                registeredAt: row.value("registered_at"), waiting: row.value("waiting"),
+                nextAt: row.optional("next_at"), changedAt: row.optional("changed_at"),
+                triedAt: row.optional("tried_at"), sentAt: row.optional("sent_at"),
+                answer: row.optional("answer", as: Int16.self).map(Int.init), reason: row.optional("reason"),
+                fetchedAt: row.optional("fetched_at"), fetchedRevision: row.optional("fetched_revision"),
+                pushes: Int64(row.value("pushes", as: Int32.self)),
+                answeredPushes: Int64(row.value("answered_pushes", as: Int32.self)),
+                pushLatencies: (row.optional("push_latencies", as: String.self) ?? "").split(separator: "\n")
+                    .compactMap(Registration.PushLatency.init(stored:)))
         }
     }
 
@@ -143,12 +146,11 @@ extension PostgresStatement where Self == Statements {
             ORDER BY a.name, r.topic, r.environment, r.token_key
             """
         ) { row in
-            RegisteredRoute(
-                app: try row.value("app"), topic: try row.optional("topic"),
-                environment: try row.optional("environment", as: Int16.self).map {
+            try RegisteredRoute(
+                app: row.value("app"), topic: row.optional("topic"),
+                environment: row.optional("environment", as: Int16.self).map {
                     APNsAddress.Environment(stored: $0)
-                },
-                tokenKey: try row.optional("token_key"), devices: Int(try row.value("devices", as: Int64.self)))
+                }, tokenKey: row.optional("token_key"), devices: Int(row.value("devices", as: Int64.self)))
         }
     }
 }

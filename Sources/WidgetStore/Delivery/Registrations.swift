@@ -145,7 +145,7 @@ extension PostgresStatement where Self == Statements {
             WHERE r.channel <> 0
             """, PostgresArray(users.map(\.appID)), PostgresArray(users.map(\.user))
         ) { row in
-            (appID: try row.value("app_id"), user: try row.value("user_id"), device: try row.value("device_id"))
+            try (appID: row.value("app_id"), user: row.value("user_id"), device: row.value("device_id"))
         }
     }
 
@@ -165,7 +165,7 @@ extension PostgresStatement where Self == Statements {
     /// Registers devices, at most one write for each, unless a later event has been applied; answers those that were written.
     package static func writeRegistrations(_ writes: [RegistrationWrite]) -> PostgresQuery<RegisteredDevice> {
         PostgresQuery(writeRegistrationsSQL, binding: RegistrationWrite.input.parameters(writes)) { row in
-            (appID: try row.value("app_id"), user: try row.value("user_id"), device: try row.value("device_id"))
+            try (appID: row.value("app_id"), user: row.value("user_id"), device: row.value("device_id"))
         }
     }
 

@@ -43,11 +43,11 @@ extension PostgresStatement where Self == Statements {
             WHERE r.id > $2::int8 AND r.token_key <> $1::text ORDER BY r.id LIMIT 500
             """, key, id
         ) { row in
-            StoredToken(
-                id: try row.value("id"),
+            try StoredToken(
+                id: row.value("id"),
                 owner: DeviceTokenKeys.Owner(
-                    appID: try row.value("app_id"), user: try row.value("user_id"), device: try row.value("device_id")),
-                sealed: DeviceTokenKeys.Sealed(keyID: try row.value("token_key"), bytes: try row.value("token")))
+                    appID: row.value("app_id"), user: row.value("user_id"), device: row.value("device_id")),
+                sealed: DeviceTokenKeys.Sealed(keyID: row.value("token_key"), bytes: row.value("token")))
         }
     }
 

@@ -78,9 +78,9 @@ extension PostgresStatement where Self == Statements {
             ORDER BY a.name
             """
         ) { row in
-            FailingWebhook(
-                app: try row.value("app"), failingSince: try row.value("failing_since"),
-                disabledAt: try row.optional("disabled_at"), error: try row.value("error"))
+            try FailingWebhook(
+                app: row.value("app"), failingSince: row.value("failing_since"),
+                disabledAt: row.optional("disabled_at"), error: row.value("error"))
         }
     }
 
@@ -92,7 +92,7 @@ extension PostgresStatement where Self == Statements {
         app: String, after: Int64, notifiedSince time: Timestamp?, delay: Duration
     ) -> PostgresQuery<(devices: Int64, last: Int64?)> {
         PostgresQuery(relistSQL, app, after, time, delay.wholeMilliseconds) { row in
-            (devices: try row.value("devices"), last: try row.optional("last"))
+            try (devices: row.value("devices"), last: row.optional("last"))
         }
     }
 
@@ -103,7 +103,7 @@ extension PostgresStatement where Self == Statements {
             SELECT r.token_key, count(*) AS devices FROM registration r WHERE r.token_key IS NOT NULL
             GROUP BY r.token_key ORDER BY r.token_key
             """
-        ) { row in TokenKeyUse(key: try row.value("token_key"), devices: try row.value("devices")) }
+        ) { row in try TokenKeyUse(key: row.value("token_key"), devices: row.value("devices")) }
     }
 }
 

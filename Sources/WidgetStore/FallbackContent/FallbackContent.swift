@@ -78,11 +78,11 @@ extension PostgresStatement where Self == Statements {
         ) { row in
             let timeZone: String = try row.value("time_zone")
             let dueAt: Timestamp = try row.value("due_at")
-            return PlaceholderDetail(
-                app: try row.value("app"), kind: try row.value("kind"), family: try row.optional("family"),
-                locale: try row.optional("locale"), timeZone: timeZone.isEmpty ? nil : timeZone,
-                content: try row.optional("content"), fetchedAt: try row.optional("fetched_at"),
-                dueAt: dueAt == .distantFuture ? nil : dueAt, attempts: try row.value("attempts"))
+            return try PlaceholderDetail(
+                app: row.value("app"), kind: row.value("kind"), family: row.optional("family"),
+                locale: row.optional("locale"), timeZone: timeZone.isEmpty ? nil : timeZone,
+                content: row.optional("content"), fetchedAt: row.optional("fetched_at"),
+                dueAt: dueAt == .distantFuture ? nil : dueAt, attempts: row.value("attempts"))
         }
     }
 }

@@ -139,8 +139,7 @@ extension PostgresStatement where Self == Statements {
         ClaimedPlaceholder
     > {
         PostgresQuery(claimPlaceholdersSQL, kindID, limit, lease.wholeMilliseconds) { row in
-            ClaimedPlaceholder(
-                key: try PlaceholderKey(row), claim: try row.value("claim"), attempts: try row.value("attempts"))
+            try ClaimedPlaceholder(key: PlaceholderKey(row), claim: row.value("claim"), attempts: row.value("attempts"))
         }
     }
 

@@ -58,8 +58,8 @@ extension PlaceholderKey {
 
     init(_ row: borrowing PostgresRow) throws(PostgresError) {
         let timeZone: String = try row.value("time_zone")
-        self.init(
-            kindID: try row.value("kind_id"), family: try row.value("family"), locale: try row.value("locale"),
+        try self.init(
+            kindID: row.value("kind_id"), family: row.value("family"), locale: row.value("locale"),
             timeZone: timeZone.isEmpty ? nil : timeZone)
     }
 }

@@ -109,9 +109,9 @@ extension PostgresStatement where Self == Statements {
         TakenPartition
     > {
         PostgresQuery(takePartitionsSQL, binding: takePartitionsInput.parameters(partitions, cluster)) { row in
-            TakenPartition(
-                topic: try row.value("topic"), partition: try row.value("partition"), epoch: try row.value("epoch"),
-                nextOffset: try row.optional("next_offset"))
+            try TakenPartition(
+                topic: row.value("topic"), partition: row.value("partition"), epoch: row.value("epoch"),
+                nextOffset: row.optional("next_offset"))
         }
     }
 
@@ -128,9 +128,9 @@ extension PostgresStatement where Self == Statements {
             SELECT topic, partition, epoch, next_offset, updated_at FROM consumer_position ORDER BY topic, partition
             """
         ) { row in
-            StoredPosition(
-                topic: try row.value("topic"), partition: try row.value("partition"), epoch: try row.value("epoch"),
-                nextOffset: try row.optional("next_offset"), updatedAt: try row.value("updated_at"))
+            try StoredPosition(
+                topic: row.value("topic"), partition: row.value("partition"), epoch: row.value("epoch"),
+                nextOffset: row.optional("next_offset"), updatedAt: row.value("updated_at"))
         }
     }
 

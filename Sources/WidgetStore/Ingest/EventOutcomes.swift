@@ -48,13 +48,12 @@ package struct EventOutcome: Hashable, Sendable {
     }
 
     fileprivate init(_ row: borrowing PostgresRow) throws(PostgresError) {
-        self.init(
-            appID: try row.value("app_id"), event: try row.value("event_id"), source: try row.value("source"),
-            type: try row.value("type"), topic: try row.value("topic"), partition: try row.value("partition"),
-            offset: try row.value("offset"),
-            user: try row.optional("user_id"), widget: try row.optional("widget"),
-            time: try row.optional("event_time"), result: try row.value("result"), code: try row.optional("code"),
-            detail: try row.optional("detail"), pointer: try row.optional("pointer"))
+        try self.init(
+            appID: row.value("app_id"), event: row.value("event_id"), source: row.value("source"),
+            type: row.value("type"), topic: row.value("topic"), partition: row.value("partition"),
+            offset: row.value("offset"), user: row.optional("user_id"), widget: row.optional("widget"),
+            time: row.optional("event_time"), result: row.value("result"), code: row.optional("code"),
+            detail: row.optional("detail"), pointer: row.optional("pointer"))
     }
 }
 

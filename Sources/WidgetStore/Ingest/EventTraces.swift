@@ -41,8 +41,8 @@ extension PostgresStatement where Self == Statements {
     /// The trace contexts of some events.
     package static func readEventTraces(_ positions: [EventPosition]) -> PostgresQuery<EventTrace> {
         PostgresQuery(readEventTracesSQL, binding: places.parameters(positions)) { row in
-            let position = EventPosition(
-                topic: try row.value("topic"), partition: try row.value("partition"), offset: try row.value("offset"))
+            let position = try EventPosition(
+                topic: row.value("topic"), partition: row.value("partition"), offset: row.value("offset"))
             return (position, try row.value("traceparent"))
         }
     }

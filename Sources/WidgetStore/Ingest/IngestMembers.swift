@@ -18,7 +18,7 @@ extension PostgresStatement where Self == Statements {
             FROM ingest_member m WHERE m.id <> $1::uuid AND m.seen_at > now() - $2::int8 * interval '1 ms'
             """, id, timeout.wholeMilliseconds
         ) { row in
-            (count: Int(try row.value("members", as: Int32.self)), rank: Int(try row.value("rank", as: Int32.self)))
+            try (count: Int(row.value("members", as: Int32.self)), rank: Int(row.value("rank", as: Int32.self)))
         }
     }
 

@@ -124,9 +124,8 @@ extension PostgresStatement where Self == Statements {
             FOR NO KEY UPDATE OF c SKIP LOCKED
             """, kindID
         ) { row in
-            KindChangeState(
-                retires: try row.value("retires"), configurations: try row.value("configurations"),
-                cursor: try row.value("cursor"))
+            try KindChangeState(
+                retires: row.value("retires"), configurations: row.value("configurations"), cursor: row.value("cursor"))
         }
     }
 
@@ -135,8 +134,7 @@ extension PostgresStatement where Self == Statements {
         -> PostgresQuery<KindChangePage>
     {
         PostgresQuery(kindChangePageSQL, kind.id, cursor, limit, retires, kind.definition.identityParts) { row in
-            KindChangePage(
-                examined: try row.value("examined"), last: try row.optional("last"), strays: try row.array("strays"))
+            try KindChangePage(examined: row.value("examined"), last: row.optional("last"), strays: row.array("strays"))
         }
     }
 
@@ -145,17 +143,16 @@ extension PostgresStatement where Self == Statements {
         kindID: Int32, after cursor: Int64, through last: Int64
     ) -> PostgresQuery<ShownConfiguration> {
         PostgresQuery(configurationsShownSQL, kindID, cursor, last) { row in
-            ShownConfiguration(
-                timeline: try row.value("timeline_id"), family: try row.value("family"),
-                configuration: try row.optional("configuration"), shown: try row.value("shown"),
-                misfits: try row.value("misfits"))
+            try ShownConfiguration(
+                timeline: row.value("timeline_id"), family: row.value("family"),
+                configuration: row.optional("configuration"), shown: row.value("shown"), misfits: row.value("misfits"))
         }
     }
 
     /// Widgets that show some timelines, in no order and up to a limit: a shared timeline may have millions.
     package static func widgetsShowing(_ strays: [StrayWidgets], limit: Int) -> PostgresQuery<WidgetScope.Name> {
         PostgresQuery(widgetsShowingSQL, binding: StrayWidgets.input.parameters(strays, limit)) { row in
-            (appID: try row.value("app_id"), id: try row.value("id"))
+            try (appID: row.value("app_id"), id: row.value("id"))
         }
     }
 
@@ -216,11 +213,10 @@ extension PostgresStatement where Self == Statements {
             ORDER BY c.kind_id
             """
         ) { row in
-            KindMove(
-                kindID: try row.value("kind_id"), startedAt: try row.value("started_at"),
-                pass: try row.value("pass"), passBeginsAt: try row.value("pass_begins_at"),
-                passProgress: max(0, try row.value("progress")), moved: try row.value("changed"),
-                movedInAll: try row.value("changed_in_all"))
+            try KindMove(
+                kindID: row.value("kind_id"), startedAt: row.value("started_at"), pass: row.value("pass"),
+                passBeginsAt: row.value("pass_begins_at"), passProgress: max(0, row.value("progress")),
+                moved: row.value("changed"), movedInAll: row.value("changed_in_all"))
         }
     }
 }

@@ -51,11 +51,10 @@ extension PostgresStatement where Self == Statements {
             """, app, id
         ) { row in
             let app: String = try row.value("app")
-            return RegisteredKind(
-                id: try row.value("id"), appID: try row.value("app_id"), app: app,
-                isDeveloperMode: try row.value("developer_mode"),
-                definition: try row.definition("definition", of: app), isRetired: try row.value("retired"),
-                pausedAt: try row.optional("paused_at"), appPausedAt: try row.optional("app_paused_at"))
+            return try RegisteredKind(
+                id: row.value("id"), appID: row.value("app_id"), app: app, isDeveloperMode: row.value("developer_mode"),
+                definition: row.definition("definition", of: app), isRetired: row.value("retired"),
+                pausedAt: row.optional("paused_at"), appPausedAt: row.optional("app_paused_at"))
         }
     }
 
@@ -67,10 +66,10 @@ extension PostgresStatement where Self == Statements {
             ORDER BY a.name
             """
         ) { row in
-            RegisteredApp(
-                id: try row.value("id"), name: try row.value("name"), isDeveloperMode: try row.value("developer_mode"),
-                signingSecret: try row.value("signing_secret"),
-                previousSecret: try row.optional("secret"), delivers: try row.value("delivers"))
+            try RegisteredApp(
+                id: row.value("id"), name: row.value("name"), isDeveloperMode: row.value("developer_mode"),
+                signingSecret: row.value("signing_secret"), previousSecret: row.optional("secret"),
+                delivers: row.value("delivers"))
         }
     }
 

@@ -12,9 +12,8 @@ package struct PauseOutcome: Hashable, Sendable {
 }
 
 private func decodeOutcome(_ row: borrowing PostgresRow) throws(PostgresError) -> PauseOutcome {
-    PauseOutcome(
-        isChanged: try row.value("changed"), pausedAt: try row.optional("paused_at"),
-        isAppPaused: try row.value("app_paused"))
+    try PauseOutcome(
+        isChanged: row.value("changed"), pausedAt: row.optional("paused_at"), isAppPaused: row.value("app_paused"))
 }
 
 extension WidgetStore {

@@ -100,7 +100,7 @@ extension PostgresStatement where Self == Statements {
             SELECT id, retired_at IS NULL AS changed, paused FROM locked
             """, app, kind
         ) { row in
-            (kindID: try row.value("id"), isChanged: try row.value("changed"), isPaused: try row.value("paused"))
+            try (kindID: row.value("id"), isChanged: row.value("changed"), isPaused: row.value("paused"))
         }
     }
 
@@ -127,7 +127,7 @@ extension PostgresStatement where Self == Statements {
     /// No row without such a kind, or if it is retired.
     package static func cancelKind(app: String, kind: String) -> PostgresQuery<Cancellation> {
         PostgresQuery(cancelKindSQL, app, kind) { row in
-            Cancellation(sweeps: try row.value("sweeps"), timelines: try row.value("timelines"))
+            try Cancellation(sweeps: row.value("sweeps"), timelines: row.value("timelines"))
         }
     }
 }

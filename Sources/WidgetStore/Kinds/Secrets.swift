@@ -66,9 +66,9 @@ extension PostgresStatement where Self == Statements {
             ORDER BY a.name
             """, app
         ) { row in
-            AppSecrets(
-                id: try row.value("id"), name: try row.value("name"), isDeveloperMode: try row.value("developer_mode"),
-                replacedAt: try row.optional("replaced_at"), previousExpiresAt: try row.optional("expires_at"))
+            try AppSecrets(
+                id: row.value("id"), name: row.value("name"), isDeveloperMode: row.value("developer_mode"),
+                replacedAt: row.optional("replaced_at"), previousExpiresAt: row.optional("expires_at"))
         }
     }
 

@@ -137,10 +137,10 @@ extension PostgresStatement where Self == Statements {
     package static func claimLists(_ wishes: [ClaimWish], lease: Duration) -> PostgresQuery<ClaimRow> {
         PostgresQuery(claimListsSQL, binding: wanted.parameters(wishes, lease.wholeMilliseconds)) { row in
             let isEmpty = try row.optional("row", as: Int64.self) == nil
-            let list = LeasedList(
-                id: try row.value("list"), kindID: try row.value("list_kind"), lane: try row.value("lane"),
-                dueAt: try row.value("due_at"), generation: try row.optional("list_generation"),
-                lease: try row.value("lease"), suspects: try row.optionalArray("suspects") ?? [], timelines: [])
+            let list = try LeasedList(
+                id: row.value("list"), kindID: row.value("list_kind"), lane: row.value("lane"),
+                dueAt: row.value("due_at"), generation: row.optional("list_generation"), lease: row.value("lease"),
+                suspects: row.optionalArray("suspects") ?? [], timelines: [])
             return (list, try row.value("ready_since"), isEmpty ? nil : try ClaimedTimeline(row))
         }
     }
@@ -153,10 +153,9 @@ extension PostgresStatement where Self == Statements {
     ///   - limit: largest number of lists that are counted for each.
     package static func readyLists(_ queues: [ClaimWish], limit: Int) -> PostgresQuery<ReadyLists> {
         PostgresQuery(readyListsSQL, binding: input.parameters(queues, limit)) { row in
-            ReadyLists(
-                kindID: try row.value("kind_id"), lane: try row.value("lane"),
-                lists: try row.value("lists"),
-                timelines: try row.value("timelines"))
+            try ReadyLists(
+                kindID: row.value("kind_id"), lane: row.value("lane"), lists: row.value("lists"),
+                timelines: row.value("timelines"))
         }
     }
 }

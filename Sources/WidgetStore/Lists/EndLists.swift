@@ -73,9 +73,7 @@ extension PostgresStatement where Self == Statements {
     /// since its lease.
     package static func endLists(_ ends: [ListEnd], worker: PostgresUUID) -> PostgresQuery<EndedList> {
         PostgresQuery(endListsSQL, binding: input.parameters(ends, worker)) { row in
-            EndedList(
-                hold: ListHold(id: try row.value("id"), lease: try row.value("lease")),
-                outcome: try row.value("outcome"))
+            try EndedList(hold: ListHold(id: row.value("id"), lease: row.value("lease")), outcome: row.value("outcome"))
         }
     }
 
@@ -88,7 +86,7 @@ extension PostgresStatement where Self == Statements {
     /// Gives leased lists back, ready after a delay, and returns those that were still held.
     package static func giveBackLists(_ lists: [ListReturn]) -> PostgresQuery<ListHold> {
         PostgresQuery(giveBackListsSQL, binding: returns.parameters(lists)) { row in
-            ListHold(id: try row.value("id"), lease: try row.value("lease"))
+            try ListHold(id: row.value("id"), lease: row.value("lease"))
         }
     }
 

@@ -57,21 +57,13 @@ extension PostgresStatement where Self == Statements {
     /// - Parameter app: nil: every app.
     package static func readWorkLists(app: String?) -> PostgresQuery<WorkLists> {
         PostgresQuery(readWorkListsSQL, app) { row in
-            WorkLists(
-                app: try row.value("app"), kind: try row.value("kind"), lane: try row.value("lane"),
-                isPaused: try row.value("paused"),
-                ready: WorkCount(
-                    lists: try row.value("ready_lists"), timelines: try row.value("ready_timelines")),
-                leased: WorkCount(
-                    lists: try row.value("leased_lists"), timelines: try row.value("leased_timelines")
-                ),
-                resting: WorkCount(
-                    lists: try row.value("resting_lists"),
-                    timelines: try row.value("resting_timelines")),
-                later: WorkCount(
-                    lists: try row.value("later_lists"), timelines: try row.value("later_timelines")),
-                oldest: try row.optional("oldest", as: Double.self).map { .seconds($0) }, next: try row.optional("next")
-            )
+            try WorkLists(
+                app: row.value("app"), kind: row.value("kind"), lane: row.value("lane"), isPaused: row.value("paused"),
+                ready: WorkCount(lists: row.value("ready_lists"), timelines: row.value("ready_timelines")),
+                leased: WorkCount(lists: row.value("leased_lists"), timelines: row.value("leased_timelines")),
+                resting: WorkCount(lists: row.value("resting_lists"), timelines: row.value("resting_timelines")),
+                later: WorkCount(lists: row.value("later_lists"), timelines: row.value("later_timelines")),
+                oldest: row.optional("oldest", as: Double.self).map { .seconds($0) }, next: row.optional("next"))
         }
     }
 

@@ -182,7 +182,7 @@ extension PostgresStatement where Self == Statements {
     /// Reads the owners of widgets without a lock.
     package static func ownersOfWidgets(_ widgets: [WidgetScope.Name]) -> PostgresQuery<PersonKey> {
         PostgresQuery(ownersSQL, binding: widgetInput.parameters(widgets)) { row in
-            PersonKey(appID: try row.value("app_id"), user: try row.value("user_id"))
+            try PersonKey(appID: row.value("app_id"), user: row.value("user_id"))
         }
     }
 
@@ -223,9 +223,8 @@ extension PostgresStatement where Self == Statements {
             FROM person p
             """
         ) { row in
-            PeopleSize(
-                people: try row.value("people"), rowBytes: try row.value("row_bytes"),
-                totalBytes: try row.value("total_bytes"))
+            try PeopleSize(
+                people: row.value("people"), rowBytes: row.value("row_bytes"), totalBytes: row.value("total_bytes"))
         }
     }
 }

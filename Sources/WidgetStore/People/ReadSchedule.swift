@@ -50,9 +50,9 @@ extension PostgresStatement where Self == Statements {
             ORDER BY s.user_id, s.stack
             """, app, device, PostgresArray(users)
         ) { row in
-            DeviceSchedule(
-                id: try row.value("id"), user: try row.value("user_id"), stack: try row.value("stack"),
-                revision: try row.value("revision"))
+            try DeviceSchedule(
+                id: row.value("id"), user: row.value("user_id"), stack: row.value("stack"),
+                revision: row.value("revision"))
         }
     }
 
@@ -63,10 +63,9 @@ extension PostgresStatement where Self == Statements {
         app: String, user: String, stack: String, device: String?
     ) -> PostgresQuery<ReadSchedule> {
         PostgresQuery(readSQL, app, user, stack, device) { row in
-            ReadSchedule(
-                device: try row.value("device_id"), id: try row.optional("id"),
-                schedule: try row.optional("schedule"), revision: try row.value("revision"),
-                isReadLongAgo: try row.value("long_ago"))
+            try ReadSchedule(
+                device: row.value("device_id"), id: row.optional("id"), schedule: row.optional("schedule"),
+                revision: row.value("revision"), isReadLongAgo: row.value("long_ago"))
         }
     }
 
@@ -83,7 +82,7 @@ extension PostgresStatement where Self == Statements {
     /// Requests plans of a stack from now on, as long as its schedule is read. Returns whether it was not planned before.
     package static func wantSchedule(_ key: StackPlan.Key) -> PostgresQuery<(appID: Int32, isNew: Bool)> {
         PostgresQuery(wantSQL, key.id, key.app, key.user, key.device, key.stack) { row in
-            (appID: try row.value("app_id"), isNew: try row.value("is_new"))
+            try (appID: row.value("app_id"), isNew: row.value("is_new"))
         }
     }
 }

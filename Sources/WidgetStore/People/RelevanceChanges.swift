@@ -177,7 +177,7 @@ extension PostgresStatement where Self == Statements {
     /// Locks changes and reads the stored relevance of their timelines. Those that another process has locked are left out.
     package static func takeRelevanceChanges(limit: Int) -> PostgresQuery<(seq: Int64, stored: StoredRelevance?)> {
         PostgresQuery(takeChangesSQL, limit) { row in
-            (seq: try row.value("seq"), stored: try row.value("found") ? try StoredRelevance(row) : nil)
+            try (seq: row.value("seq"), stored: row.value("found") ? StoredRelevance(row) : nil)
         }
     }
 

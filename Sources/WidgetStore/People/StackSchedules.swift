@@ -213,15 +213,14 @@ extension PostgresStatement where Self == Statements {
     /// - Parameter unread: time without a reader after which a schedule is given up.
     package static func claimSchedules(limit: Int, lease: Duration, unread: Duration) -> PostgresQuery<DueSchedule> {
         PostgresQuery(claimSQL, limit, lease.wholeMilliseconds, unread.wholeMilliseconds) { row in
-            let key = StackPlan.Key(
-                app: try row.value("app"), user: try row.value("user_id"), device: try row.value("device_id"),
-                stack: try row.value("stack"))
-            return DueSchedule(
-                id: try row.value("id"), appID: try row.value("app_id"), key: key,
-                leaseEnds: try row.value("leased_until"),
-                previous: try row.optional("schedule", as: String.self).flatMap { StackPlan(stored: $0, key: key) },
-                revision: try row.value("revision"), isPublished: try row.value("published"),
-                isUnread: try row.value("unread"), claimedAt: try row.value("claimed_at"))
+            let key = try StackPlan.Key(
+                app: row.value("app"), user: row.value("user_id"), device: row.value("device_id"),
+                stack: row.value("stack"))
+            return try DueSchedule(
+                id: row.value("id"), appID: row.value("app_id"), key: key, leaseEnds: row.value("leased_until"),
+                previous: row.optional("schedule", as: String.self).flatMap { StackPlan(stored: $0, key: key) },
+                revision: row.value("revision"), isPublished: row.value("published"), isUnread: row.value("unread"),
+                claimedAt: row.value("claimed_at"))
         }
     }
 
@@ -235,24 +234,23 @@ extension PostgresStatement where Self == Statements {
         of people: [(appID: Int32, user: String)]
     ) -> PostgresQuery<(appID: Int32, key: StackPlan.Key, plan: StackPlan?)> {
         PostgresQuery(schedulesSQL, binding: names.parameters(people)) { row in
-            let key = StackPlan.Key(
-                app: try row.value("app"), user: try row.value("user_id"), device: try row.value("device_id"),
-                stack: try row.value("stack"))
+            let key = try StackPlan.Key(
+                app: row.value("app"), user: row.value("user_id"), device: row.value("device_id"),
+                stack: row.value("stack"))
             let plan = try row.optional("schedule", as: String.self).flatMap { StackPlan(stored: $0, key: key) }
-            return (appID: try row.value("app_id"), key: key, plan: plan)
+            return try (appID: row.value("app_id"), key: key, plan: plan)
         }
     }
 
     /// Reads the widgets of people with their relevance, and the content that it does not know.
     package static func readPlannedWidgets(of people: [(appID: Int32, user: String)]) -> PostgresQuery<PlannedWidget> {
         PostgresQuery(widgetsSQL, binding: names.parameters(people)) { row in
-            PlannedWidget(
-                appID: try row.value("app_id"), user: try row.value("user_id"), device: try row.value("device_id"),
-                widget: try row.value("id"), kindID: try row.value("kind_id"), family: try row.value("family"),
-                environment: WidgetEnvironment(
-                    storedLocale: try row.value("locale"), timeZone: try row.value("time_zone")),
-                configuration: WidgetConfiguration(storedCanonical: try row.value("configuration")),
-                stored: try StoredRelevance(row))
+            try PlannedWidget(
+                appID: row.value("app_id"), user: row.value("user_id"), device: row.value("device_id"),
+                widget: row.value("id"), kindID: row.value("kind_id"), family: row.value("family"),
+                environment: WidgetEnvironment(storedLocale: row.value("locale"), timeZone: row.value("time_zone")),
+                configuration: WidgetConfiguration(storedCanonical: row.value("configuration")),
+                stored: StoredRelevance(row))
         }
     }
 
@@ -262,7 +260,7 @@ extension PostgresStatement where Self == Statements {
         (id: TimelineID, revision: Int64, isPublished: Bool)
     > {
         PostgresQuery(writeSQL, binding: writeInput.parameters(writes)) { row in
-            (id: try row.value("id"), revision: try row.value("revision"), isPublished: try row.value("published"))
+            try (id: row.value("id"), revision: row.value("revision"), isPublished: row.value("published"))
         }
     }
 
@@ -291,7 +289,7 @@ extension PostgresStatement where Self == Statements {
             DELETE FROM stack_schedule s USING locked l WHERE s.id = l.id
             RETURNING s.app_id, s.user_id
             """, PostgresArray(ids)
-        ) { row in (appID: try row.value("app_id"), user: try row.value("user_id")) }
+        ) { row in try (appID: row.value("app_id"), user: row.value("user_id")) }
     }
 }
 

@@ -36,11 +36,11 @@ extension PostgresStatement where Self == Statements {
     /// Counts over the whole store, for the demo. Full scans: not for a loop on a large database.
     package static func overview() -> PostgresQuery<Overview> {
         PostgresQuery(overviewSQL) { row in
-            Overview(
-                widgets: try row.value("widgets"), timelines: try row.value("timelines"), due: try row.value("due"),
-                leased: try row.value("leased"), stale: try row.value("stale"), stored: try row.value("stored"),
-                requested: try row.value("requested"), sweeps: try row.value("sweeps"),
-                deadLetters: try row.value("dead_letters"), deadLettersToForward: try row.value("to_forward"))
+            try Overview(
+                widgets: row.value("widgets"), timelines: row.value("timelines"), due: row.value("due"),
+                leased: row.value("leased"), stale: row.value("stale"), stored: row.value("stored"),
+                requested: row.value("requested"), sweeps: row.value("sweeps"), deadLetters: row.value("dead_letters"),
+                deadLettersToForward: row.value("to_forward"))
         }
     }
 }

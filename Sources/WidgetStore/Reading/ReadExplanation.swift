@@ -9,12 +9,12 @@ private func timeline(
 ) throws(PostgresError) -> WidgetExplanation.Timeline {
     var content: WidgetExplanation.Content?
     if let bytes = try row.optional("content_bytes", as: Int32.self) {
-        content = WidgetExplanation.Content(
-            revision: claimed.contentRevision, storedAt: try row.value("stored_at"), bytes: Int(bytes))
+        content = try WidgetExplanation.Content(
+            revision: claimed.contentRevision, storedAt: row.value("stored_at"), bytes: Int(bytes))
     }
-    return WidgetExplanation.Timeline(
-        facts: try facts(claimed, row, isStored: content != nil), widgets: try row.value("widgets"),
-        viewedAt: claimed.viewedAt, content: content, causes: try causes(claimed, row))
+    return try WidgetExplanation.Timeline(
+        facts: facts(claimed, row, isStored: content != nil), widgets: row.value("widgets"), viewedAt: claimed.viewedAt,
+        content: content, causes: causes(claimed, row))
 }
 
 private func facts(
@@ -50,15 +50,15 @@ private func causes(
     _ claimed: ClaimedTimeline, _ row: borrowing PostgresRow
 ) throws(PostgresError) -> [ExplainedCause] {
     let causes = [
-        ExplainedCause(
-            role: .request, position: try row.cause("cause_topic", "cause_partition", "cause_offset"),
-            reason: try row.reason("cause_reason"), appliedAt: claimed.requestedAt),
-        ExplainedCause(
-            role: .decision, position: try row.cause("decision_topic", "decision_partition", "decision_offset"),
-            reason: try row.reason("decision_reason"), appliedAt: try row.optional("decided_at")),
-        ExplainedCause(
-            role: .kind, position: try row.cause("kind_topic", "kind_partition", "kind_offset"),
-            reason: try row.reason("kind_reason"), appliedAt: try row.optional("bumped_at")),
+        try ExplainedCause(
+            role: .request, position: row.cause("cause_topic", "cause_partition", "cause_offset"),
+            reason: row.reason("cause_reason"), appliedAt: claimed.requestedAt),
+        try ExplainedCause(
+            role: .decision, position: row.cause("decision_topic", "decision_partition", "decision_offset"),
+            reason: row.reason("decision_reason"), appliedAt: row.optional("decided_at")),
+        try ExplainedCause(
+            role: .kind, position: row.cause("kind_topic", "kind_partition", "kind_offset"),
+            reason: row.reason("kind_reason"), appliedAt: row.optional("bumped_at")),
     ]
     return causes.filter { $0.position != nil || $0.reason != nil }
 }
@@ -157,14 +157,13 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(readExplanationSQL, app, widget) { row in
             let app: String = try row.value("app")
             let claimed = try row.optional("row", as: Int64.self) == nil ? nil : try ClaimedTimeline(row)
-            return WidgetExplanation(
-                widget: try row.value("widget"), app: app, kind: try row.definition("definition", of: app),
-                isDeveloperMode: try row.value("developer_mode"), family: try row.value("widget_family"),
-                user: try row.value("widget_user"), device: try row.value("device_id"),
-                placedAt: try row.value("widget_placed_at"), timelineID: claimed?.id,
-                isRemoved: try row.optional("timeline_id", as: Int64.self) == nil,
-                timeline: try claimed.map { claimed throws(PostgresError) in try timeline(claimed, row) },
-                readAt: try row.value("read_at"))
+            return try WidgetExplanation(
+                widget: row.value("widget"), app: app, kind: row.definition("definition", of: app),
+                isDeveloperMode: row.value("developer_mode"), family: row.value("widget_family"),
+                user: row.value("widget_user"), device: row.value("device_id"), placedAt: row.value("widget_placed_at"),
+                timelineID: claimed?.id, isRemoved: row.optional("timeline_id", as: Int64.self) == nil,
+                timeline: claimed.map { claimed throws(PostgresError) in try timeline(claimed, row) },
+                readAt: row.value("read_at"))
         }
     }
 }

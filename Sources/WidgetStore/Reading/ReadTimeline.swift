@@ -42,7 +42,7 @@ package struct TimelineDetail: Sendable {
         app = try row.value("app")
         kind = try row.value("kind")
         lane = try row.value("listed_lane")
-        decision = Decision(rawValue: try row.value("last_decision"))
+        decision = try Decision(rawValue: row.value("last_decision"))
         latestCause = try row.cause("cause_topic", "cause_partition", "cause_offset")
         storedAt = try row.optional("stored_at")
         widgetURL = try row.optional("widget_url")

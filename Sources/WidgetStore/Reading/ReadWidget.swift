@@ -101,17 +101,15 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(
             listWidgetsSQL, filter.app, filter.user, filter.device, filter.kind, filter.widget, filter.after, limit
         ) { row in
-            WidgetDetail(
-                app: try row.value("app"), id: try row.value("id"), kind: try row.value("kind"),
-                family: try row.value("family"), user: try row.value("user_id"), device: try row.value("device_id"),
-                environment: WidgetEnvironment(
-                    storedLocale: try row.value("locale"), timeZone: try row.value("time_zone")),
-                timelineID: try row.optional("identity"), configuration: try row.optional("configuration"),
-                misfitting: try row.optional("misfitting", as: String.self).map {
+            try WidgetDetail(
+                app: row.value("app"), id: row.value("id"), kind: row.value("kind"), family: row.value("family"),
+                user: row.value("user_id"), device: row.value("device_id"),
+                environment: WidgetEnvironment(storedLocale: row.value("locale"), timeZone: row.value("time_zone")),
+                timelineID: row.optional("identity"), configuration: row.optional("configuration"),
+                misfitting: row.optional("misfitting", as: String.self).map {
                     try KindDefinition(json: JSONValue.parse($0))
-                },
-                placedAt: try row.value("placed_at"), changedAt: try row.value("changed_at"),
-                viewedAt: try row.optional("viewed_at"), views: try row.value("views"))
+                }, placedAt: row.value("placed_at"), changedAt: row.value("changed_at"),
+                viewedAt: row.optional("viewed_at"), views: row.value("views"))
         }
     }
 }

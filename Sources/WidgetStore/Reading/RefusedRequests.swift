@@ -27,9 +27,9 @@ extension PostgresStatement where Self == Statements {
             LIMIT 3
             """, app, PostgresArray(keys.map { Array($0.utf8) })
         ) { row in
-            RefusedRequest(
-                topic: try row.value("topic"), partition: try row.value("partition"), offset: try row.value("offset"),
-                code: try row.value("code"), error: try row.value("error"), receivedAt: try row.value("received_at"))
+            try RefusedRequest(
+                topic: row.value("topic"), partition: row.value("partition"), offset: row.value("offset"),
+                code: row.value("code"), error: row.value("error"), receivedAt: row.value("received_at"))
         }
     }
 }

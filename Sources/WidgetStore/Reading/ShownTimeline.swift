@@ -56,10 +56,10 @@ extension PostgresStatement where Self == Statements {
         DeviceTimeline
     > {
         PostgresQuery(deviceTimelinesSQL, app, device, user, limit) { row in
-            DeviceTimeline(
-                widget: try row.value("widget"), kind: try row.value("kind"), user: try row.value("user_id"),
-                timelineID: try row.value("identity"), isStale: try row.value("stale"),
-                hash: try row.optional("hash"), revision: try row.optional("revision"))
+            try DeviceTimeline(
+                widget: row.value("widget"), kind: row.value("kind"), user: row.value("user_id"),
+                timelineID: row.value("identity"), isStale: row.value("stale"), hash: row.optional("hash"),
+                revision: row.optional("revision"))
         }
     }
 }

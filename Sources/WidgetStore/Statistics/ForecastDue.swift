@@ -57,11 +57,11 @@ extension PostgresStatement where Self == Statements {
             ORDER BY a.name, k.name, n.hour
             """, app, Int32(clamping: hours)
         ) { row in
-            DueReloads(
-                app: try row.value("app"), kind: try row.value("kind"), provider: try row.value("provider"),
-                isPaused: try row.value("paused"), isRetired: try row.value("retired"),
-                hour: try row.optional("hour"), scheduled: try row.value("scheduled"),
-                leased: try row.value("leased"), start: try row.value("start"), readAt: try row.value("read_at"))
+            try DueReloads(
+                app: row.value("app"), kind: row.value("kind"), provider: row.value("provider"),
+                isPaused: row.value("paused"), isRetired: row.value("retired"), hour: row.optional("hour"),
+                scheduled: row.value("scheduled"), leased: row.value("leased"), start: row.value("start"),
+                readAt: row.value("read_at"))
         }
     }
 }

@@ -69,9 +69,8 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(readKindStatisticsSQL, app, Int32(clamping: days)) { row in
             var counters = KindCounters()
             for (name, path) in columns { counters[keyPath: path] = try row.value(name) }
-            return KindStatistics(
-                kind: try row.value("name"), isRetired: try row.value("retired"), day: try row.optional("day"),
-                counters: counters)
+            return try KindStatistics(
+                kind: row.value("name"), isRetired: row.value("retired"), day: row.optional("day"), counters: counters)
         }
     }
 }

@@ -63,16 +63,16 @@ extension PostgresStatement where Self == Statements {
             WHERE d.lists > 0 AND k.paused_at IS NULL AND k.retired_at IS NULL AND a.paused_at IS NULL
             """, (limit + Appending.limit - 1) / Appending.limit, overdueAfter.wholeMilliseconds
         ) { row in
-            QueueDepth(
-                kindID: try row.value("kind_id"), lane: try row.value("lane"), lists: try row.value("lists"),
-                due: try row.value("due"), overdue: try row.value("overdue"), oldest: try row.value("oldest"))
+            try QueueDepth(
+                kindID: row.value("kind_id"), lane: row.value("lane"), lists: row.value("lists"), due: row.value("due"),
+                overdue: row.value("overdue"), oldest: row.value("oldest"))
         }
     }
 
     /// Waiting work by cause, each counted up to a limit, for metrics.
     package static func waitingWork(limit: Int) -> PostgresQuery<WaitingWork> {
         PostgresQuery(waitingWorkSQL, limit, PostgresArray(DeadLetterCause.allCases)) { row in
-            WaitingWork(cause: try row.value("cause"), count: try row.value("count"))
+            try WaitingWork(cause: row.value("cause"), count: row.value("count"))
         }
     }
 
@@ -105,7 +105,7 @@ extension PostgresStatement where Self == Statements {
             GROUP BY t.kind_id
             """, percent
         ) { row in
-            (kindID: try row.value("kind_id"), median: try row.value("median"), late: try row.value("late"))
+            try (kindID: row.value("kind_id"), median: row.value("median"), late: row.value("late"))
         }
     }
 }

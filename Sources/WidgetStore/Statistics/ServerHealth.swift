@@ -23,8 +23,7 @@ extension PostgresStatement where Self == Statements {
     /// Server settings that `freshet doctor` checks.
     package static func serverSettings() -> PostgresQuery<ServerSetting> {
         PostgresQuery(serverSettingsSQL) { row in
-            ServerSetting(
-                name: try row.value("name"), setting: try row.value("setting"), unit: try row.optional("unit"))
+            try ServerSetting(name: row.value("name"), setting: row.value("setting"), unit: row.optional("unit"))
         }
     }
 
@@ -37,9 +36,9 @@ extension PostgresStatement where Self == Statements {
                    coalesce((SELECT rolsuper FROM pg_roles WHERE rolname = current_user), false) AS superuser
             """
         ) { row in
-            (
-                connections: try row.value("connections"), seesOthers: try row.value("sees_others"),
-                isSuperuser: try row.value("superuser")
+            try (
+                connections: row.value("connections"), seesOthers: row.value("sees_others"),
+                isSuperuser: row.value("superuser")
             )
         }
     }
@@ -59,7 +58,7 @@ extension PostgresStatement where Self == Statements {
             ORDER BY 1, 2
             """
         ) { row in
-            (table: try row.value("table_name"), index: try row.value("index_name"), isValid: try row.value("valid"))
+            try (table: row.value("table_name"), index: row.value("index_name"), isValid: row.value("valid"))
         }
     }
 
@@ -80,7 +79,7 @@ extension PostgresStatement where Self == Statements {
                              FROM pg_stat_activity a
                              WHERE a.backend_type = 'client backend'), 0)::float8 AS seconds
             """
-        ) { row in (transactions: try row.value("transactions"), seconds: try row.value("seconds")) }
+        ) { row in try (transactions: row.value("transactions"), seconds: row.value("seconds")) }
     }
 
     /// Whether the server takes writes: not a standby, and not made read-only.

@@ -32,11 +32,10 @@ extension PostgresStatement where Self == Statements {
     /// - Parameter after: last id of the page before.
     package static func storedTimelines(after: TimelineID?, limit: Int) -> PostgresQuery<TimelineSummary> {
         PostgresQuery(storedTimelinesSQL, after ?? TimelineID(high: 0, low: 0), limit) { row in
-            TimelineSummary(
-                id: try row.value("identity"), requested: try row.value("requested"),
-                rendered: try row.value("rendered"), isStale: try row.value("stale"), hash: try row.optional("hash"),
-                revision: try row.optional("revision"), requestedAt: try row.optional("requested_at"),
-                renderedAt: try row.optional("rendered_at"))
+            try TimelineSummary(
+                id: row.value("identity"), requested: row.value("requested"), rendered: row.value("rendered"),
+                isStale: row.value("stale"), hash: row.optional("hash"), revision: row.optional("revision"),
+                requestedAt: row.optional("requested_at"), renderedAt: row.optional("rendered_at"))
         }
     }
 

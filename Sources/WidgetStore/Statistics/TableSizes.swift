@@ -38,10 +38,9 @@ extension PostgresStatement where Self == Statements {
             ORDER BY relname
             """
         ) { row in
-            TableSize(
-                table: try row.value("name"), tableBytes: try row.value("table_bytes"),
-                indexBytes: try row.value("index_bytes"), live: try row.value("live"), dead: try row.value("dead"),
-                autovacuums: try row.value("autovacuums"))
+            try TableSize(
+                table: row.value("name"), tableBytes: row.value("table_bytes"), indexBytes: row.value("index_bytes"),
+                live: row.value("live"), dead: row.value("dead"), autovacuums: row.value("autovacuums"))
         }
     }
 
@@ -66,10 +65,9 @@ extension PostgresStatement where Self == Statements {
                    pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::int8 AS wal_bytes, clock_timestamp() AS now
             """
         ) { row in
-            DatabaseVitals(
-                backend: try row.value("backend"), isLocal: try row.value("local"),
-                walBytes: try row.value("wal_bytes"),
-                now: try row.value("now"))
+            try DatabaseVitals(
+                backend: row.value("backend"), isLocal: row.value("local"), walBytes: row.value("wal_bytes"),
+                now: row.value("now"))
         }
     }
 

@@ -131,7 +131,7 @@ extension PostgresStatement where Self == Statements {
     ///   - maximumLists: number of a kind's bulk lists at which its walk waits.
     package static func listSweeps(limit: Int, maximumLists: Int) -> PostgresQuery<(id: Int64, isWalk: Bool)> {
         PostgresQuery(listSweepsSQL, limit, maximumLists) { row in
-            (id: try row.value("id"), isWalk: try row.value("walk"))
+            try (id: row.value("id"), isWalk: row.value("walk"))
         }
     }
 

@@ -48,7 +48,7 @@ extension PostgresStatement where Self == Statements {
         (appointed: Int, last: Int64?)
     > {
         PostgresQuery(auditTimelinesSQL, after, limit, slack.wholeMilliseconds) { row in
-            (appointed: try row.value("appointed"), last: try row.optional("last"))
+            try (appointed: row.value("appointed"), last: row.optional("last"))
         }
     }
 }

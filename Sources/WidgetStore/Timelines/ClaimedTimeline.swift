@@ -84,15 +84,15 @@ package final class ClaimedTimeline: Sendable {
         self.row = try row.value("row")
         id = try row.value("identity")
         kindID = try row.value("kind_id")
-        state = TimelineState(
-            requested: try row.value("requested"), rendered: try row.value("rendered"),
-            freeRequested: try row.value("free_requested"), forcedRequested: try row.value("forced_requested"),
-            generation: try row.value("generation"), eligibleAt: try row.value("eligible_at"),
-            freeAt: try row.value("free_at"), retryAt: try row.value("retry_at"), policyAt: try row.value("policy_at"),
-            isAsleep: try row.value("asleep"), isOrphaned: try row.value("orphaned"))
-        kind = KindGenerations(
-            current: try row.value("kind_generation"), free: try row.value("kind_free"),
-            forced: try row.value("kind_forced"), cancelled: try row.value("kind_cancelled"))
+        state = try TimelineState(
+            requested: row.value("requested"), rendered: row.value("rendered"),
+            freeRequested: row.value("free_requested"), forcedRequested: row.value("forced_requested"),
+            generation: row.value("generation"), eligibleAt: row.value("eligible_at"), freeAt: row.value("free_at"),
+            retryAt: row.value("retry_at"), policyAt: row.value("policy_at"), isAsleep: row.value("asleep"),
+            isOrphaned: row.value("orphaned"))
+        kind = try KindGenerations(
+            current: row.value("kind_generation"), free: row.value("kind_free"), forced: row.value("kind_forced"),
+            cancelled: row.value("kind_cancelled"))
         revision = try row.value("revision")
         contentRevision = try row.value("content_revision")
         hash = try row.optional("hash")
@@ -104,12 +104,11 @@ package final class ClaimedTimeline: Sendable {
         let readAt: Timestamp = try row.value("read_at")
         self.readAt = readAt
         // A ledger that cannot be read was written by a newer version: a full bucket is the mild error.
-        ledger = BudgetLedger(stored: try row.optional("budget")) ?? BudgetLedger()
-        views = ViewStatistics(
-            rate: try row.value("view_rate"), viewedAt: viewedAt,
-            placedAt: try row.value("placed_at"), at: readAt)
+        ledger = try BudgetLedger(stored: row.optional("budget")) ?? BudgetLedger()
+        views = try ViewStatistics(
+            rate: row.value("view_rate"), viewedAt: viewedAt, placedAt: row.value("placed_at"), at: readAt)
         family = try row.optional("family")
-        configuration = WidgetConfiguration(storedCanonical: try row.value("configuration"))
+        configuration = try WidgetConfiguration(storedCanonical: row.value("configuration"))
         locale = try row.optional("locale")
         timeZone = try row.optional("time_zone")
         user = try row.optional("user_id")

@@ -48,7 +48,7 @@ extension PostgresStatement where Self == Statements {
     /// tombstone. Rows that somebody else has locked are left out.
     package static func buryOrphans(_ rows: [Int64]) -> PostgresQuery<BuriedTimeline> {
         PostgresQuery(buryOrphansSQL, PostgresArray(rows)) { row in
-            (row: try row.value("id"), id: try row.value("identity"), revision: try row.value("revision"))
+            try (row: row.value("id"), id: row.value("identity"), revision: row.value("revision"))
         }
     }
 

@@ -30,9 +30,9 @@ extension PostgresStatement where Self == Statements {
     package static func comparePublished(_ published: [PublishedRevision]) -> PostgresQuery<PublishedDifference> {
         PostgresQuery(comparePublishedSQL, binding: input.parameters(published)) { row in
             let isGone = try row.optional("row", as: Int64.self) == nil
-            return PublishedDifference(
-                row: try row.value("compared"), timeline: isGone ? nil : try ClaimedTimeline(row),
-                content: try row.optional("content", as: PostgresTextBytes.self)?.bytes)
+            return try PublishedDifference(
+                row: row.value("compared"), timeline: isGone ? nil : ClaimedTimeline(row),
+                content: row.optional("content", as: PostgresTextBytes.self)?.bytes)
         }
     }
 }

@@ -248,15 +248,14 @@ extension PostgresStatement where Self == Statements {
             if try row.optional("row", as: Int64.self) != nil {
                 var hold: ListHold?
                 if let list = try row.optional("list", as: Int64.self) {
-                    hold = ListHold(id: list, lease: try row.value("lease"))
+                    hold = try ListHold(id: list, lease: row.value("lease"))
                 }
-                timeline = MarkedTimeline(
-                    timeline: try ClaimedTimeline(row), events: try row.value("events"),
-                    listedAt: try row.value("listed_at"), lane: try row.value("listed_lane"), list: hold)
+                timeline = try MarkedTimeline(
+                    timeline: ClaimedTimeline(row), events: row.value("events"), listedAt: row.value("listed_at"),
+                    lane: row.value("listed_lane"), list: hold)
             }
-            return MarkRow(
-                marked: try row.value("marked_count"), due: try row.value("due_count"),
-                swept: try row.value("swept_count"),
+            return try MarkRow(
+                marked: row.value("marked_count"), due: row.value("due_count"), swept: row.value("swept_count"),
                 timeline: timeline)
         }
     }

@@ -127,10 +127,7 @@ extension PostgresStatement where Self == Statements {
             ORDER BY t.identity FOR KEY SHARE
             """, PostgresArray(ids)
         ) { row in
-            (
-                id: try row.value("identity"), row: try row.value("id"),
-                isStale: try row.value("stale")
-            )
+            try (id: row.value("identity"), row: row.value("id"), isStale: row.value("stale"))
         }
     }
 

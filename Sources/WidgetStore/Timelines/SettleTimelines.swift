@@ -131,9 +131,9 @@ extension PostgresStatement where Self == Statements {
     /// decided on.
     package static func settleTimelines(_ settlements: [TimelineSettlement]) -> PostgresQuery<SettledRow> {
         PostgresQuery(settleTimelinesSQL, binding: input.parameters(settlements)) { row in
-            SettledRow(
-                row: try row.value("id"), nextLook: try row.nextLook("listed_at"),
-                isDue: try row.value("due"), isAsleep: try row.value("asleep"))
+            try SettledRow(
+                row: row.value("id"), nextLook: row.nextLook("listed_at"), isDue: row.value("due"),
+                isAsleep: row.value("asleep"))
         }
     }
 }

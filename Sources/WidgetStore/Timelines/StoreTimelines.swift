@@ -128,11 +128,10 @@ extension PostgresStatement where Self == Statements {
     /// row whose revision has moved since the claim is left alone too; the answer names the rows that were stored.
     package static func storeTimelines(_ writes: [TimelineWrite]) -> PostgresQuery<StoredRow> {
         PostgresQuery(storeTimelinesSQL, binding: input.parameters(writes)) { row in
-            StoredRow(
-                row: try row.value("id"), nextLook: try row.nextLook("listed_at"),
-                isDue: try row.value("due"),
-                eligibleAt: try row.value("eligible_at"), contentRevision: try row.value("content_revision"),
-                rendered: try row.value("rendered"))
+            try StoredRow(
+                row: row.value("id"), nextLook: row.nextLook("listed_at"), isDue: row.value("due"),
+                eligibleAt: row.value("eligible_at"), contentRevision: row.value("content_revision"),
+                rendered: row.value("rendered"))
         }
     }
 

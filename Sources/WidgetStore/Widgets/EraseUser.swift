@@ -145,7 +145,7 @@ extension PostgresStatement where Self == Statements {
             )
             SELECT (SELECT max(c.id) FROM chunk c) AS last, (SELECT count(*) FROM deleted) AS deleted
             """, app, Array(user.utf8), member, previous
-        ) { row in (last: try row.optional("last"), deleted: try row.value("deleted")) }
+        ) { row in try (last: row.optional("last"), deleted: row.value("deleted")) }
     }
 
     /// Deletes the outcomes of events published with a user's tokens.

@@ -106,14 +106,13 @@ extension PostgresStatement where Self == Statements {
                 }
                 shown = StoredWidget.Shown(row: timeline, id: id)
             }
-            return StoredWidget(
-                appID: try row.value("app_id"), id: try row.value("id"), kindID: try row.value("kind_id"),
-                family: try row.value("family"), timeline: shown, user: try row.value("user_id"),
-                device: try row.value("device_id"),
-                environment: WidgetEnvironment(
-                    storedLocale: try row.value("locale"), timeZone: try row.value("time_zone")),
-                configuration: try row.optional("configuration") ?? "{}", misfits: try row.value("misfits"),
-                changedAt: try row.value("changed_at"))
+            return try StoredWidget(
+                appID: row.value("app_id"), id: row.value("id"), kindID: row.value("kind_id"),
+                family: row.value("family"), timeline: shown, user: row.value("user_id"),
+                device: row.value("device_id"),
+                environment: WidgetEnvironment(storedLocale: row.value("locale"), timeZone: row.value("time_zone")),
+                configuration: row.optional("configuration") ?? "{}", misfits: row.value("misfits"),
+                changedAt: row.value("changed_at"))
         }
     }
 }
