@@ -133,10 +133,7 @@ private let countDeadLettersSQL = """
         LIMIT $9::int8) w
     """
 
-package struct DeadLetterDetail: Sendable {
-    package let summary: DeadLetterSummary
-    package let letter: DeadLetter
-}
+package typealias DeadLetterDetail = (summary: DeadLetterSummary, letter: DeadLetter)
 
 private let readDeadLetterSQL = """
     SELECT \(DeadLetterSummary.columns), d.key, d.header_names, d.header_values, d.payload,

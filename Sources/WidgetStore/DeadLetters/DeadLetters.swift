@@ -44,10 +44,7 @@ package struct DeadLetter: Sendable {
 }
 
 /// A dead letter with its id.
-package struct StoredDeadLetter: Sendable {
-    package let id: Int64
-    package let letter: DeadLetter
-}
+package typealias StoredDeadLetter = (id: Int64, letter: DeadLetter)
 
 private let input = InputColumns<(id: Int64, error: String)>([
     .init("id") { $0.id }, .init("error") { $0.error },

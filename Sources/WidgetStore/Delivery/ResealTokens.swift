@@ -2,11 +2,7 @@ package import PostgresClient
 package import WidgetModel
 
 /// A stored token with the device that it belongs to.
-package struct StoredToken: Sendable {
-    package let id: Int64
-    package let owner: DeviceTokenKeys.Owner
-    package let sealed: DeviceTokenKeys.Sealed
-}
+package typealias StoredToken = (id: Int64, owner: DeviceTokenKeys.Owner, sealed: DeviceTokenKeys.Sealed)
 
 /// A token that is to be stored in place of another one.
 package typealias ResealedToken = (id: Int64, old: DeviceTokenKeys.Sealed, new: DeviceTokenKeys.Sealed)

@@ -1,20 +1,8 @@
 package import PostgresClient
 package import WidgetModel
 
-/// State of a webhook that fails.
-package struct FailingWebhook: Hashable, Sendable {
-    package let app: String
-    package let failingSince: Timestamp
-    /// When it was disabled; nil: it is still tried.
-    package let disabledAt: Timestamp?
-    package let error: String
-}
-
-/// Number of stored tokens that are sealed with a key.
-package struct TokenKeyUse: Hashable, Sendable {
-    package let key: String
-    package let devices: Int64
-}
+/// A webhook that fails. `disabledAt`: nil while it is still tried.
+package typealias FailingWebhook = (app: String, failingSince: Timestamp, disabledAt: Timestamp?, error: String)
 
 private let relistSQL = """
     WITH picked AS MATERIALIZED (
@@ -97,13 +85,13 @@ extension PostgresStatement where Self == Statements {
     }
 
     /// Number of stored tokens by the key that they are sealed with.
-    package static func tokenKeysInUse() -> PostgresQuery<TokenKeyUse> {
+    package static func tokenKeysInUse() -> PostgresQuery<(key: String, devices: Int64)> {
         PostgresQuery(
             """
             SELECT r.token_key, count(*) AS devices FROM registration r WHERE r.token_key IS NOT NULL
             GROUP BY r.token_key ORDER BY r.token_key
             """
-        ) { row in try TokenKeyUse(key: row.value("token_key"), devices: row.value("devices")) }
+        ) { row in try (key: row.value("token_key"), devices: row.value("devices")) }
     }
 }
 

@@ -104,13 +104,8 @@ package struct Claim: Sendable {
     }
 }
 
-package struct ReadyLists: Sendable, Hashable {
-    package let kindID: Int32
-    package let lane: ReloadLane
-    /// Number of ready lists, counted up to the limit, and number of their timelines.
-    package let lists: Int
-    package let timelines: Int
-}
+/// Number of ready lists of a kind and lane, counted up to the limit, and number of their timelines.
+package typealias ReadyLists = (kindID: Int32, lane: ReloadLane, lists: Int, timelines: Int)
 
 private let input = InputColumns<ClaimWish>([
     .init("kind_id") { $0.kindID }, .init("lane") { $0.lane }, .init("since") { $0.since },

@@ -204,14 +204,8 @@ extension PostgresStatement where Self == Statements {
     }
 }
 
-/// Number of stored people and the space that they take.
-package struct PeopleSize: Sendable {
-    package let people: Int64
-    /// Mean size of a row.
-    package let rowBytes: Double
-    /// Of the table with its index.
-    package let totalBytes: Int64
-}
+/// Number of stored people, mean size of a row, and size of the table with its index.
+package typealias PeopleSize = (people: Int64, rowBytes: Double, totalBytes: Int64)
 
 extension PostgresStatement where Self == Statements {
     /// Measures all stored people: reads the whole table.

@@ -1,12 +1,7 @@
 package import PostgresClient
 
-package struct ServerSetting: Hashable, Sendable {
-    package let name: String
-    /// Value in the setting's unit.
-    package let setting: String
-    /// `kB`, `8kB`, `ms`, …; nil without a unit.
-    package let unit: String?
-}
+/// A server setting. `setting`: value in its unit. `unit`: `kB`, `8kB`, `ms`, …; nil without a unit.
+package typealias ServerSetting = (name: String, setting: String, unit: String?)
 
 private let names = [
     "server_version_num", "fsync", "synchronous_commit", "full_page_writes", "max_connections",

@@ -4,14 +4,8 @@ import WidgetModel
 /// Revision of this process's last message for a timeline; 0 for none or a tombstone.
 package typealias PublishedRevision = (row: Int64, revision: Int64)
 
-package struct PublishedDifference: Sendable {
-    /// Primary key of the row.
-    package let row: Int64
-    /// Nil if the row is gone.
-    package let timeline: ClaimedTimeline?
-    /// Content to publish.
-    package let content: [UInt8]?
-}
+/// A row by its primary key, with the timeline (nil if the row is gone) and the content to publish.
+package typealias PublishedDifference = (row: Int64, timeline: ClaimedTimeline?, content: [UInt8]?)
 
 private let input = InputColumns<PublishedRevision>([
     .init("id") { $0.row }, .init("published") { $0.revision },
