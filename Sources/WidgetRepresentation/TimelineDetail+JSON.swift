@@ -43,9 +43,7 @@ extension TimelineDetail {
     }
 
     /// Time since the last render.
-    package var age: Duration? {
-        renderedAt.map { max(.zero, readAt - $0) }
-    }
+    package var age: Duration? { timeline.age }
 
     private var stateJSON: JSONValue {
         let kind = timeline.kind

@@ -1,4 +1,5 @@
 package import WidgetEvents
+import WidgetStore
 
 /// Names of the Kafka topics that ingest reads.
 package struct IngestTopics: Hashable, Sendable {

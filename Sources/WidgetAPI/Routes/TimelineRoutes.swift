@@ -128,7 +128,7 @@ struct TimelineRoutes: Sendable {
         switch timeline {
         case .removed: break
         case .known(let shown):
-            parts.resources.fetches?.served(app: call.app, widget: widget, revision: shown.revision)
+            parts.resources.fetches?.served(app: call.app, widget: widget, revision: shown.contentRevision)
         case .timeline(let detail):
             parts.resources.fetches?.served(app: call.app, widget: widget, revision: detail.revision)
         }
@@ -157,11 +157,12 @@ struct TimelineRoutes: Sendable {
             body: ResponseBody(byteBuffer: ByteBuffer(bytes: timeline.encoded(at: at))))
     }
 
-    private func notModified(_ shown: ShownTimeline) -> Response {
+    private func notModified(_ shown: ClaimedTimeline) -> Response {
         Response(
             status: .notModified,
             headers: Self.headers(
-                shown.hash.map(EntityTags.tag), isStale: shown.isStale, revision: shown.revision, age: shown.age))
+                shown.hash.map(EntityTags.tag), isStale: shown.isStale, revision: shown.contentRevision, age: shown.age)
+        )
     }
 
     private static func headers(_ tag: String?, isStale: Bool, revision: Int64?, age: Duration?) -> HTTPFields {

@@ -1,14 +1,8 @@
 package import PostgresClient
 import WidgetModel
 
-/// A placeholder leased for a fetch.
-package struct ClaimedPlaceholder: Sendable {
-    package let key: PlaceholderKey
-    /// Fencing token of the lease.
-    package let claim: Int64
-    /// Failures since the last fetch.
-    package let attempts: Int16
-}
+/// A placeholder leased for a fetch. `claim`: fencing token of the lease. `attempts`: failures since the last fetch.
+package typealias ClaimedPlaceholder = (key: PlaceholderKey, claim: Int64, attempts: Int16)
 
 private let claimPlaceholdersSQL = """
     WITH picked AS (

@@ -74,11 +74,9 @@ private let widgetsShowingSQL = """
     LIMIT $4::int8
     """
 
-private let input = InputColumns<WidgetScope.Name>([.init("app_id") { $0.appID }, .init("id") { $0.id }])
-
 private let removeWidgetsSQL = """
     UPDATE widget w SET timeline_id = NULL, configuration = NULL, misfits = 0
-    FROM \(input.rows("i"))
+    FROM \(WidgetScope.widgets.rows("i"))
     WHERE w.app_id = i.app_id AND w.id = i.id AND w.timeline_id = ANY ($3::int8[])
     """
 
@@ -151,7 +149,7 @@ extension PostgresStatement where Self == Statements {
     /// Removes widgets from timelines, like a removal by the person; each stays as a tombstone that older events must
     /// not override. The transaction must have locked the rows.
     package static func removeWidgets(_ widgets: [WidgetScope.Name], from timelines: [Int64]) -> PostgresQuery<Void> {
-        PostgresQuery(removeWidgetsSQL, binding: input.parameters(widgets, PostgresArray(timelines)))
+        PostgresQuery(removeWidgetsSQL, binding: WidgetScope.widgets.parameters(widgets, PostgresArray(timelines)))
     }
 
     /// Moves the cursor of a pass, after a chunk.

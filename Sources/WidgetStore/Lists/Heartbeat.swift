@@ -4,14 +4,8 @@ import Synchronization
 ///
 /// A wait for another system is not a hang: each attempt and each back-off beats.
 package final class Heartbeat: Sendable {
-    private enum State {
-        /// Waits for something to do, however long that takes. → `busy`
-        case resting
-        /// At work since it beat last. → `resting`
-        case busy(since: ContinuousClock.Instant)
-    }
-
-    private let state = Mutex(State.resting)
+    /// Last beat of a loop that is at work; nil while it waits for something to do, however long that takes.
+    private let busySince = Mutex<ContinuousClock.Instant?>(nil)
     private let now: @Sendable () -> ContinuousClock.Instant
 
     package init(now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
@@ -21,21 +15,16 @@ package final class Heartbeat: Sendable {
     /// Notes progress of the loop.
     package func beat() {
         let now = now()
-        state.withLock { $0 = .busy(since: now) }
+        busySince.withLock { $0 = now }
     }
 
     /// Notes that the loop is idle or has ended.
     package func rest() {
-        state.withLock { $0 = .resting }
+        busySince.withLock { $0 = nil }
     }
 
     /// Time at work since the last beat; nil while the loop rests.
     package var silence: Duration? {
-        state.withLock { state in
-            switch state {
-            case .resting: nil
-            case .busy(let since): since.duration(to: now())
-            }
-        }
+        busySince.withLock { $0 }?.duration(to: now())
     }
 }

@@ -37,19 +37,10 @@ package final class WorkSignal: Sendable {
 
     package init() {}
 
-    /// Signals all types of work: events were applied, or a notification came.
-    package func signal() {
-        signal(Work.allCases)
-    }
-
-    /// Signals a type of work.
-    package func signal(_ work: Work) {
-        signal([work])
-    }
-
-    private func signal(_ sorts: [Work]) {
+    /// Signals a type of work; by default all types, after events were applied or a notification came.
+    package func signal(_ work: Work? = nil) {
         let woken = state.withLock { state in
-            for work in sorts { state.counts[work.rawValue] += 1 }
+            for work in work.map({ [$0] }) ?? Work.allCases { state.counts[work.rawValue] += 1 }
             let woken = state.waiters.filter { state.isPast($0.value.mark) }
             for id in woken.keys { state.waiters[id] = nil }
             return woken.values.map(\.continuation)

@@ -12,15 +12,15 @@ extension WidgetStore {
         guard !stacks.isEmpty else { return ImportCounts() }
         return try await retryingConflicts(isIdempotent: false) {
             try await pool.withTransaction { connection in
-                let people = Dictionary(grouping: stacks) { PersonName($0.app.id, $0.user) }
-                let keys = people.keys.map { PersonKey(appID: $0.appID, user: $0.text) }
+                let people = Dictionary(grouping: stacks) { ScopedIdentifier($0.app.id, $0.user) }
+                let keys = people.keys.map { PersonKey(appID: $0.appID, user: $0.id.text) }
                 var pipeline = PostgresPipeline()
                 _ = pipeline.append(.createPeople(keys))
                 let read = pipeline.append(.readPeople(keys))
                 var counts = ImportCounts()
                 var writes: [PersonWrite] = []
                 for person in try await connection.run(pipeline).rows(read) {
-                    let changes = people[PersonName(person.appID, person.user)] ?? []
+                    let changes = people[ScopedIdentifier(person.appID, person.user)] ?? []
                     var record = try person.record(app: changes.first?.app.name ?? "")
                     let effects = changes.map { record.apply(.stack($0.arrangement, at: $0.time)) }
                     let applied = effects.count { $0 != .ignored }
@@ -36,25 +36,5 @@ extension WidgetStore {
                 return counts
             }
         }
-    }
-}
-
-/// A person's primary key, compared by bytes.
-private struct PersonName: Hashable {
-    let appID: Int32
-    let text: String
-
-    init(_ appID: Int32, _ text: String) {
-        self.appID = appID
-        self.text = text
-    }
-
-    static func == (left: PersonName, right: PersonName) -> Bool {
-        left.appID == right.appID && Text.equal(left.text, right.text)
-    }
-
-    func hash(into hasher: inout Hasher) {
-        hasher.combine(appID)
-        Text.hash(text, into: &hasher)
     }
 }

@@ -145,11 +145,9 @@ private let writePeopleSQL = """
     UPDATE stack_schedule s SET due_at = least(s.due_at, l.due_at) FROM locked l WHERE s.id = l.id AND l.is_later
     """
 
-private let widgetInput = InputColumns<WidgetScope.Name>([.init("app_id") { $0.appID }, .init("id") { $0.id }])
-
 private let ownersSQL = """
     SELECT DISTINCT w.app_id, w.user_id
-    FROM \(widgetInput.rows("i")) JOIN widget w ON w.app_id = i.app_id AND w.id = i.id
+    FROM \(WidgetScope.widgets.rows("i")) JOIN widget w ON w.app_id = i.app_id AND w.id = i.id
     """
 
 private let suggestionInput = InputColumns<(person: StackMaterial.Person, begun: BegunSuggestion)>([
@@ -181,7 +179,7 @@ extension PostgresStatement where Self == Statements {
 
     /// Reads the owners of widgets without a lock.
     package static func ownersOfWidgets(_ widgets: [WidgetScope.Name]) -> PostgresQuery<PersonKey> {
-        PostgresQuery(ownersSQL, binding: widgetInput.parameters(widgets)) { row in
+        PostgresQuery(ownersSQL, binding: WidgetScope.widgets.parameters(widgets)) { row in
             try PersonKey(appID: row.value("app_id"), user: row.value("user_id"))
         }
     }

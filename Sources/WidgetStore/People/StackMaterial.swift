@@ -5,15 +5,7 @@ package import WidgetModel
 package struct StackMaterial: Sendable {
     package typealias Person = (appID: Int32, user: String)
 
-    private struct Name: Hashable {
-        let appID: Int32
-        let user: [UInt8]
-
-        init(_ person: Person) {
-            appID = person.appID
-            user = Array(person.user.utf8)
-        }
-    }
+    private typealias Name = ScopedIdentifier
 
     private var records: [Name: PersonRecord] = [:]
     /// People whose stored state cannot be read: nothing is planned for them.
@@ -53,7 +45,7 @@ package struct StackMaterial: Sendable {
         self.directory = directory
         let apps = Dictionary(directory.apps.values.map { ($0.id, $0.name) }) { $1 }
         for person in people {
-            let name = Name((person.appID, person.user))
+            let name = Name(person.appID, person.user)
             recorded[name] = person.suggested
             if let record = try? person.record(app: apps[person.appID] ?? "") {
                 records[name] = record
@@ -62,11 +54,11 @@ package struct StackMaterial: Sendable {
             }
         }
         for (appID, key, plan) in schedules {
-            scheduled[Name((appID, key.user)), default: []].append(key)
-            if let plan { suggesting[Name((appID, key.user)), default: []].append(plan) }
+            scheduled[Name(appID, key.user), default: []].append(key)
+            if let plan { suggesting[Name(appID, key.user), default: []].append(plan) }
         }
         for widget in widgets {
-            self.widgets[Name((widget.appID, widget.user)), default: []].append(widget)
+            self.widgets[Name(widget.appID, widget.user), default: []].append(widget)
             guard relevance[widget.timeline] == nil else { continue }
             let (record, write) = widget.stored.recorded(always: true)
             relevance[widget.timeline] = record
@@ -124,4 +116,8 @@ package struct StackMaterial: Sendable {
     package func stacks(of person: Person) -> [StackArrangement] {
         (records[Name(person)]?.stacks ?? []).map(\.arrangement).filter { !$0.widgets.isEmpty }
     }
+}
+
+extension ScopedIdentifier {
+    fileprivate init(_ person: StackMaterial.Person) { self.init(person.appID, person.user) }
 }

@@ -90,9 +90,7 @@ private let claimSQL = """
         s.schedule, s.read_at < now() - $3::int8 * interval '1 millisecond' AS unread, now() AS claimed_at
     """
 
-private typealias PersonName = (appID: Int32, user: String)
-
-private let names = InputColumns<PersonName>([.init("app_id") { $0.appID }, .init("user_id") { $0.user }])
+private let names = InputColumns<StackMaterial.Person>([.init("app_id") { $0.appID }, .init("user_id") { $0.user }])
 
 private let peopleSQL = """
     SELECT p.app_id, p.user_id, p.habits, p.arrangement, NULL::text AS time_zone, p.suggested
@@ -203,7 +201,7 @@ private let replanSQL = """
 
 extension PostgresStatement where Self == Statements {
     /// Makes the schedules of people due, after a change of their widgets or of the schedules that are read.
-    package static func replanStacks(of people: [(appID: Int32, user: String)]) -> PostgresQuery<Void> {
+    package static func replanStacks(of people: [StackMaterial.Person]) -> PostgresQuery<Void> {
         PostgresQuery(replanSQL, binding: names.parameters(people))
     }
 
@@ -225,13 +223,13 @@ extension PostgresStatement where Self == Statements {
     }
 
     /// Reads people without locking them.
-    package static func readPeople(of schedules: [(appID: Int32, user: String)]) -> PostgresQuery<StoredPerson> {
+    package static func readPeople(of schedules: [StackMaterial.Person]) -> PostgresQuery<StoredPerson> {
         PostgresQuery(peopleSQL, binding: names.parameters(schedules)) { row in try StoredPerson(row) }
     }
 
     /// Reads which stacks of people have a schedule, with the plans that have suggestions.
     package static func readSchedules(
-        of people: [(appID: Int32, user: String)]
+        of people: [StackMaterial.Person]
     ) -> PostgresQuery<(appID: Int32, key: StackPlan.Key, plan: StackPlan?)> {
         PostgresQuery(schedulesSQL, binding: names.parameters(people)) { row in
             let key = try StackPlan.Key(
@@ -243,7 +241,7 @@ extension PostgresStatement where Self == Statements {
     }
 
     /// Reads the widgets of people with their relevance, and the content that it does not know.
-    package static func readPlannedWidgets(of people: [(appID: Int32, user: String)]) -> PostgresQuery<PlannedWidget> {
+    package static func readPlannedWidgets(of people: [StackMaterial.Person]) -> PostgresQuery<PlannedWidget> {
         PostgresQuery(widgetsSQL, binding: names.parameters(people)) { row in
             try PlannedWidget(
                 appID: row.value("app_id"), user: row.value("user_id"), device: row.value("device_id"),
@@ -276,7 +274,7 @@ extension PostgresStatement where Self == Statements {
 
     /// Deletes schedules whose tombstones Kafka has acknowledged; not those that are wanted again. Returns their people, whose
     /// other stacks may take their suggestions.
-    package static func deleteSchedules(_ ids: [TimelineID]) -> PostgresQuery<(appID: Int32, user: String)> {
+    package static func deleteSchedules(_ ids: [TimelineID]) -> PostgresQuery<StackMaterial.Person> {
         PostgresQuery(
             """
             WITH locked AS MATERIALIZED (

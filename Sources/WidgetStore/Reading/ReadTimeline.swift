@@ -32,7 +32,7 @@ package struct TimelineDetail: Sendable {
     package var readAt: Timestamp { timeline.readAt }
 
     /// Whether a request is newer than the stored content.
-    package var isStale: Bool { timeline.state.pending(timeline.kind) != nil }
+    package var isStale: Bool { timeline.isStale }
 
     /// Time of the next look; nil without one.
     package var nextLook: Timestamp? { timeline.state.nextLook(timeline.kind, at: readAt) }
@@ -103,7 +103,7 @@ package enum PolledTimeline: Sendable {
     /// The widget is removed.
     case removed
     /// The reader has the stored content.
-    case known(ShownTimeline)
+    case known(ClaimedTimeline)
     /// Content that the reader does not have, or the fallback content.
     case timeline(TimelineDetail)
 }
@@ -128,7 +128,7 @@ extension PostgresStatement where Self == Statements {
             let widget: String = try row.value("widget")
             guard try row.optional("row", as: Int64.self) != nil else { return (widget, .removed) }
             guard try row.value("known") else { return (widget, .timeline(try TimelineDetail(row))) }
-            return (widget, .known(ShownTimeline(try ClaimedTimeline(row))))
+            return (widget, .known(try ClaimedTimeline(row)))
         }
     }
 

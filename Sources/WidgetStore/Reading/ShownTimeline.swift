@@ -1,31 +1,6 @@
 package import PostgresClient
 package import WidgetModel
 
-/// State of the timeline that a widget shows, for a reader that has its content.
-package struct ShownTimeline: Hashable, Sendable {
-    package let id: TimelineID
-    /// Whether a request is newer than the stored content.
-    package let isStale: Bool
-    /// Hash and revision of the stored content.
-    package let hash: ContentHash?
-    package let revision: Int64
-    package let renderedAt: Timestamp?
-    /// The database's time.
-    package let readAt: Timestamp
-
-    /// Time since it was rendered.
-    package var age: Duration? { renderedAt.map { max(.zero, readAt - $0) } }
-
-    init(_ timeline: ClaimedTimeline) {
-        id = timeline.id
-        isStale = timeline.state.pending(timeline.kind) != nil
-        hash = timeline.hash
-        revision = timeline.contentRevision
-        renderedAt = timeline.renderedAt
-        readAt = timeline.readAt
-    }
-}
-
 package struct DeviceTimeline: Hashable, Sendable {
     package let widget: String
     package let kind: String

@@ -125,6 +125,12 @@ package final class ClaimedTimeline: Sendable {
         }
     }
 
+    /// Whether a request is newer than the stored content.
+    package var isStale: Bool { state.pending(kind) != nil }
+
+    /// Time since the last render.
+    package var age: Duration? { renderedAt.map { max(.zero, readAt - $0) } }
+
     /// Facts for the budget and the dormancy rule; the decision sets `need`.
     package var facts: ReloadState {
         ReloadState(need: .policy, renderedAt: renderedAt, requestedAt: requestedAt, ledger: ledger, views: views)

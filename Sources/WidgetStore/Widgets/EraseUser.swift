@@ -3,11 +3,11 @@ import WidgetModel
 
 /// Result of erasing a user.
 package struct Erasure: Hashable, Sendable {
-    package let widgets: Int
+    package var widgets: Int
     /// Number of timelines that the user's widgets showed. Workers collect those without other widgets and publish
     /// tombstones.
-    package let timelines: Int
-    package let deadLetters: Int
+    package var timelines: Int
+    package var deadLetters: Int
 }
 
 extension WidgetStore {
@@ -24,12 +24,12 @@ extension WidgetStore {
         var total = Erasure(widgets: 0, timelines: 0, deadLetters: 0)
         for _ in 1...Self.eraseAttempts {
             let part = try await retryingConflicts { try await eraseOnce(user, registered) }
-            total = Erasure(
-                widgets: total.widgets + part.widgets, timelines: total.timelines + part.timelines, deadLetters: 0)
+            total.widgets += part.widgets
+            total.timelines += part.timelines
             if part.widgets == 0 { break }
         }
-        let letters = try await eraseDeadLetters(of: user, app)
-        return Erasure(widgets: total.widgets, timelines: total.timelines, deadLetters: letters)
+        total.deadLetters = try await eraseDeadLetters(of: user, app)
+        return total
     }
 
     /// Scans all dead letters, in chunks with a transaction each.

@@ -39,7 +39,7 @@ package struct StoredWidget: Sendable {
 package struct WidgetScope: Sendable {
     package typealias Name = (appID: Int32, id: String)
 
-    fileprivate static let widgets = InputColumns<Name>([.init("app_id") { $0.appID }, .init("id") { $0.id }])
+    static let widgets = InputColumns<Name>([.init("app_id") { $0.appID }, .init("id") { $0.id }])
     fileprivate static let devices = InputColumns<Name>([.init("app_id") { $0.appID }, .init("device_id") { $0.id }])
 
     fileprivate static let named = """

@@ -50,29 +50,17 @@ extension WidgetStore {
     /// As with events, an older time never overrides a newer one, and the later of equal times wins.
     /// - Throws: `PostgresError`, without effect.
     package func importWidgets(_ widgets: [ImportedWidget]) async throws -> ImportCounts {
-        let latest = Self.latest(widgets)
+        // The latest row of each widget: an `UPDATE` takes one row from its input.
+        let byKey = Dictionary(widgets.map { (ScopedIdentifier($0.kind.appID, $0.placement.widget), $0) }) {
+            $1.time >= $0.time ? $1 : $0
+        }
+        let latest = Array(byKey.values)
         guard !latest.isEmpty else { return ImportCounts() }
         var counts = try await retryingConflicts(attempts: Self.importAttempts, isIdempotent: false) {
             try await importChunk(latest)
         }
         counts.older += widgets.count - latest.count
         return counts
-    }
-
-    /// Keeps the latest row of each widget: an `UPDATE` takes one row from its input.
-    private static func latest(_ widgets: [ImportedWidget]) -> [ImportedWidget] {
-        var positions: [WidgetKey: Int] = [:]
-        var latest: [ImportedWidget] = []
-        for widget in widgets {
-            let key = WidgetKey(widget.kind.appID, widget.placement.widget)
-            guard let position = positions[key] else {
-                positions[key] = latest.count
-                latest.append(widget)
-                continue
-            }
-            if widget.time >= latest[position].time { latest[position] = widget }
-        }
-        return latest
     }
 
     private func importChunk(_ widgets: [ImportedWidget]) async throws -> ImportCounts {
@@ -112,17 +100,6 @@ extension WidgetStore {
     }
 }
 
-/// A widget's primary key, compared by bytes.
-private struct WidgetKey: Hashable {
-    private let appID: Int32
-    private let id: [UInt8]
-
-    init(_ appID: Int32, _ id: String) {
-        self.appID = appID
-        self.id = Array(id.utf8)
-    }
-}
-
 /// The writes of one chunk of an import.
 private struct ImportChunk {
     struct Change {
@@ -140,7 +117,7 @@ private struct ImportChunk {
         }
     }
 
-    private let stored: [WidgetKey: StoredWidget]
+    private let stored: [ScopedIdentifier: StoredWidget]
     var counts = ImportCounts()
     var placements: [TimelineID: TimelinePlacement] = [:]
     var inserts: [Change] = []
@@ -149,7 +126,7 @@ private struct ImportChunk {
     var departed: Set<Int64> = []
 
     init(stored: [StoredWidget]) {
-        self.stored = Dictionary(stored.map { (WidgetKey($0.appID, $0.id), $0) }) { $1 }
+        self.stored = Dictionary(stored.map { (ScopedIdentifier($0.appID, $0.id), $0) }) { $1 }
     }
 
     /// Adds a widget.
@@ -157,7 +134,7 @@ private struct ImportChunk {
     /// - Parameter isResolved: whether the widget was resolved by the present definition.
     mutating func add(_ widget: ImportedWidget, kind: RegisteredKind, isResolved: Bool) {
         var (resolved, placement) = (widget.resolved, widget.placement)
-        let old = stored[WidgetKey(kind.appID, widget.placement.widget)]
+        let old = stored[ScopedIdentifier(kind.appID, widget.placement.widget)]
         if let old, old.changedAt > widget.time {
             counts.older += 1
             return
