@@ -76,15 +76,26 @@ package struct MarkInput: Sendable {
 /// Room of this process's workers for marked timelines, whose lists are appended with leases of the process.
 package typealias HandOver = (kindIDs: [Int32], lease: Duration)
 
-/// A timeline written by a mark. `events`: number of the batch's events for it. `list`: the list handed over to this
-/// process; nil if a worker will claim it.
-package typealias MarkedTimeline = (
-    timeline: ClaimedTimeline, events: Int64, listedAt: Timestamp, lane: ReloadLane, list: ListHold?
-)
+/// A timeline written by a mark, with its list if that was handed over.
+package struct MarkedTimeline: Sendable {
+    package let timeline: ClaimedTimeline
+    /// Number of the batch's events for it.
+    package let events: Int64
+    package let listedAt: Timestamp
+    package let lane: ReloadLane
+    /// The list handed over to this process; nil if a worker will claim it.
+    package let list: ListHold?
+}
 
-/// Result of a mark statement: one row, or one for each timeline that is handed over or reported. `marked`: rows written.
-/// `due`: lists appended that are ready now. `swept`: audiences with more widgets than the limit, recorded as sweeps.
-package typealias MarkRow = (marked: Int64, due: Int64, swept: Int64, timeline: MarkedTimeline?)
+/// Result of a mark statement: one row, or one for each timeline that is handed over or reported.
+package struct MarkRow: Sendable {
+    /// Rows written, and lists appended that are ready now.
+    package let marked: Int64
+    package let due: Int64
+    /// Audiences with more widgets than the limit: recorded as sweeps.
+    package let swept: Int64
+    package let timeline: MarkedTimeline?
+}
 
 private let marks = InputColumns<TimelineMark>([
     .init("audience") { $0.audience }, .init("app_id") { $0.appID },

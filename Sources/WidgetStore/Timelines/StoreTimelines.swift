@@ -2,17 +2,44 @@ package import PostgresClient
 package import WidgetModel
 
 /// A fetched timeline to store.
-package typealias TimelineWrite = (
-    timeline: ClaimedTimeline, list: ListHold,
-    // Revision of the stored content: the claim's token.
-    token: Int64,
-    // Revision of the row that this write was computed for.
-    revision: Int64,
-    // Canonical content if it differs from the stored one; nil: unchanged.
-    content: PostgresTextBytes?,
-    hash: ContentHash, eligibleAt: Timestamp, freeAt: Timestamp, policyAt: Timestamp, ledger: BudgetLedger,
-    decision: Decision, rule: ReloadRule, fetchTime: Duration
-)
+package struct TimelineWrite: Sendable {
+    package let timeline: ClaimedTimeline
+    package let list: ListHold
+    /// Revision of the stored content: the claim's token.
+    package let token: Int64
+    /// Revision of the row that this write was computed for.
+    package var revision: Int64
+    /// Canonical content if it differs from the stored one; nil: unchanged.
+    package var content: PostgresTextBytes?
+    package let hash: ContentHash
+    package var eligibleAt: Timestamp
+    package var freeAt: Timestamp
+    package var policyAt: Timestamp
+    package var ledger: BudgetLedger
+    package let decision: Decision
+    package let rule: ReloadRule
+    package let fetchTime: Duration
+
+    package init(
+        timeline: ClaimedTimeline, list: ListHold, token: Int64, revision: Int64, content: PostgresTextBytes?,
+        hash: ContentHash, eligibleAt: Timestamp, freeAt: Timestamp, policyAt: Timestamp, ledger: BudgetLedger,
+        decision: Decision, rule: ReloadRule, fetchTime: Duration
+    ) {
+        self.timeline = timeline
+        self.list = list
+        self.token = token
+        self.revision = revision
+        self.content = content
+        self.hash = hash
+        self.eligibleAt = eligibleAt
+        self.freeAt = freeAt
+        self.policyAt = policyAt
+        self.ledger = ledger
+        self.decision = decision
+        self.rule = rule
+        self.fetchTime = fetchTime
+    }
+}
 
 package struct StoredRow: Sendable {
     /// Primary key of the row.
