@@ -261,8 +261,8 @@ let package = Package(
         .testTarget(
             name: "FreshetServiceTests",
             dependencies: [
-                "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "ReloadWorkers", "WidgetModel",
-                "WidgetStore", "WidgetRepresentation", "TestSupport", logging, metrics,
+                "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "ReloadWorkers", "WidgetAPI",
+                "WidgetModel", "WidgetStore", "WidgetRepresentation", "TestSupport", logging, metrics,
             ],
             swiftSettings: strict),
         .testTarget(

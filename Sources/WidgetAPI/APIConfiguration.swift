@@ -4,6 +4,8 @@ package struct APIConfiguration: Sendable {
     package var host = "127.0.0.1"
     /// 0 lets the system choose.
     package var port = 8_080
+    /// Path of the JWKS file with which the process verifies tokens; nil: nothing under /v1 is served.
+    package var keys: String?
     /// Requirements on tokens.
     package var rules = TokenRules()
     /// Requests of a bearer per second in the long run; nil for no limit.
@@ -14,10 +16,12 @@ package struct APIConfiguration: Sendable {
     /// Refused tokens of one address per minute before its tokens are no longer verified; nil for no limit.
     package var failuresPerMinute: Int? = 60
     package var times = ConnectionTimes()
+    /// Limits of requests and streams that wait for changes.
+    package var waits = TimelineChanges.Limits()
     /// Longest wait for the outcome of an event.
     package var outcomeWait = Duration.seconds(10)
     /// Origins whose pages may call the API from a browser.
-    package var corsOrigins: Set<String> = []
+    package var corsOrigins: [String] = []
 
     package init() {}
 }

@@ -107,7 +107,7 @@ package final class APIService: Service {
         let router = Router(context: APIContext.self)
         router.add(middleware: RequestIDMiddleware())
         if !configuration.corsOrigins.isEmpty {
-            router.add(middleware: CORSMiddleware(origins: configuration.corsOrigins))
+            router.add(middleware: CORSMiddleware(origins: Set(configuration.corsOrigins)))
         }
         router.add(middleware: ProblemMiddleware(methods: methods, logger: logger))
         return router

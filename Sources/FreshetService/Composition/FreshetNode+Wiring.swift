@@ -22,7 +22,6 @@ extension FreshetNode {
     /// Composes the parts. Shared dependencies are made once.
     struct Wiring: Sendable {
         let settings: Settings
-        let roles: ProcessRole
         let kafka: KafkaConfiguration
         let pool: PostgresPool
         let logger: Logger
@@ -49,23 +48,21 @@ extension FreshetNode {
         let deliveryPulse = DeliveryPulse()
 
         /// - Throws: ``CommandFailure`` when the settings of providers cannot be used; `KafkaError`.
-        init(
-            settings: Settings, roles: ProcessRole, kafka: KafkaConfiguration, pool: PostgresPool, logger: Logger
-        ) throws {
+        init(settings: Settings, kafka: KafkaConfiguration, pool: PostgresPool, logger: Logger) throws {
             self.settings = settings
-            self.roles = roles
             self.kafka = kafka
             self.pool = pool
             self.logger = logger
             directory = DirectoryCache(pool: pool)
-            configuration = settings.workerConfiguration
+            configuration = settings.workerConfiguration()
             egress = EgressGuard(try settings.egressPolicy())
             limits = try settings.connectionLimits()
             providers = NodeProviders(egress: egress, connectionsPerHost: configuration.concurrency, limits: limits)
             configurations = ConfigurationClient(
                 fetcher: providers, directory: directory, configuration: configuration, logger: logger)
-            workerStatistics = roles.runsWorkers ? WorkerStatistics() : nil
-            deliveryStatistics = roles.runsDelivery ? DeliveryStatistics() : nil
+            workerStatistics = settings.role.runsWorkers ? WorkerStatistics() : nil
+            deliveryStatistics = settings.role.runsDelivery ? DeliveryStatistics() : nil
+            let roles = settings.role
             let decides = roles.runsIngest || roles.runsWorkers
             // The API publishes the requested changes.
             producer =
@@ -84,9 +81,9 @@ extension FreshetNode {
         }
 
         func ingest() -> IngestParts? {
-            guard roles.runsIngest, let producer else { return nil }
+            guard settings.role.runsIngest, let producer else { return nil }
             let notifier = DueNotifier(
-                pool: pool, worker: roles.runsWorkers ? configuration.worker : nil, logger: logger)
+                pool: pool, worker: settings.role.runsWorkers ? configuration.worker : nil, logger: logger)
             let deadLetters = WorkSignal()
             let assignment = WorkSignal()
             let consumer = settings.consumerConfiguration(kafka)
@@ -104,7 +101,7 @@ extension FreshetNode {
                 onWork: onWork,
                 onDeadLetters: { deadLetters.signal() },
                 onAssigned: { assignment.signal() },
-                onDecisions: onDecisions, workers: roles.runsWorkers ? handOver : nil,
+                onDecisions: onDecisions, workers: settings.role.runsWorkers ? handOver : nil,
                 defaults: defaults,
                 makeConsumer: { [logger] in try KafkaConsumer(configuration: consumer, logger: logger) })
             let forwarder = DeadLetterForwarder(
@@ -137,7 +134,7 @@ extension FreshetNode {
         func delivery() throws(CommandFailure) -> [any Service] {
             guard let statistics = deliveryStatistics else { return [] }
             var webhookLimits = limits
-            webhookLimits.readTimeout = settings.delivery.timeout
+            webhookLimits.readTimeout = settings.delivery.service.timeout
             return [
                 DeliveryRole(
                     configuration: try settings.deliveryConfiguration(),
@@ -151,7 +148,8 @@ extension FreshetNode {
 
         func metrics(in registry: PrometheusRegistry, ingest: IngestService?) -> NodeMetrics {
             NodeMetrics(
-                registry: registry, settings: settings.metrics, objective: settings.delivery.objective, roles: roles,
+                registry: registry, settings: settings.metrics, objective: settings.delivery.objective,
+                roles: settings.role,
                 pool: pool, directory: directory, ingest: ingest, workers: workerStatistics,
                 delivery: deliveryStatistics, logger: logger)
         }
@@ -160,15 +158,15 @@ extension FreshetNode {
             Readiness(
                 checks: NodeReadiness(
                     pool: pool, kafka: kafka, topics: settings.topics, phase: phase, ingest: ingest,
-                    output: roles.runsWorkers ? output : nil, workers: workerStatistics, logger: logger
+                    output: settings.role.runsWorkers ? output : nil, workers: workerStatistics, logger: logger
                 ).checks)
         }
 
         func liveness(ingest: IngestService?) -> Liveness {
             Liveness(
                 probes: NodeLiveness.probes(
-                    settings: settings, ingest: ingest, workers: roles.runsWorkers ? heartbeat : nil,
-                    delivery: roles.runsDelivery ? deliveryPulse : nil))
+                    settings: settings, ingest: ingest, workers: settings.role.runsWorkers ? heartbeat : nil,
+                    delivery: settings.role.runsDelivery ? deliveryPulse : nil))
         }
 
         /// Settings of the console; nil: it is off.
@@ -194,12 +192,9 @@ extension FreshetNode {
         func api(port: ListeningPort, console: ConsoleConfiguration?, readiness: Readiness, liveness: Liveness)
             -> [any Service]
         {
-            let changes = TimelineChanges(
-                limits: TimelineChanges.Limits(
-                    polls: settings.api.maximumWaiting, streams: settings.api.maximumStreams,
-                    ofApp: settings.api.appConnections > 0 ? settings.api.appConnections : nil))
+            let changes = TimelineChanges(limits: settings.api.waits)
             let service = APIService(
-                configuration: settings.apiConfiguration, store: WidgetStore(pool: pool),
+                configuration: settings.api, store: WidgetStore(pool: pool),
                 resources: resources(changes), console: console, readiness: readiness, liveness: liveness,
                 logger: logger, onListening: { port.listens(on: $0) })
             let listening = ListeningService(

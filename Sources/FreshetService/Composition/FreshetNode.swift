@@ -12,7 +12,7 @@ package import WidgetStore
 /// A process of Freshet, composed from its settings.
 ///
 /// ```swift
-/// let node = try FreshetNode(settings: settings, roles: .all, logger: logger)
+/// let node = try FreshetNode(settings: settings, logger: logger)
 /// try await Program.run(node.services(migrate: true), logger: logger)
 /// ```
 package final class FreshetNode: Sendable {
@@ -50,7 +50,7 @@ package final class FreshetNode: Sendable {
     ///   - findings: findings of the doctor that concern an app, for the console.
     /// - Throws: ``CommandFailure`` or `KafkaError` for settings that cannot be used.
     package init(
-        settings: Settings, roles: ProcessRole, logger: Logger, observer: PrometheusRegistry? = nil,
+        settings: Settings, logger: Logger, observer: PrometheusRegistry? = nil,
         onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
         findings: @escaping @Sendable (_ app: String) async -> [JSONValue] = { _ in [] }
     ) throws {
@@ -66,12 +66,12 @@ package final class FreshetNode: Sendable {
         cluster = ClusterCheck(pool: pool, kafka: kafka, isNew: embedded != nil, logger: logger)
         unprepared = prepared.mark(.timelines)
 
-        let wiring = try Wiring(settings: settings, roles: roles, kafka: kafka, pool: pool, logger: logger)
+        let wiring = try Wiring(settings: settings, kafka: kafka, pool: pool, logger: logger)
         let ingest = wiring.ingest()
         self.ingest = ingest
         unassigned = ingest?.assignment.mark(.timelines)
         workers = wiring.workerStatistics
-        apiPort = roles.runsAPI ? ListeningPort() : nil
+        apiPort = settings.role.runsAPI ? ListeningPort() : nil
         healthPort = settings.health.port.map { _ in ListeningPort() }
         let metrics = observer.map { wiring.metrics(in: $0, ingest: ingest?.service) }
         let readiness = wiring.readiness(phase: phase, ingest: ingest?.service)

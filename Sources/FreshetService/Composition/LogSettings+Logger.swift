@@ -7,7 +7,7 @@ import WidgetModel
 extension LogSettings {
     package func logger(label: String = "freshet") -> Logger {
         var logger = Logger(label: label) { LineLogHandler(format, label: $0, metadataProvider: .traceContext) }
-        logger.logLevel = level.level
+        logger.logLevel = level
         return logger
     }
 
@@ -22,12 +22,6 @@ extension Logger.MetadataProvider {
     static let traceContext = Logger.MetadataProvider {
         guard let parent = ServiceContext.current?.traceParent else { return [:] }
         return ["trace_id": "\(parent.traceID)", "span_id": "\(parent.spanID)"]
-    }
-}
-
-extension LogLevel {
-    package var level: Logger.Level {
-        Logger.Level(rawValue: rawValue) ?? .info
     }
 }
 

@@ -97,7 +97,7 @@ package struct ProviderProbe: Sendable {
     ) async throws -> IntentOptions {
         try await withClient { client in
             try await ConfigurationClient(
-                fetcher: client, directory: DirectoryCache(pool: pool), configuration: settings.workerConfiguration,
+                fetcher: client, directory: DirectoryCache(pool: pool), configuration: settings.workerConfiguration(),
                 logger: LogSettings.ofCommands
             ).options(question, of: kind, app: app)
         }

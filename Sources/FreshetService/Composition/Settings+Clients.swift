@@ -3,7 +3,6 @@ import Logging
 package import PostgresClient
 package import ReloadIngest
 package import ReloadWorkers
-import WidgetAPI
 package import WidgetDelivery
 package import WidgetEvents
 package import WidgetModel
@@ -29,10 +28,7 @@ extension Settings {
 
     /// Names of the topics that events are published to.
     package var topicNames: [EventTopic: String] {
-        [
-            .pushes: topics.pushes, .appChanges: topics.appChanges, .widgets: topics.widgets,
-            .donations: topics.donations,
-        ]
+        Dictionary(uniqueKeysWithValues: zip(EventTopic.allCases, topics.inputs))
     }
 
     /// The brokers that the settings name; nil when they name none.
@@ -76,9 +72,8 @@ extension Settings {
     }
 
     package var registrationRules: RegistrationRules {
-        var rules = RegistrationRules()
+        var rules = ingest.registrations
         rules.bundleIDs = delivery.bundleIDs.mapValues { Set($0.split(separator: "+").map(String.init)) }
-        rules.devicesPerUser = delivery.devicesPerUser
         return rules
     }
 
@@ -91,35 +86,25 @@ extension Settings {
         return configuration
     }
 
-    var workerConfiguration: WorkerConfiguration {
-        var configuration = WorkerConfiguration()
+    /// The configuration of a process's workers, with an identity of its own.
+    func workerConfiguration() -> WorkerConfiguration {
+        var configuration = workers
+        configuration.worker = WorkerConfiguration().worker
         configuration.topic = topics.timelines
         configuration.suggestionsTopic = topics.suggestions
         configuration.widgetsTopic = topics.widgets
         configuration.rotation = stacks
-        configuration.concurrency = workers.concurrency
-        configuration.lease = workers.lease
-        configuration.pollInterval = workers.pollInterval
-        configuration.graceTime = workers.graceTime
-        configuration.providerBackoff.cap = workers.retryCap
-        configuration.maximumResponseBytes = providers.maximumResponseBytes
         return configuration
     }
 
     /// - Throws: ``CommandFailure`` when a key of the push service cannot be read.
     package func deliveryConfiguration() throws(CommandFailure) -> DeliveryConfiguration {
-        var configuration = DeliveryConfiguration()
-        configuration.policy = delivery.policy
+        var configuration = delivery.service
         configuration.tokenKeys = DeviceTokenKeys(base64: delivery.tokenKeys)
         for (app, text) in delivery.apnsKeys { configuration.apnsKeys[app] = try APNsKey(setting: text, of: app) }
         if let url = delivery.apnsURL { configuration.apnsURLs[.production] = url }
         // A stand-in for the one must not leave the other to Apple.
         if let url = delivery.apnsSandboxURL ?? delivery.apnsURL { configuration.apnsURLs[.sandbox] = url }
-        configuration.webhooks = delivery.webhooks
-        configuration.concurrency = delivery.concurrency
-        configuration.timeout = delivery.timeout
-        configuration.lease = delivery.lease
-        configuration.webhookPatience = delivery.webhookPatience
         return configuration
     }
 
@@ -134,7 +119,8 @@ extension Settings {
 
     /// Limits of connections to the push service.
     func apnsLimits() throws(CommandFailure) -> ConnectionLimits {
-        try limits(delivery.timeout, delivery.timeout, delivery.trustRoots, "delivery.trustRoots")
+        let timeout = delivery.service.timeout
+        return try limits(timeout, timeout, delivery.trustRoots, "delivery.trustRoots")
     }
 
     /// Limits of connections to providers.
@@ -152,23 +138,6 @@ extension Settings {
             throw CommandFailure(.configuration, "\(key): \(error)")
         }
         return limits
-    }
-
-    var apiConfiguration: APIConfiguration {
-        func limit(_ number: Int) -> Int? { number > 0 ? number : nil }
-        var configuration = APIConfiguration()
-        configuration.host = api.host
-        configuration.port = api.port
-        configuration.rules = TokenRules(issuer: api.issuer, audience: api.audience)
-        configuration.rateLimit = limit(api.rateLimit)
-        configuration.rateBurst = api.rateBurst
-        configuration.failuresPerMinute = limit(api.failureLimit)
-        configuration.times.receive = api.receiveTimeout
-        configuration.corsOrigins = Set(api.corsOrigins)
-        configuration.quotas.events = limit(api.appEvents)
-        configuration.quotas.reloads = limit(api.appReloads)
-        configuration.quotas.deadLetters = limit(api.appDeadLetters)
-        return configuration
     }
 }
 

@@ -1,6 +1,8 @@
 import ReloadIngest
 import ReloadWorkers
 import WidgetAPI
+import WidgetDelivery
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -81,7 +83,7 @@ extension SettingKey {
             "topics.more", \.topics.more,
             expectation: "topic=pushes, topic=appChanges, topic=widgets or topic=donations, separated by commas",
             isValid: { name, sort in
-                SettingText.isKafkaName(name) && TopicSettings.sorts.contains(sort)
+                SettingText.isKafkaName(name) && EventTopic(rawValue: sort) != nil
             }, "Further input topics by type of event, such as one for each producer, protected by Kafka's ACLs."),
         .map(
             "topics.allowedApps", \.topics.allowedApps,
@@ -160,7 +162,7 @@ extension SettingKey {
             "workers.graceTime", \.workers.graceTime, .zero...(.seconds(3_600)),
             "Time in which a stopping process finishes work in flight."),
         .duration(
-            "workers.retryCap", \.workers.retryCap, .seconds(1)...(.seconds(86_400)),
+            "workers.retryCap", \.workers.providerBackoff.cap, .seconds(1)...(.seconds(86_400)),
             "Longest wait before a timeline whose fetch has failed is tried again."),
         .flag(
             "workers.publishDecisions", \.workers.publishDecisions,
@@ -206,7 +208,7 @@ extension SettingKey {
             },
             "Bundle ids besides an app's name whose topics its devices may register."),
         .integer(
-            "delivery.devicesPerUser", \.delivery.devicesPerUser, 1...1_000,
+            "delivery.devicesPerUser", \.ingest.registrations.devicesPerUser, 1...1_000,
             "Most devices that a user of an app can register."),
         .optionalText(
             "delivery.apnsURL", \.delivery.apnsURL, expectation: "an https URL",
@@ -220,32 +222,32 @@ extension SettingKey {
             "delivery.trustRoots", \.delivery.trustRoots, expectation: "the path of a file with PEM certificates",
             "Authorities that the push service's certificate may be signed by, besides the system's."),
         .map(
-            "delivery.webhooks", \.delivery.webhooks, expectation: "app=URL, separated by commas",
+            "delivery.webhooks", \.delivery.service.webhooks, expectation: "app=URL, separated by commas",
             isValid: { app, url in !app.isEmpty && (try? ProviderURL(url)) != nil },
             "Webhooks of apps whose backends notify the devices themselves."),
         .duration(
-            "delivery.window", \.delivery.policy.window, .zero...(.seconds(300)),
+            "delivery.window", \.delivery.service.policy.window, .zero...(.seconds(300)),
             "Time for which the changes of a device's widgets are gathered before it is notified."),
         .duration(
-            "delivery.minimumSpacing", \.delivery.policy.minimumSpacing, .zero...(.seconds(86_400)),
+            "delivery.minimumSpacing", \.delivery.service.policy.minimumSpacing, .zero...(.seconds(86_400)),
             "Least time between two pushes to a device, unless a person waits for the change."),
         .integer(
-            "delivery.pushesPerDay", \.delivery.policy.dailyBudget, 1...100_000,
+            "delivery.pushesPerDay", \.delivery.service.policy.dailyBudget, 1...100_000,
             "Most pushes to a device in 24 hours; developer mode lifts it."),
         .integer(
-            "delivery.concurrency", \.delivery.concurrency, 16...100_000,
+            "delivery.concurrency", \.delivery.service.concurrency, 16...100_000,
             "Most devices that a process notifies at once."),
         .duration(
-            "delivery.timeout", \.delivery.timeout, .milliseconds(100)...(.seconds(50)),
+            "delivery.timeout", \.delivery.service.timeout, .milliseconds(100)...(.seconds(50)),
             "Longest wait for an answer to a push or a webhook, and longest silence in its body."),
         .duration(
-            "delivery.lease", \.delivery.lease, .seconds(1)...(.seconds(600)),
+            "delivery.lease", \.delivery.service.lease, .seconds(1)...(.seconds(600)),
             "Time for which a process holds a list of devices; at least twice delivery.timeout."),
         .duration(
             "delivery.objective", \.delivery.objective, .seconds(1)...(.seconds(86_400)),
             "Time within which devices are to fetch a change; a kind's freshnessObjective replaces it."),
         .duration(
-            "delivery.webhookPatience", \.delivery.webhookPatience, .seconds(1)...(.seconds(30 * 86_400)),
+            "delivery.webhookPatience", \.delivery.service.webhookPatience, .seconds(1)...(.seconds(30 * 86_400)),
             "Time after which a webhook that fails is disabled."),
     ]
 
@@ -265,7 +267,7 @@ extension SettingKey {
             "providers.trustRoots", \.providers.trustRoots, expectation: "the path of a file with PEM certificates",
             "Authorities that providers' certificates may be signed by, besides the system's."),
         .integer(
-            "providers.maximumResponseBytes", \.providers.maximumResponseBytes, 1_024...268_435_456,
+            "providers.maximumResponseBytes", \.workers.maximumResponseBytes, 1_024...268_435_456,
             "Largest answer of a provider that is read."),
     ]
 
@@ -276,36 +278,36 @@ extension SettingKey {
             "api.keys", \.api.keys, expectation: "the path of a JWKS file",
             "Keys that tokens are verified with, read again when the file changes; without it, /v1 is not served."),
         .optionalText(
-            "api.issuer", \.api.issuer, expectation: "1 or more bytes of text", "Required iss of tokens."),
+            "api.issuer", \.api.rules.issuer, expectation: "1 or more bytes of text", "Required iss of tokens."),
         .optionalText(
-            "api.audience", \.api.audience, expectation: "1 or more bytes of text",
+            "api.audience", \.api.rules.audience, expectation: "1 or more bytes of text",
             "Audience that tokens must name in aud; without it, tokens must have no aud."),
-        .integer(
-            "api.rateLimit", \.api.rateLimit, 0...1_000_000, "Requests a second of one token; 0 does not limit them."),
+        .limit(
+            "api.rateLimit", \.api.rateLimit, 1_000_000, "Requests a second of one token; 0 does not limit them."),
         .integer("api.rateBurst", \.api.rateBurst, 1...1_000_000, "Requests of one token at once."),
-        .integer(
-            "api.failureLimit", \.api.failureLimit, 0...1_000_000,
+        .limit(
+            "api.failureLimit", \.api.failuresPerMinute, 1_000_000,
             "Tokens from one address that may be refused in a minute; 0 does not limit them."),
         .duration(
-            "api.receiveTimeout", \.api.receiveTimeout, .seconds(1)...(.seconds(3_600)),
+            "api.receiveTimeout", \.api.times.receive, .seconds(1)...(.seconds(3_600)),
             "Time limit for the body of a request."),
         .integer(
-            "api.maximumWaiting", \.api.maximumWaiting, 0...1_000_000,
+            "api.maximumWaiting", \.api.waits.polls, 0...1_000_000,
             "Most requests of this process that wait for a timeline to change."),
         .integer(
-            "api.maximumStreams", \.api.maximumStreams, 0...1_000_000,
+            "api.maximumStreams", \.api.waits.streams, 0...1_000_000,
             "Most streams of changes that are open in this process."),
-        .integer(
-            "api.appEvents", \.api.appEvents, 0...100_000_000,
+        .limit(
+            "api.appEvents", \.api.quotas.events, 100_000_000,
             "Events that one app may publish a minute through this process; 0 does not limit them."),
-        .integer(
-            "api.appReloads", \.api.appReloads, 0...100_000_000,
+        .limit(
+            "api.appReloads", \.api.quotas.reloads, 100_000_000,
             "Reload requests among them; 0 does not limit them."),
-        .integer(
-            "api.appDeadLetters", \.api.appDeadLetters, 0...1_000_000,
+        .limit(
+            "api.appDeadLetters", \.api.quotas.deadLetters, 1_000_000,
             "Most waiting dead letters of an app that may publish over HTTP; 0 does not limit them."),
-        .integer(
-            "api.appConnections", \.api.appConnections, 0...1_000_000,
+        .limit(
+            "api.appConnections", \.api.waits.ofApp, 1_000_000,
             "Most requests and streams of one app that wait in this process; 0: half of those of all apps."),
         .list(
             "api.corsOrigins", \.api.corsOrigins, expectation: "origins, such as https://app.example.com",

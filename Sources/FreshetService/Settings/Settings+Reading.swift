@@ -1,4 +1,6 @@
 import Foundation
+import ReloadWorkers
+import WidgetDelivery
 package import WidgetModel
 
 /// Settings with their places.
@@ -173,11 +175,12 @@ private struct SettingsReading {
                 value: DurationText.write(settings.kafka.deliveryTimeout), reason: "is not under the lease",
                 expectation: "less than workers.lease, which is \(DurationText.write(settings.workers.lease))")
         }
-        if settings.delivery.timeout > settings.delivery.lease / 2 {
+        let delivery = settings.delivery.service
+        if delivery.timeout > delivery.lease / 2 {
             report(
                 key: "delivery.timeout", source: places["delivery.timeout"] ?? places["delivery.lease"],
-                value: DurationText.write(settings.delivery.timeout), reason: "is over half the lease",
-                expectation: "at most half of delivery.lease, which is \(DurationText.write(settings.delivery.lease))")
+                value: DurationText.write(delivery.timeout), reason: "is over half the lease",
+                expectation: "at most half of delivery.lease, which is \(DurationText.write(delivery.lease))")
         }
         checkEmbedded()
         checkConsole()

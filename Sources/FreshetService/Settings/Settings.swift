@@ -1,8 +1,12 @@
+package import Logging
 package import ReloadIngest
+package import ReloadWorkers
+package import WidgetAPI
+package import WidgetDelivery
 package import WidgetModel
 
 /// The settings, with defaults for production. ``SettingKey/all`` describes each.
-package struct Settings: Sendable, Equatable {
+package struct Settings: Sendable {
     package var role = ProcessRole.all
     package var postgres = PostgresSettings()
     package var kafka = KafkaSettings()
@@ -13,11 +17,16 @@ package struct Settings: Sendable, Equatable {
         ingest.maximumBatch = 16_384
         return ingest
     }()
-    package var workers = WorkerSettings()
+    /// Settings of the workers; the topics and the rotation are those of the other settings.
+    package var workers = WorkerConfiguration()
     package var stacks = RotationPolicy()
     package var delivery = DeliverySettings()
     package var providers = ProviderSettings()
-    package var api = APISettings()
+    package var api: APIConfiguration = {
+        var api = APIConfiguration()
+        api.quotas.deadLetters = 100_000
+        return api
+    }()
     package var console = ConsoleSettings()
     package var health = HealthSettings()
     package var metrics = MetricsSettings()
@@ -34,7 +43,7 @@ package enum ProcessRole: String, CaseIterable, Sendable {
     package var runsAPI: Bool { self == .api || self == .all }
 }
 
-package struct PostgresSettings: Sendable, Equatable {
+package struct PostgresSettings: Sendable {
     /// A libpq URI or `keyword=value` string, which may hold a password.
     @Redacted package var url: String?
     package var maximumConnections = 8
@@ -43,7 +52,7 @@ package struct PostgresSettings: Sendable, Equatable {
     package var statementTimeout = Duration.seconds(30)
 }
 
-package struct KafkaSettings: Sendable, Equatable {
+package struct KafkaSettings: Sendable {
     package var bootstrapServers: String?
     package var embedded = false
     package var group = "freshet"
@@ -58,7 +67,7 @@ package struct KafkaSettings: Sendable, Equatable {
     package var embeddedPartitions = 8
 }
 
-package struct TopicSettings: Sendable, Equatable {
+package struct TopicSettings: Sendable {
     package init() {}
 
     package var pushes = "freshet.pushes"
@@ -81,73 +90,35 @@ package struct TopicSettings: Sendable, Equatable {
 
     /// The topics that ingest consumes.
     package var inputs: [String] { [pushes, appChanges, widgets, donations] + more.keys.sorted() }
-
-    /// Allowed values of `more`.
-    package static let sorts = ["pushes", "appChanges", "widgets", "donations"]
 }
 
-package struct WorkerSettings: Sendable, Equatable {
-    package var concurrency = 32
-    package var lease = Duration.seconds(30)
-    package var pollInterval = Duration.seconds(1)
-    package var graceTime = Duration.seconds(20)
-    package var retryCap = Duration.seconds(900)
-    package var publishDecisions = false
-}
-
-package struct DeliverySettings: Sendable, Equatable {
-    package var policy = DeliveryPolicy()
+package struct DeliverySettings: Sendable {
+    /// Settings of the service; the keys and addresses of Apple's service are those below.
+    package var service = DeliveryConfiguration()
     /// Keys that seal the tokens of devices: base64 of 32 bytes, by id.
     @Redacted package var tokenKeys: [String: String] = [:]
     /// Keys of apps at Apple's push notification service, by app: `TEAM/KEY/path of the .p8 file`.
     package var apnsKeys: [String: String] = [:]
     /// Bundle ids of apps besides their names, separated by `+`, by app.
     package var bundleIDs: [String: String] = [:]
-    package var devicesPerUser = 50
     /// URLs in place of those of Apple's servers.
     package var apnsURL: String?
     package var apnsSandboxURL: String?
     package var trustRoots: String?
-    /// URLs of webhooks, by app.
-    package var webhooks: [String: String] = [:]
-    package var concurrency = 2_000
-    package var timeout = Duration.seconds(10)
-    package var lease = Duration.seconds(60)
     /// Time within which devices are to fetch a change, for kinds without an objective of their own.
     package var objective = Duration.seconds(30)
-    package var webhookPatience = Duration.seconds(3 * 86_400)
 }
 
-package struct ProviderSettings: Sendable, Equatable {
+package struct ProviderSettings: Sendable {
     /// Private, loopback and link-local addresses that providers may have: CIDR blocks or host names. None by default,
     /// so that a manifest cannot make Freshet call into the operator's network.
     package var allowPrivateNetworks: [String] = []
     package var connectTimeout = Duration.seconds(3)
     package var readTimeout = Duration.seconds(30)
     package var trustRoots: String?
-    package var maximumResponseBytes = 16 * 1_024 * 1_024
 }
 
-package struct APISettings: Sendable, Equatable {
-    package var host = "127.0.0.1"
-    package var port = 8_080
-    package var keys: String?
-    package var issuer: String?
-    package var audience: String?
-    package var rateLimit = 1_000
-    package var rateBurst = 2_000
-    package var failureLimit = 60
-    package var receiveTimeout = Duration.seconds(30)
-    package var maximumWaiting = 10_000
-    package var maximumStreams = 2_000
-    package var appEvents = 0
-    package var appReloads = 0
-    package var appDeadLetters = 100_000
-    package var appConnections = 0
-    package var corsOrigins: [String] = []
-}
-
-package struct ConsoleSettings: Sendable, Equatable {
+package struct ConsoleSettings: Sendable {
     package var enabled = false
     /// Base64 of the secret that seals sessions.
     @Redacted package var key: String?
@@ -156,25 +127,20 @@ package struct ConsoleSettings: Sendable, Equatable {
     package var runbook: String?
 }
 
-package struct HealthSettings: Sendable, Equatable {
+package struct HealthSettings: Sendable {
     package var host = "127.0.0.1"
     package var port: Int?
 }
 
-package struct MetricsSettings: Sendable, Equatable {
+package struct MetricsSettings: Sendable {
     package var interval = Duration.seconds(15)
     package var kinds = 100
     package var overdueAfter = Duration.seconds(10)
 }
 
-package struct LogSettings: Sendable, Equatable {
-    package var level = LogLevel.info
+package struct LogSettings: Sendable {
+    package var level = Logger.Level.info
     package var format = LogFormat.text
-}
-
-/// The levels of swift-log.
-package enum LogLevel: String, CaseIterable, Sendable {
-    case trace, debug, info, notice, warning, error, critical
 }
 
 package enum LogFormat: String, CaseIterable, Sendable {
@@ -183,8 +149,7 @@ package enum LogFormat: String, CaseIterable, Sendable {
 
 /// A value that is not printed, since it may hold a secret.
 @propertyWrapper
-package struct Redacted<Value: Sendable & Equatable>: Sendable, Equatable, CustomStringConvertible,
-    CustomDebugStringConvertible,
+package struct Redacted<Value: Sendable>: Sendable, CustomStringConvertible, CustomDebugStringConvertible,
     CustomReflectable
 {
     package var wrappedValue: Value

@@ -15,6 +15,8 @@ package struct WorkerConfiguration: Sendable {
     package var suggestionsTopic = "freshet.suggestions"
     /// Topic of the placements and removals of suggestions' widgets, for ingest.
     package var widgetsTopic = "freshet.widgets"
+    /// Whether the process publishes the decisions on timelines.
+    package var publishDecisions = false
     /// Limits of automatic rotations and suggestions.
     package var rotation = RotationPolicy()
 

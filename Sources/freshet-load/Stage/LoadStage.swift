@@ -4,6 +4,7 @@ import KafkaClient
 import Logging
 import PostgresClient
 import ServiceLifecycle
+import WidgetAPI
 import WidgetModel
 import WidgetStore
 
@@ -181,7 +182,7 @@ struct LocalService: Sendable {
         settings.api.port = 0
         settings.providers.allowPrivateNetworks.append("127.0.0.0/8")
         logger = environment.logger
-        node = try FreshetNode(settings: settings, roles: .all, logger: environment.logger) { timeline, cause in
+        node = try FreshetNode(settings: settings, logger: environment.logger) { timeline, cause in
             latency.stored(timeline, cause)
         }
     }

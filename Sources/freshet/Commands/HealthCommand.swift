@@ -3,6 +3,7 @@ import AsyncHTTPClient
 import Foundation
 import FreshetService
 import NIOCore
+import WidgetAPI
 import WidgetModel
 
 /// The health check of containers, whose image has no other tools.

@@ -89,8 +89,7 @@ struct TokensCommand: AsyncParsableCommand {
             let end = now + lifetime
             let grant = TokenIssuer.Grant(
                 app: app, user: user, scopes: scopes, subject: subject,
-                issuer: settings.api.issuer, audience: settings.api.audience,
-                expiresAt: end)
+                issuer: settings.api.rules.issuer, audience: settings.api.rules.audience, expiresAt: end)
             do throws(TokenIssuer.NoSigningKey) {
                 let token = try await TokenIssuer(keys: keys.current().keys).issue(grant, keyID: key, now: now)
                 guard json else { return Terminal.print(token) }
@@ -119,10 +118,10 @@ struct TokensCommand: AsyncParsableCommand {
 
         func run() async throws {
             let (store, values) = try await options.load()
-            let rules = TokenRules(issuer: values.api.issuer, audience: values.api.audience)
             let line = readLine(strippingNewline: true) ?? ""
             do throws(TokenRefusal) {
-                let principal = try await TokenVerifier(keys: store, rules: rules).principal(token: Array(line.utf8))
+                let principal = try await TokenVerifier(keys: store, rules: values.api.rules).principal(
+                    token: Array(line.utf8))
                 Terminal.print(principal.json)
             } catch {
                 throw CommandFailure(.failure, error.rawValue)

@@ -37,7 +37,7 @@ struct Demo: Sendable {
         let latency = DemoLatency()
         self.latency = latency
         node = try FreshetNode(
-            settings: settings, roles: .all, logger: logger,
+            settings: settings, logger: logger,
             observer: console.flatMap { _ in Observation.begin(for: settings) },
             onStored: { timeline, cause in latency.stored(timeline, cause) })
         provider = SampleProvider(

@@ -3,6 +3,7 @@ import Foundation
 import FreshetService
 import Logging
 import SampleProvider
+import WidgetAPI
 import WidgetModel
 
 struct DemoCommand: AsyncParsableCommand {

@@ -22,8 +22,8 @@ struct DemoConsole: Sendable {
         settings.console.key = Data((0..<ConsoleKey.minimumBytes).map { _ in UInt8.random(in: 0...255) })
             .base64EncodedString()
         let grant = TokenIssuer.Grant(
-            app: SampleWorld.bank, scopes: TokenScope.allCases, subject: "demo", issuer: settings.api.issuer,
-            audience: settings.api.audience, expiresAt: WallClock.now() + .seconds(86_400))
+            app: SampleWorld.bank, scopes: TokenScope.allCases, subject: "demo", issuer: settings.api.rules.issuer,
+            audience: settings.api.rules.audience, expiresAt: WallClock.now() + .seconds(86_400))
         let token = try await TokenIssuer(keys: TokenKeys(jwks: set.encoded)).issue(grant)
         return DemoConsole(token: token, keys: keys)
     }

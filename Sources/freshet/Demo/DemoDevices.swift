@@ -1,6 +1,7 @@
 import Foundation
 import FreshetService
 import SampleProvider
+import WidgetDelivery
 import WidgetModel
 
 /// The devices of some people of the demo: a stand-in for Apple's push service, and what Freshet needs to reach it.
@@ -27,8 +28,8 @@ struct DemoDevices: Sendable {
         settings.delivery.apnsURL = standIn.url
         settings.delivery.trustRoots = roots.path
         // A demo may run for long, and shows a push for each change that is not gathered with others.
-        settings.delivery.policy.minimumSpacing = .seconds(5)
-        settings.delivery.policy.dailyBudget = 100_000
+        settings.delivery.service.policy.minimumSpacing = .seconds(5)
+        settings.delivery.service.policy.dailyBudget = 100_000
     }
 
     func removeFiles() {

@@ -3,6 +3,7 @@ import FreshetService
 import KafkaClient
 import Logging
 import PostgresClient
+import ReloadWorkers
 import WidgetAPI
 import WidgetModel
 import WidgetStore

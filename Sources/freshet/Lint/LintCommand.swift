@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import FreshetService
+import ReloadWorkers
 import WidgetModel
 
 struct LintCommand: AsyncParsableCommand {
@@ -52,7 +53,7 @@ struct LintCommand: AsyncParsableCommand {
     }
 
     private func report(_ settings: Settings) async throws -> LintReport {
-        let (probe, limit) = (ProviderProbe(settings), settings.providers.maximumResponseBytes)
+        let (probe, limit) = (ProviderProbe(settings), settings.workers.maximumResponseBytes)
         let users = options.users
         let observed = try await Desk.withKinds(of: options, logger: LogSettings.ofCommands) { kinds in
             try await probe.withClient { client in

@@ -43,7 +43,7 @@ struct PreviewCommand: AsyncParsableCommand {
         let logger = settings.log.logger(label: "freshet.preview")
         try await Desk.withKinds(of: options, logger: logger) { kinds in
             try await ProviderProbe(settings).withClient { client in
-                let desk = Desk(client: client, maximumResponseBytes: settings.providers.maximumResponseBytes)
+                let desk = Desk(client: client, maximumResponseBytes: settings.workers.maximumResponseBytes)
                 try await serve(kinds, desk, environment, settings)
             }
         }

@@ -56,7 +56,7 @@ struct RunCommand: AsyncParsableCommand {
                 .findings().map(\.json)
         }
         let node = try FreshetNode(
-            settings: values, roles: values.role, logger: logger, observer: Observation.begin(for: values),
+            settings: values, logger: logger, observer: Observation.begin(for: values),
             findings: { app in await doctor.findings(of: app) })
         let announcer = BackgroundService("announcer") { [printReady] in
             do {

@@ -1,6 +1,7 @@
 import FreshetService
 import KafkaClient
 import ReloadIngest
+import ReloadWorkers
 import WidgetModel
 
 struct TopicTarget: Hashable, Sendable {

@@ -1,5 +1,6 @@
 import Foundation
 import KafkaClient
+import ReloadWorkers
 import TestSupport
 import Testing
 import WidgetModel

@@ -1,6 +1,7 @@
 import Foundation
 import TestSupport
 import Testing
+import WidgetAPI
 import WidgetModel
 
 @testable import FreshetService

@@ -1,3 +1,4 @@
+import ReloadWorkers
 import TestSupport
 import Testing
 import WidgetModel

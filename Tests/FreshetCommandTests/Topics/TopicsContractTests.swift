@@ -1,4 +1,5 @@
 import Foundation
+import ReloadWorkers
 import TestSupport
 import Testing
 import WidgetModel
