@@ -62,11 +62,10 @@ extension FreshetNode {
                 fetcher: providers, directory: directory, configuration: configuration, logger: logger)
             workerStatistics = settings.role.runsWorkers ? WorkerStatistics() : nil
             deliveryStatistics = settings.role.runsDelivery ? DeliveryStatistics() : nil
-            let roles = settings.role
-            let decides = roles.runsIngest || roles.runsWorkers
+            let decides = settings.role.runsIngest || settings.role.runsWorkers
             // The API publishes the requested changes.
             producer =
-                decides || (roles.runsAPI && settings.api.keys != nil)
+                decides || (settings.role.runsAPI && settings.api.keys != nil)
                 ? try KafkaProducer(
                     configuration: kafka, deliveryTimeout: settings.kafka.deliveryTimeout, logger: logger) : nil
             decisions =
@@ -137,36 +136,12 @@ extension FreshetNode {
             webhookLimits.readTimeout = settings.delivery.service.timeout
             return [
                 DeliveryRole(
-                    configuration: try settings.deliveryConfiguration(),
+                    wiring: self, configuration: try settings.deliveryConfiguration(),
                     apns: APNsAccounts.configuration(trusting: try settings.apnsLimits()),
                     webhooks: ProviderClient.configuration(
                         egress: egress, connectionsPerHost: configuration.concurrency, limits: webhookLimits),
-                    store: WidgetStore(pool: pool), directory: directory, egress: egress, statistics: statistics,
-                    pulse: deliveryPulse, logger: logger)
+                    statistics: statistics)
             ]
-        }
-
-        func metrics(in registry: PrometheusRegistry, ingest: IngestService?) -> NodeMetrics {
-            NodeMetrics(
-                registry: registry, settings: settings.metrics, objective: settings.delivery.objective,
-                roles: settings.role,
-                pool: pool, directory: directory, ingest: ingest, workers: workerStatistics,
-                delivery: deliveryStatistics, logger: logger)
-        }
-
-        func readiness(phase: NodePhase, ingest: IngestService?) -> Readiness {
-            Readiness(
-                checks: NodeReadiness(
-                    pool: pool, kafka: kafka, topics: settings.topics, phase: phase, ingest: ingest,
-                    output: settings.role.runsWorkers ? output : nil, workers: workerStatistics, logger: logger
-                ).checks)
-        }
-
-        func liveness(ingest: IngestService?) -> Liveness {
-            Liveness(
-                probes: NodeLiveness.probes(
-                    settings: settings, ingest: ingest, workers: settings.role.runsWorkers ? heartbeat : nil,
-                    delivery: settings.role.runsDelivery ? deliveryPulse : nil))
         }
 
         /// Settings of the console; nil: it is off.

@@ -22,10 +22,8 @@ package final class FreshetNode: Sendable {
     package let store: WidgetStore
     /// Connection to the brokers of the settings, or to the embedded ones.
     package let kafka: KafkaConfiguration
-    private let topics: TopicSettings
+    private let wiring: Wiring
     private let ingest: IngestParts?
-    /// Nil when the node runs no workers.
-    private let workers: WorkerStatistics?
     private let preparation: NodePreparation
     private let cluster: ClusterCheck
     private let apiPort: ListeningPort?
@@ -55,7 +53,6 @@ package final class FreshetNode: Sendable {
         findings: @escaping @Sendable (_ app: String) async -> [JSONValue] = { _ in [] }
     ) throws {
         self.logger = logger
-        topics = settings.topics
         let postgres = try settings.postgresConfiguration()
         let pool = PostgresPool(configuration: postgres, logger: logger)
         self.pool = pool
@@ -67,13 +64,13 @@ package final class FreshetNode: Sendable {
         unprepared = prepared.mark(.timelines)
 
         let wiring = try Wiring(settings: settings, kafka: kafka, pool: pool, logger: logger)
+        self.wiring = wiring
         let ingest = wiring.ingest()
         self.ingest = ingest
         unassigned = ingest?.assignment.mark(.timelines)
-        workers = wiring.workerStatistics
         apiPort = settings.role.runsAPI ? ListeningPort() : nil
         healthPort = settings.health.port.map { _ in ListeningPort() }
-        let metrics = observer.map { wiring.metrics(in: $0, ingest: ingest?.service) }
+        let metrics = observer.map { NodeMetrics(registry: $0, wiring: wiring, ingest: ingest?.service) }
         let readiness = wiring.readiness(phase: phase, ingest: ingest?.service)
         let liveness = wiring.liveness(ingest: ingest?.service)
         var front: [any Service] = []
@@ -95,7 +92,7 @@ package final class FreshetNode: Sendable {
         if let decisions = wiring.decisions { back.insert(decisions, at: 0) }
         back += try wiring.delivery()
         back += ingest?.services ?? []
-        if let metrics { back.append(metrics.sampler) }
+        if let metrics { back.append(metrics.sampler.service) }
         self.back = back
         release = {
             await wiring.providers.shutdown()
@@ -129,7 +126,7 @@ package final class FreshetNode: Sendable {
     /// recorded one.
     private func prepare(migrate: Bool) async throws {
         try await preparation.prepareDatabase(migrate: migrate)
-        let id = try await preparation.require(cluster, topics: topics)
+        let id = try await preparation.require(cluster, topics: wiring.settings.topics)
         ingest?.service.require(cluster: id)
         prepared.signal(.timelines)
     }
@@ -156,6 +153,6 @@ package final class FreshetNode: Sendable {
 
     /// Counts of ingest and of the workers; nil for a role that the node does not run.
     package func statistics() -> (ingest: IngestStatistics.Snapshot?, workers: WorkerStatistics.Snapshot?) {
-        (ingest?.service.statistics.snapshot, workers?.snapshot)
+        (ingest?.service.statistics.snapshot, wiring.workerStatistics?.snapshot)
     }
 }

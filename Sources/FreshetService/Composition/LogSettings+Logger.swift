@@ -6,7 +6,7 @@ import WidgetModel
 
 extension LogSettings {
     package func logger(label: String = "freshet") -> Logger {
-        var logger = Logger(label: label) { LineLogHandler(format, label: $0, metadataProvider: .traceContext) }
+        var logger = Logger(label: label) { LineLogHandler(format: format, label: $0, metadataProvider: .traceContext) }
         logger.logLevel = level
         return logger
     }
@@ -30,25 +30,13 @@ extension Logger.MetadataProvider {
 /// As text: time, level, label, metadata, source and message. Every value is quoted and escaped, so that no value, such as
 /// a token's subject, can look like a field or a line of its own.
 struct LineLogHandler: LogHandler {
+    let format: LogFormat
+    let label: String
     var metadata: Logger.Metadata = [:]
     var metadataProvider: Logger.MetadataProvider?
     var logLevel: Logger.Level = .info
-    private let format: LogFormat
-    private let label: String
-    private let now: @Sendable () -> Timestamp
-    private let write: @Sendable (String) -> Void
-
-    init(
-        _ format: LogFormat, label: String, metadataProvider: Logger.MetadataProvider? = nil,
-        now: @escaping @Sendable () -> Timestamp = WallClock.now,
-        write: @escaping @Sendable (String) -> Void = { Terminal.complain($0) }
-    ) {
-        self.format = format
-        self.label = label
-        self.metadataProvider = metadataProvider
-        self.now = now
-        self.write = write
-    }
+    var now: @Sendable () -> Timestamp = WallClock.now
+    var write: @Sendable (String) -> Void = { Terminal.complain($0) }
 
     subscript(metadataKey key: String) -> Logger.Metadata.Value? {
         get { metadata[key] }

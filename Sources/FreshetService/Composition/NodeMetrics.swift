@@ -31,31 +31,21 @@ final class NodeMetrics: Sendable {
 
     let sampler: StoreSampler
     private let registry: PrometheusRegistry
-    private let pool: PostgresPool
+    private let wiring: FreshetNode.Wiring
     private let ingest: IngestService?
-    private let workers: WorkerStatistics?
-    private let delivery: DeliveryStatistics?
     private let kinds: KindLabels
     private let bridge = MetricBridge()
     /// Providers whose breaker has been open since the process started. Locked during a scrape: totals must not go back.
     private let providers = Mutex<Set<OpenBreaker>>([])
 
-    init(
-        registry: PrometheusRegistry, settings: MetricsSettings, objective: Duration, roles: ProcessRole,
-        pool: PostgresPool,
-        directory: DirectoryCache, ingest: IngestService?, workers: WorkerStatistics?, delivery: DeliveryStatistics?,
-        logger: Logger
-    ) {
-        kinds = KindLabels(directory: directory, limit: settings.kinds)
-        sampler = StoreSampler(
-            settings: settings, pool: pool, ingest: ingest, kinds: kinds, directory: directory,
-            objective: objective, bridge: bridge, logger: logger)
+    init(registry: PrometheusRegistry, wiring: FreshetNode.Wiring, ingest: IngestService?) {
+        kinds = KindLabels(directory: wiring.directory, limit: wiring.settings.metrics.kinds)
+        sampler = StoreSampler(wiring: wiring, ingest: ingest, kinds: kinds, bridge: bridge)
         self.registry = registry
-        self.pool = pool
+        self.wiring = wiring
         self.ingest = ingest
-        self.workers = workers
-        self.delivery = delivery
-        bridge.replace(MetricCatalogue.buildInfo, [([("version", FreshetNode.version), ("role", roles.rawValue)], 1)])
+        let role = wiring.settings.role.rawValue
+        bridge.replace(MetricCatalogue.buildInfo, [([("version", FreshetNode.version), ("role", role)], 1)])
     }
 
     /// The page of a scrape.
@@ -63,17 +53,17 @@ final class NodeMetrics: Sendable {
         providers.withLock { providers in
             collectPool()
             if let ingest { collect(ingest) }
-            if let workers { collect(workers.snapshot, &providers) }
-            if let delivery { collect(delivery.snapshot) }
+            if let workers = wiring.workerStatistics { collect(workers.snapshot, &providers) }
+            if let delivery = wiring.deliveryStatistics { collect(delivery.snapshot) }
         }
         return registry.text
     }
 
     private func collectPool() {
-        let statistics = pool.statistics
+        let statistics = wiring.pool.statistics
         let connections = [
             ("idle", statistics.idle), ("lent", statistics.lent), ("connecting", statistics.connecting),
-            ("maximum", pool.configuration.maximumConnections),
+            ("maximum", wiring.pool.configuration.maximumConnections),
         ]
         bridge.replace(MetricCatalogue.poolConnections, connections.map { ([("state", $0)], Double($1)) })
         bridge.set(MetricCatalogue.poolWaiting, Double(statistics.waiting))

@@ -80,7 +80,7 @@ package enum SchemaCheck {
     }
 
     /// Description of the missing migrations; nil if none is missing.
-    static func problem(on pool: PostgresPool) async throws(PostgresError) -> String? {
+    package static func problem(on pool: PostgresPool) async throws(PostgresError) -> String? {
         let pending = try await PostgresMigrator(migrations: StoreMigrations.all).check(on: pool).pending
         return pending.isEmpty ? nil : message(pending: pending)
     }

@@ -7,21 +7,14 @@ import WidgetAPI
 import WidgetDelivery
 import WidgetStore
 
-/// Checks of `/health/ready`. Reasons why ingest stands still come from ``IngestStatus``.
-struct NodeReadiness {
-    let pool: PostgresPool
-    let kafka: KafkaConfiguration
-    let topics: TopicSettings
-    let phase: NodePhase
-    /// Nil when the node runs no ingest.
-    let ingest: IngestService?
-    /// Nil when the node runs no workers.
-    let output: OutputCondition?
-    let workers: WorkerStatistics?
-    let logger: Logger
-
-    var checks: [ReadinessCheck] {
-        var checks = [process, database, migrations, cluster]
+extension FreshetNode.Wiring {
+    /// Checks of `/health/ready`. Reasons why ingest stands still come from ``IngestStatus``.
+    func readiness(phase: NodePhase, ingest: IngestService?) -> Readiness {
+        var checks = [
+            ReadinessCheck(name: "process") { phase.missing },
+            database(isWritten: ingest != nil || workerStatistics != nil),
+            migrations, cluster,
+        ]
         if let ingest {
             checks.append(
                 ReadinessCheck(name: "ingest") {
@@ -30,27 +23,24 @@ struct NodeReadiness {
                     return ingest.statistics.snapshot.blockedBy.map { "the database does not take a batch: \($0)" }
                 })
         }
-        if let workers {
-            checks.append(
+        if let workerStatistics {
+            checks += [
                 ReadinessCheck(name: "workers") {
-                    workers.snapshot.claimTrouble.map { "the database does not let timelines be claimed: \($0)" }
-                })
+                    workerStatistics.snapshot.claimTrouble.map {
+                        "the database does not let timelines be claimed: \($0)"
+                    }
+                }, ReadinessCheck(name: "output") { [output] in output.problem },
+            ]
         }
-        if let output { checks.append(ReadinessCheck(name: "output") { output.problem }) }
-        return checks
+        return Readiness(checks: checks)
     }
 
-    private var process: ReadinessCheck {
-        ReadinessCheck(name: "process") { [phase] in phase.missing }
-    }
-
-    private var database: ReadinessCheck {
-        // A process that only reads may use a standby.
-        let writes = ingest != nil || workers != nil
-        return ReadinessCheck(name: "postgres") { [pool] in
+    /// - Parameter isWritten: false for a process that only reads, which may use a standby.
+    private func database(isWritten: Bool) -> ReadinessCheck {
+        ReadinessCheck(name: "postgres") { [pool] in
             do {
                 let takesWrites = try await pool.query(.takesWrites()) == [true]
-                return writes && !takesWrites ? "the server takes no writes" : nil
+                return isWritten && !takesWrites ? "the server takes no writes" : nil
             } catch {
                 return (error as? PostgresError)?.message ?? "\(error)"
             }
@@ -68,7 +58,7 @@ struct NodeReadiness {
     }
 
     private var cluster: ReadinessCheck {
-        ReadinessCheck(name: "kafka") { [kafka, topics, logger] in
+        ReadinessCheck(name: "kafka") { [kafka, topics = settings.topics, logger] in
             let admin = KafkaAdmin(configuration: kafka, timeout: .milliseconds(2_500), logger: logger)
             do throws(KafkaError) {
                 let missing = topics.missing(from: try await admin.describe())
@@ -78,16 +68,9 @@ struct NodeReadiness {
             }
         }
     }
-}
 
-/// Checks of `/health/live`: the process's own loops make progress.
-enum NodeLiveness {
-    /// - Parameters:
-    ///   - workers: beats at each turn of the claim loop.
-    ///   - delivery: beats at each turn of its loops.
-    static func probes(
-        settings: Settings, ingest: IngestService?, workers: Heartbeat?, delivery: DeliveryPulse?
-    ) -> [LivenessProbe] {
+    /// Checks of `/health/live`: the process's own loops make progress.
+    func liveness(ingest: IngestService?) -> Liveness {
         // Every step of these loops is bounded by the time limits of the database; what takes several times as long is
         // not the database's doing.
         let step =
@@ -99,8 +82,12 @@ enum NodeLiveness {
             // Its longest wait is that for a revocation: 10 s.
             probes.append(LivenessProbe(name: "consumer", limit: .seconds(120)) { ingest.consumerSilence })
         }
-        if let workers { probes.append(LivenessProbe(name: "workers", limit: limit) { workers.silence }) }
-        if let delivery { probes.append(LivenessProbe(name: "delivery", limit: limit) { delivery.silence }) }
-        return probes
+        if settings.role.runsWorkers {
+            probes.append(LivenessProbe(name: "workers", limit: limit) { [heartbeat] in heartbeat.silence })
+        }
+        if settings.role.runsDelivery {
+            probes.append(LivenessProbe(name: "delivery", limit: limit) { [deliveryPulse] in deliveryPulse.silence })
+        }
+        return Liveness(probes: probes)
     }
 }

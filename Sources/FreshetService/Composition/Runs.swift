@@ -28,14 +28,9 @@ extension WidgetStore {
 extension EventPosition {
     /// Position of a stored event; nil if Kafka does not report it.
     package init?(_ delivery: KafkaDelivery, of event: FreshetEvent) {
-        guard let offset = delivery.offset else { return nil }
-        let topic: Int16 =
-            switch event.type.topic {
-            case .pushes: 0
-            case .appChanges: 1
-            case .widgets: 2
-            case .donations: 3
-            }
-        self.init(topic: topic, partition: delivery.partition, offset: offset)
+        guard let offset = delivery.offset, let topic = EventTopic.allCases.firstIndex(of: event.type.topic) else {
+            return nil
+        }
+        self.init(topic: Int16(topic), partition: delivery.partition, offset: offset)
     }
 }

@@ -14,8 +14,7 @@ import WidgetStore
 ///
 /// Each reading is bounded: rows are counted up to a limit, and ages are sampled. After a failed reading the previous
 /// figures remain, with their time.
-final class StoreSampler: Service, CustomStringConvertible {
-    let description = "sampler"
+final class StoreSampler: Sendable {
     /// Largest number of rows that are counted over all kinds and lanes.
     private static let countedRows = 50_000
     /// Largest number of rows that are counted for one sort of waiting work.
@@ -23,13 +22,10 @@ final class StoreSampler: Service, CustomStringConvertible {
     /// Number of rows whose ages are sampled.
     private static let sampledRows = 20_000
 
-    private let settings: MetricsSettings
+    private let wiring: FreshetNode.Wiring
     private let pool: PostgresPool
     private let ingest: IngestService?
     private let kinds: KindLabels
-    private let directory: DirectoryCache
-    private let objective: Duration
-    private let logger: Logger
     private let bridge: MetricBridge
     private let failing = Mutex<Set<Sample>>([])
 
@@ -38,39 +34,28 @@ final class StoreSampler: Service, CustomStringConvertible {
         case queues, ages, waiting, tables, snapshots, delivery, lag
     }
 
-    /// - Parameter objective: of the freshness of kinds without one of their own.
-    init(
-        settings: MetricsSettings, pool: PostgresPool, ingest: IngestService?, kinds: KindLabels,
-        directory: DirectoryCache, objective: Duration, bridge: MetricBridge, logger: Logger
-    ) {
-        self.settings = settings
-        self.pool = pool
+    init(wiring: FreshetNode.Wiring, ingest: IngestService?, kinds: KindLabels, bridge: MetricBridge) {
+        self.wiring = wiring
+        pool = wiring.pool
         self.ingest = ingest
         self.kinds = kinds
-        self.directory = directory
-        self.objective = objective
         self.bridge = bridge
-        self.logger = logger
         for sample in Sample.allCases {
             for outcome in ["done", "failed"] { counter(sample, outcome).increment(by: 0) }
         }
     }
 
-    func run() async throws {
-        do {
-            try await cancelWhenGracefulShutdown { [self] in
-                while true {
-                    await read()
-                    // Processes that start together read at different times.
-                    try await Task.sleep(for: settings.interval * Double.random(in: 0.8...1.2))
-                }
+    var service: BackgroundService {
+        BackgroundService("sampler") { [self] in
+            while true {
+                await read()
+                // Processes that start together read at different times.
+                try await Task.sleep(for: wiring.settings.metrics.interval * Double.random(in: 0.8...1.2))
             }
-        } catch is CancellationError {
-            return
         }
     }
 
-    func read() async {
+    private func read() async {
         for sample in Sample.allCases {
             let begun = ContinuousClock.now
             do {
@@ -84,7 +69,7 @@ final class StoreSampler: Service, CustomStringConvertible {
                 counter(sample, "failed").increment()
                 // Logged once per outage, not at every interval.
                 if failing.withLock({ $0.insert(sample).inserted }) {
-                    logger.warning(
+                    wiring.logger.warning(
                         "cannot read for the metrics",
                         metadata: ["sample": "\(sample.rawValue)", "error": "\(error)"])
                 }
@@ -118,9 +103,9 @@ final class StoreSampler: Service, CustomStringConvertible {
 
     private func readQueues() async throws {
         // The directory supplies the names.
-        let known = try await directory.directory(maximumAge: .seconds(60))
+        let known = try await wiring.directory.directory(maximumAge: .seconds(60))
         let limit = max(100, Self.countedRows / max(1, known.kinds.count * ReloadLane.allCases.count))
-        let rows = try await pool.query(.queueDepths(limit: limit, overdueAfter: settings.overdueAfter))
+        let rows = try await pool.query(.queueDepths(limit: limit, overdueAfter: wiring.settings.metrics.overdueAfter))
         let lanes = ReloadLane.allCases.map { lane in (lane: lane, rows: rows.filter { $0.lane == lane }) }
         func byLane(_ value: ([QueueDepth]) -> Double) -> [(labels: MetricLabels, value: Double)] {
             lanes.map { ([("lane", $0.lane.name)], value($0.rows)) }
@@ -181,8 +166,8 @@ final class StoreSampler: Service, CustomStringConvertible {
                 ([("state", "failing")], Double(failing.count { $0.disabledAt == nil })),
                 ([("state", "disabled")], Double(failing.count { $0.disabledAt != nil })),
             ])
-        let known = try await directory.directory(maximumAge: .seconds(60))
-        let objectives = FreshnessObjectives(general: objective, kinds: known.kinds.values)
+        let known = try await wiring.directory.directory(maximumAge: .seconds(60))
+        let objectives = FreshnessObjectives(general: wiring.settings.delivery.objective, kinds: known.kinds.values)
         var rows: [(window: String, totals: DeliveryTotals)] = []
         for hours in [1, 6] {
             rows += try await pool.query(

@@ -37,9 +37,16 @@ package enum Program {
                 wantsJSON
                     ? String(decoding: failure.json.encoded, as: UTF8.self)
                     : "\(root.configuration.commandName ?? "freshet"): \(failure.message)")
-            ProcessEnd.now(failure.status.rawValue)
+            end(failure.status.rawValue)
         }
-        ProcessEnd.now(0)
+        end(0)
+    }
+
+    /// Ends the process without exit handlers. Threads of C libraries may still run, such as one that connects to
+    /// PostgreSQL, and would abort when exit handlers destroy their locks (libpq's Kerberos).
+    private static func end(_ status: Int32) -> Never {
+        fflush(nil)
+        _exit(status)
     }
 
     /// Runs services until they end or a signal stops them. The first SIGTERM or SIGINT stops them gracefully, a second
@@ -95,14 +102,5 @@ package final class RunOutcome: Sendable {
 
     package func end(lost: Int) {
         state.withLock { $0 = lost }
-    }
-}
-
-/// Ends the process without exit handlers. Threads of C libraries may still run, such as one that connects to
-/// PostgreSQL, and would abort when exit handlers destroy their locks (libpq's Kerberos).
-package enum ProcessEnd {
-    package static func now(_ status: Int32) -> Never {
-        fflush(nil)
-        _exit(status)
     }
 }

@@ -2,16 +2,9 @@ import Configuration
 
 /// A source of settings, read by a provider of swift-configuration, with names of places for messages.
 struct SettingSource: Sendable {
-    /// Sources in order of precedence, lowest first.
-    enum Kind: Int, Comparable, Sendable {
-        case file, environment, flags
-
-        static func < (left: Kind, right: Kind) -> Bool { left.rawValue < right.rawValue }
-    }
-
-    let kind: Kind
     /// Folder that relative paths start from; nil for the working directory.
-    let folder: String?
+    var folder: String?
+    private var isEnvironment = false
     private let reader: ConfigReader
     private let place: @Sendable (String) -> String
 
@@ -22,7 +15,7 @@ struct SettingSource: Sendable {
 
     /// Whether `key` is an environment variable without a value, which is an error.
     func isBlank(_ key: String) -> Bool {
-        kind == .environment
+        isEnvironment
             && reader.string(forKey: ConfigKey(key), isSecret: true)?.allSatisfy(\.isWhitespace) == true
     }
 
@@ -34,22 +27,20 @@ struct SettingSource: Sendable {
     static func environment(_ variables: [String: String]) -> SettingSource {
         let provider = EnvironmentVariablesProvider(environmentVariables: variables, secretsSpecifier: .all)
         return SettingSource(
-            kind: .environment, folder: nil, reader: ConfigReader(provider: provider.prefixKeys(with: "freshet")),
+            isEnvironment: true, reader: ConfigReader(provider: provider.prefixKeys(with: "freshet")),
             place: { SettingNames.environmentName(of: $0) })
     }
 
     /// Values of command-line options, by the names of their settings.
     static func flags(_ values: [String: String]) -> SettingSource {
         SettingSource(
-            kind: .flags, folder: nil, reader: ConfigReader(provider: inMemory("flags", values)),
-            place: { "the option for \($0)" })
+            reader: ConfigReader(provider: inMemory("flags", values)), place: { "the option for \($0)" })
     }
 
     static func file(_ file: SettingsFile) -> SettingSource {
         let places = file.values.mapValues { $0.place }
         return SettingSource(
-            kind: .file, folder: file.folder,
-            reader: ConfigReader(provider: inMemory(file.path, file.values.mapValues { $0.text })),
+            folder: file.folder, reader: ConfigReader(provider: inMemory(file.path, file.values.mapValues { $0.text })),
             place: { [path = file.path] in places[$0] ?? path })
     }
 

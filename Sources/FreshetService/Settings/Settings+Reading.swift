@@ -53,10 +53,9 @@ extension Settings {
         }
         sources.append(variables)
         for name in flags.keys.sorted() where !SettingKey.knownNames.contains(name) {
-            reading.problems.append(
-                SettingProblem(
-                    key: name, source: "the options", reason: "unknown setting",
-                    expectation: Suggestion.closest(to: name, among: SettingKey.knownNames)))
+            reading.report(
+                key: name, source: "the options", reason: "unknown setting",
+                expectation: Suggestion.closest(to: name, among: SettingKey.knownNames))
         }
         sources.append(.flags(flags.filter { SettingKey.knownNames.contains($0.key) }))
 

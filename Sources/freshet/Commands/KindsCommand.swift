@@ -194,14 +194,6 @@ extension KindChange.Action {
     }
 }
 
-extension Manifest {
-    fileprivate var secrets: [String: [UInt8]] {
-        Dictionary(
-            apps.compactMap { app in app.signingSecret.map { (app.definition.name, $0.bytes) } },
-            uniquingKeysWith: { $1 })
-    }
-}
-
 extension RegisteredKind {
     /// State in a word or two.
     fileprivate func state(move: KindMove?) -> String {

@@ -57,16 +57,8 @@ struct RelevanceCommand: AsyncParsableCommand {
             let chart = RelevanceChart(
                 title: "\(detail.kind) \(widget)", day: local, curve: record.curve(after: curve),
                 ranks: RelevanceRanks(record.history, with: record.curve))
-            if let svg { try write(chart.svg, to: svg) }
-            if output.json { Terminal.print(chart.json) } else { Terminal.print(chart.text) }
-        }
-
-        private func write(_ text: String, to path: String) throws {
-            do {
-                try Data(text.utf8).write(to: URL(filePath: path))
-            } catch {
-                throw CommandFailure(.failure, "\(path): \(error.localizedDescription)")
-            }
+            if let svg { try TextFile.write(chart.svg, to: svg) }
+            output.print(chart.json, or: chart.text)
         }
     }
 }

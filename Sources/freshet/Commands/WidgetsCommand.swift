@@ -149,11 +149,6 @@ extension WidgetsCommand {
 }
 
 struct WidgetImport: Sendable {
-    struct Summary: Sendable {
-        var counts = ImportCounts()
-        var refused = 0
-    }
-
     let store: WidgetStore
     let lines: PlacementLines
     var chunk = 10_000
@@ -161,19 +156,21 @@ struct WidgetImport: Sendable {
     /// - Parameters:
     ///   - complain: called with a message for each refused line.
     ///   - progress: called with the number of lines after each chunk.
-    func run(_ reader: LineReader, complain: (String) -> Void, progress: (Int) -> Void) async throws -> Summary {
-        var summary = Summary()
+    func run(_ reader: LineReader, complain: (String) -> Void, progress: (Int) -> Void) async throws
+        -> (counts: ImportCounts, refused: Int)
+    {
+        var counts = ImportCounts()
         // A chunk is written while the next one is read.
         var writing: Task<ImportCounts, any Error>?
         defer { writing?.cancel() }
-        summary.refused = try await reader.chunks(of: chunk, decode: lines.item, complain: complain) { items in
-            if let counts = try await writing?.value { summary.counts += counts }
+        let refused = try await reader.chunks(of: chunk, decode: lines.item, complain: complain) { items in
+            if let written = try await writing?.value { counts += written }
             writing = Task { try await store.write(items.map(\.value)) }
             progress(items.last?.line ?? 0)
             return true
         }
-        if let counts = try await writing?.value { summary.counts += counts }
-        return summary
+        if let written = try await writing?.value { counts += written }
+        return (counts, refused)
     }
 }
 

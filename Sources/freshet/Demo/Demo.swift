@@ -19,18 +19,18 @@ struct Demo: Sendable {
     private let providerPort = ListeningPort()
     private let latency: DemoLatency
     private let devices: DemoDevices
-    private let console: DemoConsole?
+    /// Token for the console, if it is served.
+    private let token: String?
     private let output = DemoOutput()
     private let outcome: RunOutcome
     private let logger: Logger
 
     init(
-        plan: DemoPlan, settings: Settings, devices: DemoDevices, console: DemoConsole?, logger: Logger,
-        outcome: RunOutcome
+        plan: DemoPlan, settings: Settings, devices: DemoDevices, token: String?, logger: Logger, outcome: RunOutcome
     ) throws {
         self.plan = plan
         self.devices = devices
-        self.console = console
+        self.token = token
         self.settings = settings
         self.logger = logger
         self.outcome = outcome
@@ -38,7 +38,7 @@ struct Demo: Sendable {
         self.latency = latency
         node = try FreshetNode(
             settings: settings, logger: logger,
-            observer: console.flatMap { _ in Observation.begin(for: settings) },
+            observer: token.flatMap { _ in Observation.begin(for: settings) },
             onStored: { timeline, cause in latency.stored(timeline, cause) })
         provider = SampleProvider(
             seed: plan.seed, maximumTracked: 1_000_000, logger: logger, onListening: providerPort.listens(on:))
@@ -84,7 +84,7 @@ struct Demo: Sendable {
             kafka: node.kafka, deliveryTimeout: settings.kafka.deliveryTimeout, topics: settings.topicNames,
             source: "/freshet/demo", logger: logger
         ) { [screen] publisher in
-            let traffic = DemoTraffic(world: plan.world, publisher: publisher, latency: latency, now: WallClock.now)
+            let traffic = DemoTraffic(world: plan.world, publisher: publisher, latency: latency)
             return try await phases(traffic, watch, screen, start)
         }
         if plan.keep { try await wait(screen, endpoint) }
@@ -181,9 +181,8 @@ struct Demo: Sendable {
             "  " + Self.kcatExample,
             "  freshet timelines show --app \(SampleWorld.bank) --widget w0",
         ] { screen.say(line) }
-        if let console, let port = endpoint.apiPort {
-            screen.say(
-                "\nThe console is at http://127.0.0.1:\(port)/console; sign in with this token:\n\n  \(console.token)")
+        if let token, let port = endpoint.apiPort {
+            screen.say("\nThe console is at http://127.0.0.1:\(port)/console; sign in with this token:\n\n  \(token)")
         }
         // Until the group is shut down, which cancels this.
         try await Task.sleep(for: .seconds(365 * 86_400))

@@ -40,10 +40,9 @@ struct DemoCommand: AsyncParsableCommand {
         let devices = try await DemoDevices.start()
         defer { devices.removeFiles() }
         try devices.configure(&values)
-        let console = plan.keep ? try await DemoConsole.start(&values) : nil
-        defer { console?.removeFiles() }
+        let token = plan.keep ? try await DemoConsole.configure(&values, in: devices.folder) : nil
         let demo = try Demo(
-            plan: plan, settings: values, devices: devices, console: console, logger: logger, outcome: outcome)
+            plan: plan, settings: values, devices: devices, token: token, logger: logger, outcome: outcome)
         try await demo.prepare()
         try await Program.run(demo.services, logger: logger)
         switch outcome.lost {

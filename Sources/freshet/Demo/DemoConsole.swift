@@ -4,15 +4,14 @@ import SampleProvider
 import WidgetAPI
 import WidgetModel
 
-/// The console of a demo that keeps running, and an operator's token for the sample bank.
-struct DemoConsole: Sendable {
-    let token: String
-    private let keys: URL
-
+/// The console of a demo that keeps running.
+enum DemoConsole {
     /// Creates the keys, and sets what the console needs.
-    static func start(_ settings: inout Settings) async throws -> DemoConsole {
+    ///
+    /// - Returns: an operator's token for the sample bank.
+    static func configure(_ settings: inout Settings, in folder: URL) async throws -> String {
         let set: JSONValue = ["keys": .array([TokenIssuer.makeKey(.hs256, id: "demo")])]
-        let keys = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-demo-\(RandomID.make()).json")
+        let keys = folder.appendingPathComponent("keys.json")
         guard
             FileManager.default.createFile(
                 atPath: keys.path, contents: Data(set.encoded), attributes: [.posixPermissions: 0o600])
@@ -24,11 +23,6 @@ struct DemoConsole: Sendable {
         let grant = TokenIssuer.Grant(
             app: SampleWorld.bank, scopes: TokenScope.allCases, subject: "demo", issuer: settings.api.rules.issuer,
             audience: settings.api.rules.audience, expiresAt: WallClock.now() + .seconds(86_400))
-        let token = try await TokenIssuer(keys: TokenKeys(jwks: set.encoded)).issue(grant)
-        return DemoConsole(token: token, keys: keys)
-    }
-
-    func removeFiles() {
-        try? FileManager.default.removeItem(at: keys)
+        return try await TokenIssuer(keys: TokenKeys(jwks: set.encoded)).issue(grant)
     }
 }

@@ -9,7 +9,8 @@ struct DemoDevices: Sendable {
     static let topic = SampleWorld.bank + APNsAddress.topicSuffix
 
     let standIn: APNsStandIn
-    private let folder: URL
+    /// Folder of the demo's files.
+    let folder: URL
 
     static func start() async throws -> DemoDevices {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-demo-\(RandomID.make())")

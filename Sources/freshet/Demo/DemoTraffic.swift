@@ -32,16 +32,12 @@ final class DemoTraffic: Sendable {
     private let world: SampleWorld
     private let publisher: EventPublisher
     private let latency: DemoLatency
-    private let now: @Sendable () -> Timestamp
     private let state = Mutex(State())
 
-    init(
-        world: SampleWorld, publisher: EventPublisher, latency: DemoLatency, now: @escaping @Sendable () -> Timestamp
-    ) {
+    init(world: SampleWorld, publisher: EventPublisher, latency: DemoLatency) {
         self.world = world
         self.publisher = publisher
         self.latency = latency
-        self.now = now
     }
 
     var counts: Counts { state.withLock { $0.counts } }
@@ -67,7 +63,7 @@ final class DemoTraffic: Sendable {
         while next < world.widgets {
             let end = min(next + 500, world.widgets)
             await publish((next..<end).map { .placed(world.placement($0)) })
-            state.withLock { $0.counts.placed += end - next }
+            count { $0.placed += end - next }
             next = end
             try await holdBack(applied: applied)
         }
@@ -164,7 +160,7 @@ final class DemoTraffic: Sendable {
     // MARK: Publishing
 
     private func publish(_ events: [FreshetEvent]) async {
-        let time = now()
+        let time = WallClock.now()
         let instant = ContinuousClock.now
         let results = await publisher.publish(events.map { OutgoingEvent($0, time: time, key: key(of: $0)) })
         for (event, result) in zip(events, results) {

@@ -28,9 +28,8 @@ extension Doctor {
                 "postgres", "the server takes no writes: a standby, or read-only",
                 "name the primary in postgres.url, or all hosts: Freshet uses the one that takes writes")
         }
-        let pending = try await PostgresMigrator(migrations: StoreMigrations.all).check(on: pool).pending
-        guard pending.isEmpty else {
-            found.problem("postgres.migrations", SchemaCheck.message(pending: pending), "run `freshet migrate`")
+        if let problem = try await SchemaCheck.problem(on: pool) {
+            found.problem("postgres.migrations", problem, "run `freshet migrate`")
             return found
         }
         found.ok("postgres.migrations", "all \(StoreMigrations.all.count) are applied")

@@ -18,22 +18,21 @@ extension Doctor {
     func checkProviders(_ pool: PostgresPool) async throws -> [Finding] {
         try await requireMigrations("providers", pool)
         let directory = try await DirectoryCache(pool: pool).refresh()
-        var targets: [String: Target] = [:]
-        for kind in directory.kinds.values where !kind.isRetired && concerns(kind.app) {
-            guard let app = directory.apps[kind.app] else { continue }
-            let key = "\(kind.app) \(kind.definition.providerURL)"
-            if targets[key] == nil {
-                targets[key] = Target(app: kind.app, url: kind.definition.providerURL, secrets: app.signingSecrets)
-            }
-        }
+        let kinds = directory.kinds.values.filter { !$0.isRetired && concerns($0.app) }
+        let targets = Set(
+            kinds.compactMap { kind in
+                directory.apps[kind.app].map {
+                    Target(app: kind.app, url: kind.definition.providerURL, secrets: $0.signingSecrets)
+                }
+            })
         guard !targets.isEmpty else {
             throw Finding.warning(
                 "providers", "no kinds are registered", "register some: `freshet kinds apply kinds.yaml`")
         }
-        let asked = targets.sorted { $0.key < $1.key }.prefix(Self.maximumProviders).map(\.value)
+        let asked = targets.sorted { ($0.app, $0.url) < ($1.app, $1.url) }.prefix(Self.maximumProviders)
         var found: [Finding]
         do {
-            found = try await ProviderProbe(settings).withClient { await ask(asked, $0) }
+            found = try await ProviderProbe(settings).withClient { await ask(Array(asked), $0) }
         } catch {
             throw Finding.problem("providers", "\(error)", "fix the settings providers.…")
         }

@@ -111,7 +111,7 @@ struct Doctor: Sendable {
 
     /// Ends a check that needs the current schema.
     func requireMigrations(_ check: String, _ pool: PostgresPool) async throws {
-        guard try await PostgresMigrator(migrations: StoreMigrations.all).check(on: pool).pending.isEmpty else {
+        guard try await SchemaCheck.problem(on: pool) == nil else {
             throw Finding.skipped(check, "not checked before the migrations are applied")
         }
     }
@@ -138,8 +138,7 @@ struct Doctor: Sendable {
     }
 
     func checkKeys() async throws -> [Finding] {
-        // By its name: the setting belongs to the API.
-        guard let path = SettingKey.byName["api.keys"]?.write(settings) else {
+        guard let path = settings.api.keys else {
             throw Finding.skipped("keys", "api.keys is not set: the HTTP API serves nothing under /v1")
         }
         let text: String
@@ -157,21 +156,20 @@ struct Doctor: Sendable {
                 "correct the file: the API does not start with it, and keeps the old keys when it runs")
         }
         let keys = (try? JSONValue.parse(text))?["keys"]?.arrayValue ?? []
-        var found: [Finding] = []
         let attributes = try? FileManager.default.attributesOfItem(atPath: path)
         if keys.contains(where: { $0["kty"] == "oct" || $0["d"] != nil }),
             let permissions = (attributes?[.posixPermissions] as? NSNumber)?.intValue, permissions & 0o004 != 0
         {
-            found.warning("keys", "api.keys: everybody on this machine may read secret keys", "chmod 640 the file")
+            throw Finding.warning(
+                "keys", "api.keys: everybody on this machine may read secret keys", "chmod 640 the file")
         }
-        if found.isEmpty { found.ok("keys", "\(keys.count) in \(path)") }
-        return found
+        return [.ok("keys", "\(keys.count) in \(path)")]
     }
 }
 
 /// Result of a check; thrown by a check that ends with it.
 struct Finding: Error, Hashable {
-    enum Severity: String, CaseIterable, Comparable, Sendable {
+    enum Severity: Comparable, Sendable {
         case ok
         /// Not checked, or nothing to check.
         case skipped
@@ -179,11 +177,6 @@ struct Finding: Error, Hashable {
         case warning
         /// Does not work, or will not.
         case problem
-
-        static func < (left: Self, right: Self) -> Bool {
-            // The cases ascend.
-            (allCases.firstIndex(of: left) ?? 0) < (allCases.firstIndex(of: right) ?? 0)
-        }
     }
 
     /// `kafka.topics`
@@ -210,7 +203,7 @@ struct Finding: Error, Hashable {
 
     var json: JSONValue {
         [
-            "check": .string(check), "severity": .string(severity.rawValue), "message": .string(message),
+            "check": .string(check), "severity": .string("\(severity)"), "message": .string(message),
             "advice": .text(advice),
         ]
     }

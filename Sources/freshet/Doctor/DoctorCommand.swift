@@ -36,14 +36,14 @@ struct DoctorCommand: AsyncParsableCommand {
 
     func run() async throws {
         let loaded = try settings.load()
-        let doctor = Doctor(
-            settings: loaded.settings, warnings: loaded.warnings.map { "\($0)" }, timeLimit: .seconds(timeLimit))
-        let findings = await doctor.findings()
+        let findings = await Doctor(
+            settings: loaded.settings, warnings: loaded.warnings, timeLimit: .seconds(timeLimit)
+        ).findings()
         let worst = findings.map(\.severity).max() ?? .ok
         if json {
             Terminal.print(
                 [
-                    "status": .string((worst == .skipped ? .ok : worst).rawValue),
+                    "status": .string("\(worst == .skipped ? .ok : worst)"),
                     "findings": .array(findings.map(\.json)),
                 ] as JSONValue)
         } else {

@@ -51,8 +51,7 @@ struct RunCommand: AsyncParsableCommand {
                 "pid": "\(ProcessInfo.processInfo.processIdentifier)",
             ])
         let doctor = DoctorRuns { app in
-            let warnings = loaded.warnings.map { "\($0)" }
-            return await Doctor(settings: values, warnings: warnings, timeLimit: .seconds(5), app: app)
+            await Doctor(settings: values, warnings: loaded.warnings, timeLimit: .seconds(5), app: app)
                 .findings().map(\.json)
         }
         let node = try FreshetNode(

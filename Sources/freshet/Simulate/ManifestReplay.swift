@@ -27,27 +27,26 @@ struct ManifestReplay {
         options.realFetches = real?.fetches ?? [:]
         events = SimulationEvents.state(of: events, at: options.begin)
         let apps = manifest.apps.map(\.definition)
+        var population = Population.Options(people: 0)
+        population.stacks = 0
         let plans = [("baseline", apps)] + (try command.changes.alternatives(of: apps))
         var reports: [(name: String, report: SimulationReport)] = []
         for (name, apps) in plans {
             let report = try await command.withSource(manifest) { source in
-                try await source.learning(real, isFixed: command.refresh != nil).simulate(
-                    apps, 0, stacks: 0, events, options)
+                var source = source
+                if var synthetic = source as? SyntheticSource, let real, command.refresh == nil {
+                    // Intervals that were not given are those of real publications.
+                    synthetic.refreshOfKinds = real.refresh
+                    source = synthetic
+                }
+                return try await simulationReport(
+                    apps, population, events: events, options: options, source: source)
             }
             reports.append((name, report))
         }
         try command.write(reports)
         let comparison = ReplayComparison(reports: reports, real: real)
         command.output.print(comparison.json, or: comparison.text)
-    }
-}
-
-extension SimulationSource {
-    /// The providers with the intervals of real publications, unless they were given.
-    fileprivate func learning(_ real: RealHistory?, isFixed: Bool) -> SimulationSource {
-        guard case .synthetic(var source) = self, let real, !isFixed else { return self }
-        source.refreshOfKinds = real.refresh
-        return .synthetic(source)
     }
 }
 

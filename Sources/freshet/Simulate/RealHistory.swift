@@ -7,10 +7,7 @@ struct RealHistory {
     /// Counts of one kind in the time span.
     struct Kind {
         var publications = 0
-        var reloaded = 0
-        var unchanged = 0
-        var deferred = 0
-        var failed = 0
+        var decisions: [Decision: Int] = [:]
     }
 
     let span: Range<Timestamp>
@@ -52,14 +49,7 @@ struct RealHistory {
         let isFetched = decision == .reloaded || decision == .unchanged
         if isFetched { fetches[id, default: []].append(time) }
         if decision == .reloaded { publications[id, default: []].append(time) }
-        guard span.contains(time) else { return }
-        switch decision {
-        case .reloaded: kinds[title, default: Kind()].reloaded += 1
-        case .unchanged: kinds[title, default: Kind()].unchanged += 1
-        case .deferred: kinds[title, default: Kind()].deferred += 1
-        case .failed: kinds[title, default: Kind()].failed += 1
-        case .none, .released, .slept, .merged, .refused: break
-        }
+        if span.contains(time) { kinds[title, default: Kind()].decisions[decision, default: 0] += 1 }
     }
 
     private static func title(_ data: JSONValue) -> String? {
@@ -85,18 +75,19 @@ struct RealHistory {
     /// Figures of a kind; nil for those that are not known.
     func figures(of baseline: SimulationReport.Kind) -> RealFigures {
         let counts = kinds[baseline.title] ?? Kind()
+        func count(_ decision: Decision) -> Int { counts.decisions[decision] ?? 0 }
         var figures = RealFigures()
         if hasDecisions {
-            figures.fetches = counts.reloaded + counts.unchanged
-            figures.deferred = counts.deferred
-            figures.failed = counts.failed
+            figures.fetches = count(.reloaded) + count(.unchanged)
+            figures.deferred = count(.deferred)
+            figures.failed = count(.failed)
             figures.ages = baseline.realAges
         }
         // The topic of timelines has a message for each publication, decisions may be lost.
         if hasTimelines {
             figures.publications = counts.publications
         } else if hasDecisions {
-            figures.publications = counts.reloaded
+            figures.publications = count(.reloaded)
         }
         if hasTimelines || hasDecisions { figures.publicationAges = baseline.realPublicationAges }
         return figures

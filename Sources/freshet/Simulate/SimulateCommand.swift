@@ -117,64 +117,38 @@ struct SimulateCommand: AsyncParsableCommand {
         events = SimulationEvents.state(of: events, at: options.begin)
         let people = people ?? (self.events == nil ? 200 : 0)
         let began = ContinuousClock.now
+        var population = Population.Options(people: people)
+        population.stacks = stacks ?? 0.5
         let report = try await withSource(manifest) { source in
-            try await source.simulate(manifest.apps.map(\.definition), people, stacks: stacks ?? 0.5, events, options)
+            try await simulationReport(
+                manifest.apps.map(\.definition), population, events: events, options: options, source: source)
         }
         let seconds = began.duration(to: .now) / .seconds(1)
         try write([("Simulation", report)])
-        output.print(report.json, or: SimulationText(report, seconds: seconds).text)
+        output.print(report.json, or: SimulationText(report: report, seconds: seconds).text)
     }
 
     /// Writes the page with charts.
     func write(_ reports: [(name: String, report: SimulationReport)]) throws {
-        guard let report else { return }
-        do {
-            try Data(SimulationPage.html(reports).utf8).write(to: URL(filePath: report))
-        } catch {
-            throw CommandFailure(.failure, "\(report): \(error.localizedDescription)")
-        }
+        if let report { try TextFile.write(SimulationPage.html(reports), to: report) }
     }
 
     /// Lends the providers of the simulation.
-    func withSource<Value>(_ manifest: Manifest, _ body: (SimulationSource) async throws -> Value) async throws -> Value
-    {
-        if sample { return try await body(.answered(.sample(seed: seed))) }
-        guard let provider else { return try await body(.synthetic(synthetic)) }
+    func withSource<Value>(
+        _ manifest: Manifest, _ body: (any TimelineSource) async throws -> Value
+    ) async throws -> Value {
+        if sample { return try await body(AnsweredSource.sample(seed: seed)) }
+        guard let provider else {
+            return try await body(refresh.map { SyntheticSource(refresh: $0) } ?? SyntheticSource())
+        }
         do throws(ModelError) {
             _ = try ProviderURL(provider)
         } catch {
             throw CommandFailure(.usage, "--provider \(Text.quoted(provider)): \(error.message)")
         }
         let settings = try Desk.settings(output.settings)
-        let secrets = Dictionary(
-            manifest.apps.compactMap { app in app.signingSecret.map { (app.definition.name, $0.bytes) } }
-        ) { $1 }
         return try await ProviderProbe(settings).withClient { client in
-            try await body(.answered(.http(provider, secrets: secrets, client: client)))
-        }
-    }
-
-    private var synthetic: SyntheticSource {
-        refresh.map { SyntheticSource(refresh: $0) } ?? SyntheticSource()
-    }
-}
-
-/// The providers of a simulation.
-enum SimulationSource {
-    case synthetic(SyntheticSource)
-    case answered(AnsweredSource)
-
-    /// Simulates people and events.
-    func simulate(
-        _ apps: [AppDefinition], _ people: Int, stacks: Double, _ events: [TimedEvent], _ options: SimulationOptions
-    ) async throws -> SimulationReport {
-        var population = Population.Options(people: people)
-        population.stacks = stacks
-        return switch self {
-        case .synthetic(let source):
-            try await simulationReport(apps, population, events: events, options: options, source: source)
-        case .answered(let source):
-            try await simulationReport(apps, population, events: events, options: options, source: source)
+            try await body(AnsweredSource.http(provider, secrets: manifest.secrets, client: client))
         }
     }
 }

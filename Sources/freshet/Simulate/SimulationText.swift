@@ -9,11 +9,6 @@ struct SimulationText {
     /// Duration of the run.
     let seconds: Double
 
-    init(_ report: SimulationReport, seconds: Double) {
-        self.report = report
-        self.seconds = seconds
-    }
-
     var text: String {
         let days = Double(report.widgets * (report.days + report.warmUpDays))
         var lines = [

@@ -47,7 +47,7 @@ struct LineLogHandlerTests {
         let written = Mutex<[String]>([])
         let logger = Logger(label: "freshet") { label in
             LineLogHandler(
-                .json, label: label, now: { Timestamp(microseconds: 0) },
+                format: .json, label: label, now: { Timestamp(microseconds: 0) },
                 write: { line in
                     written.withLock { $0.append(line) }
                 })
@@ -71,7 +71,7 @@ struct LineLogHandlerTests {
         let written = Mutex<[String]>([])
         var logger = Logger(label: "freshet") { label in
             LineLogHandler(
-                .text, label: label, now: { Timestamp(microseconds: 0) },
+                format: .text, label: label, now: { Timestamp(microseconds: 0) },
                 write: { line in
                     written.withLock { $0.append(line) }
                 })

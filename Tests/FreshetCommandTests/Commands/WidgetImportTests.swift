@@ -25,7 +25,7 @@ struct WidgetImportTests {
 
     private func importing(
         _ lines: [String], into store: TestStore, chunk: Int = 10_000
-    ) async throws -> (summary: WidgetImport.Summary, complaints: [String]) {
+    ) async throws -> (summary: (counts: ImportCounts, refused: Int), complaints: [String]) {
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("import-\(UUID().uuidString).jsonl")
         try lines.joined(separator: "\n").write(to: file, atomically: true, encoding: .utf8)
         defer { try? FileManager.default.removeItem(at: file) }

@@ -110,10 +110,7 @@ private struct Bytes {
         isCut = bytes.count > limit
         isText = String(validating: bytes, as: UTF8.self) != nil
         guard isText else {
-            text = bytes.prefix(limit).map { byte in
-                let digits = String(byte, radix: 16)
-                return byte < 16 ? "0" + digits : digits
-            }.joined()
+            text = Hex.text(Array(bytes.prefix(limit)))
             return
         }
         var shown = bytes.prefix(limit)

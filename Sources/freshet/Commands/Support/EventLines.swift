@@ -6,16 +6,10 @@ import WidgetModel
 
 /// Reads events from lines of JSON: whole CloudEvents, or `{"type", "data"}` with any of `id`, `source`, `time`, `key`.
 struct EventLines: Sendable {
-    private let decoder: EventDecoder
+    private let decoder = EventDecoder(maximumEventBytes: 1_048_576)
     /// Nil to accept events for any app and kind.
-    private let targets: TargetCheck?
-    private let now: @Sendable () -> Timestamp
-
-    init(maximumEventBytes: Int = 1_048_576, targets: TargetCheck? = nil, now: @escaping @Sendable () -> Timestamp) {
-        decoder = EventDecoder(maximumEventBytes: maximumEventBytes)
-        self.targets = targets
-        self.now = now
-    }
+    var targets: TargetCheck?
+    let now: @Sendable () -> Timestamp
 
     func event(_ line: [UInt8]) throws(LineRefused) -> OutgoingEvent {
         var document: JSONValue

@@ -1,3 +1,5 @@
+import Foundation
+
 /// Numbers for people.
 enum NumberText {
     /// A number that was counted up to a limit.
@@ -12,12 +14,6 @@ enum NumberText {
 
     /// `1,234,567`.
     static func grouped(_ number: Int) -> String {
-        let digits = Array(String(number.magnitude))
-        var text = number < 0 ? "-" : ""
-        for (index, digit) in digits.enumerated() {
-            if index > 0, (digits.count - index) % 3 == 0 { text.append(",") }
-            text.append(digit)
-        }
-        return text
+        number.formatted(.number.locale(Locale(identifier: "en_US")))
     }
 }

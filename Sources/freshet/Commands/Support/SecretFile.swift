@@ -1,5 +1,6 @@
 import Foundation
 import FreshetService
+import WidgetModel
 import WidgetRepresentation
 
 extension SigningSecret {
@@ -11,5 +12,12 @@ extension SigningSecret {
         } catch {
             throw CommandFailure(.failure, error.message + (error.expectation.map { "; expected \($0)" } ?? ""))
         }
+    }
+}
+
+extension Manifest {
+    /// Signing secrets by app.
+    var secrets: [String: [UInt8]] {
+        Dictionary(apps.compactMap { app in app.signingSecret.map { (app.definition.name, $0.bytes) } }) { $1 }
     }
 }

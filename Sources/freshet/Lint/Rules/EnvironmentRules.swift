@@ -22,29 +22,24 @@ enum EnvironmentRules: LintRuleGroup {
 
     static func findings(in observation: LintObservation) -> [LintFinding] {
         let timelines = observation.timelines
-        func same(_ property: (TimelineIdentity) -> String?, _ other: [(TimelineIdentity) -> String?]) -> [String] {
+        func same(_ property: KeyPath<TimelineIdentity, String?>) -> [String] {
+            let others = [\TimelineIdentity.locale, \.timeZone, \.family?.name, \.user].filter { $0 != property }
             // Groups of timelines that differ only by the property.
-            let groups = Dictionary(grouping: timelines.filter { property($0.subject.identity) != nil }) { timeline in
-                other.map { $0(timeline.subject.identity) } + [timeline.subject.identity.user]
+            let groups = Dictionary(grouping: timelines.filter { $0.subject.identity[keyPath: property] != nil }) {
+                timeline in others.map { timeline.subject.identity[keyPath: $0] }
             }
-            let comparable = groups.values.filter { Set($0.map { property($0.subject.identity) }).count > 1 }
+            let comparable = groups.values.filter { Set($0.map { $0.subject.identity[keyPath: property] }).count > 1 }
             guard !comparable.isEmpty,
                 comparable.allSatisfy({ group in
                     group.allSatisfy { $0.entries.map(\.rest) == group[0].entries.map(\.rest) }
                 })
             else { return [] }
-            let values = Set(comparable.flatMap { $0.compactMap { property($0.subject.identity) } }).sorted()
+            let values = Set(comparable.flatMap { $0.compactMap { $0.subject.identity[keyPath: property] } }).sorted()
             return ["the content is the same for \(values.joined(separator: ", "))"]
         }
-        let (byLocale, byZone): ((TimelineIdentity) -> String?, (TimelineIdentity) -> String?) = (
-            { $0.locale }, { $0.timeZone }
-        )
-        let byFamily: (TimelineIdentity) -> String? = { $0.family?.name }
         return observation.findings(at: [
-            midnight: timelines.compactMap(foreignMidnight),
-            locale: same(byLocale, [byZone, byFamily]),
-            timeZone: same(byZone, [byLocale, byFamily]),
-            family: same(byFamily, [byLocale, byZone]),
+            midnight: timelines.compactMap(foreignMidnight), locale: same(\.locale), timeZone: same(\.timeZone),
+            family: same(\.family?.name),
         ])
     }
 
