@@ -23,7 +23,6 @@ package struct DeliveryService: Service {
     private let pulse: DeliveryPulse
     private let shares = AppShares(limit: lists)
     private let room = WorkSignal()
-    private let clock: any Clock<Duration>
     private let logger: Logger
 
     /// - Parameters:
@@ -32,13 +31,12 @@ package struct DeliveryService: Service {
     package init(
         configuration: DeliveryConfiguration, store: WidgetStore, directory: DirectoryCache, apns: APNsAccounts,
         webhooks: HTTPClient, egress: EgressGuard, statistics: DeliveryStatistics = DeliveryStatistics(),
-        pulse: DeliveryPulse = DeliveryPulse(), clock: any Clock<Duration> = ContinuousClock(), logger: Logger
+        pulse: DeliveryPulse = DeliveryPulse(), logger: Logger
     ) {
         self.configuration = configuration
         self.store = store
         self.statistics = statistics
         self.pulse = pulse
-        self.clock = clock
         self.logger = logger
         notifier = DeviceNotifier(
             configuration: configuration,
@@ -74,7 +72,12 @@ package struct DeliveryService: Service {
 
     /// Marks the devices of a change of personal timelines. Returns whether there was one.
     package func mark() async throws(PostgresError) -> Bool {
-        try await mark(Statements.markDevices(limit: configuration.chunk, window: configuration.policy.window))
+        let marked = try await store.query(
+            .markDevices(limit: configuration.chunk, window: configuration.policy.window)
+        ).first
+        guard let marked, marked.app != nil else { return false }
+        statistics.count { $0.marked += Int(marked.devices) }
+        return true
     }
 
     /// Marks a chunk of the devices of a shared timeline. Returns whether there was one, and room for it.
@@ -91,12 +94,6 @@ package struct DeliveryService: Service {
             }
             heldUp.append(app)
         }
-    }
-
-    private func mark(_ statement: PostgresQuery<MarkedDevices>) async throws(PostgresError) -> Bool {
-        guard let marked = try await store.query(statement).first, marked.app != nil else { return false }
-        statistics.count { $0.marked += Int(marked.devices) }
-        return true
     }
 
     // MARK: Lists
@@ -143,7 +140,7 @@ package struct DeliveryService: Service {
             notifier: notifier, concurrency: max(1, configuration.concurrency / Self.lists),
             isHeld: { [lease = configuration.lease, timeout = configuration.timeout] in
                 begun.duration(to: .now) < lease - timeout
-            }, clock: clock,
+            },
             settle: { try await settle($0) })
         let rest = try await devices.notify(list.devices) { time.now() }
         try await persistently { () throws(PostgresError) in
@@ -172,7 +169,7 @@ package struct DeliveryService: Service {
             } catch {
                 statistics.count { $0.databaseErrors += 1 }
                 guard error.isRetriable, attempt < Self.databaseAttempts else { throw error }
-                try await clock.sleep(for: configuration.databaseBackoff.delay(attempt: attempt))
+                try await Task.sleep(for: configuration.databaseBackoff.delay(attempt: attempt))
                 attempt += 1
             }
         }
@@ -207,9 +204,9 @@ package struct DeliveryService: Service {
             do {
                 try await cancelWhenGracefulShutdown {
                     if let signal, let mark {
-                        _ = try await signal.wait(past: mark, timeout: pause, clock: clock)
+                        _ = try await signal.wait(past: mark, timeout: pause, clock: ContinuousClock())
                     } else {
-                        try await clock.sleep(for: pause)
+                        try await Task.sleep(for: pause)
                     }
                 }
             } catch is CancellationError {

@@ -244,3 +244,8 @@ final class TestClock: Sendable {
 
     func advance(by duration: Duration) { time.withLock { $0 = $0 + duration } }
 }
+
+extension DeliveryStatistics.Snapshot {
+    /// Pushes of all apps with an effect.
+    func pushes(_ effect: PushEffect) -> Int { pushes.values.reduce(0) { $0 + ($1[effect] ?? 0) } }
+}

@@ -42,16 +42,11 @@ package struct APNsClient: Sendable {
     private let accounts: APNsAccounts
     private let urls: [APNsAddress.Environment: String]
     private let timeout: Duration
-    private let now: @Sendable () -> Timestamp
 
-    package init(
-        accounts: APNsAccounts, urls: [APNsAddress.Environment: String], timeout: Duration,
-        now: @escaping @Sendable () -> Timestamp = WallClock.now
-    ) {
+    package init(accounts: APNsAccounts, urls: [APNsAddress.Environment: String], timeout: Duration) {
         self.accounts = accounts
         self.urls = urls
         self.timeout = timeout
-        self.now = now
     }
 
     /// Sends a push; again, with a new provider token, if that was too old.
@@ -74,7 +69,7 @@ package struct APNsClient: Sendable {
         request.headers = HTTPHeaders([
             ("authorization", "bearer \(token)"), ("apns-push-type", "widgets"), ("apns-topic", push.address.topic),
             ("apns-priority", push.isUrgent ? "10" : "5"), ("apns-collapse-id", Self.collapseID),
-            ("apns-expiration", "\((now() + Self.expiration).microseconds / 1_000_000)"),
+            ("apns-expiration", "\((WallClock.now() + Self.expiration).microseconds / 1_000_000)"),
         ])
         request.body = .bytes(ByteBuffer(string: Self.body))
         return request
@@ -104,6 +99,6 @@ package struct APNsClient: Sendable {
         }
         return APNsAnswer(
             status: Int(response.status.code), reason: reason, since: since,
-            retryAfter: RetryAfter.delay(of: response.headers, now: now()))
+            retryAfter: RetryAfter.delay(of: response.headers, now: WallClock.now()))
     }
 }

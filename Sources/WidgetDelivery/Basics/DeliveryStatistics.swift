@@ -38,11 +38,6 @@ package final class DeliveryStatistics: Sendable {
         package var databaseErrors = 0
         /// Times from a change to the acceptance of its push, in seconds.
         package var latencySum = 0.0
-
-        /// Pushes of all apps with an effect.
-        package func pushes(_ effect: PushEffect) -> Int {
-            pushes.values.reduce(0) { $0 + ($1[effect] ?? 0) }
-        }
     }
 
     private let counts = Mutex(Snapshot())

@@ -21,25 +21,26 @@ struct DeviceNotifier: Sendable {
 
     /// - Parameter now: the database's time.
     func push(to device: DueDevice, now: @Sendable () -> Timestamp) async throws -> Notified {
+        guard case .apns(let token, let environment, let topic) = device.channel else { return .settled([]) }
         if let rest = routes.admit(device.route, at: now()) { return .resting(until: rest) }
-        return .settled([try await attempt(device, now)])
-    }
-
-    private func attempt(_ device: DueDevice, _ now: @Sendable () -> Timestamp) async throws -> DeliverySettlement {
-        switch try await answer(of: device) {
-        case .success(let answer): return settle(answer, device, at: now())
-        case .failure(.unanswered(let error)):
+        do {
+            let answer = try await send(token, environment, topic, to: device)
+            return .settled([settle(answer, device, at: now())])
+        } catch let error as APNsClient.Unanswered {
+            // The service may have accepted the push.
             count(.unanswered, device)
             let time = now()
-            let outcome = DeliveryOutcome(verdict: .rest(after: nil), answer: 0, reason: error)
-            return settle(
-                outcome, device, at: time, resting: routes.failed(device.route, at: time, retryAfter: nil))
-        case .failure(.unusable(let error)):
+            let outcome = DeliveryOutcome(verdict: .rest(after: nil), answer: 0, reason: error.description)
+            let rest = routes.failed(device.route, at: time, retryAfter: nil)
+            return .settled([settle(outcome, device, at: time, resting: rest)])
+        } catch let error
+            where error is APNsClient.NoKey || error is DeviceTokenKeys.Unreadable || error is ProviderToken.Unusable
+        {
             count(.unusable, device)
-            reportUnusable(error, device.app)
+            reportUnusable("\(error)", device.app)
             let outcome = DeliveryOutcome(
-                verdict: .retry(after: APNsAnswer.operatorsRest), answer: 0, reason: error)
-            return settle(outcome, device, at: now())
+                verdict: .retry(after: APNsAnswer.operatorsRest), answer: 0, reason: "\(error)")
+            return .settled([settle(outcome, device, at: now())])
         }
     }
 
@@ -47,34 +48,13 @@ struct DeviceNotifier: Sendable {
         statistics.count { $0.pushes[device.app, default: [:]][effect, default: 0] += number }
     }
 
-    /// Reason why a push has no answer.
-    private enum Problem: Error {
-        /// The service gave no complete answer. It may have accepted the push.
-        case unanswered(String)
-        /// The push cannot be sent: a key or a token cannot be used.
-        case unusable(String)
-    }
-
-    private func answer(of device: DueDevice) async throws -> Result<APNsAnswer, Problem> {
-        guard case .apns(let sealed, let environment, let topic) = device.channel else {
-            return .failure(.unusable("no APNs token"))
-        }
-        do {
-            let owner = DeviceTokenKeys.Owner(appID: device.appID, user: device.user, device: device.device)
-            guard let keys = configuration.tokenKeys else { throw DeviceTokenKeys.Unreadable.unknownKey(sealed.keyID) }
-            let address = APNsAddress(
-                token: try keys.open(sealed, for: owner), environment: environment, topic: topic)
-            return .success(
-                try await apns.send(APNsPush(app: device.app, address: address, isUrgent: device.isUrgent)))
-        } catch let error as APNsClient.Unanswered {
-            return .failure(.unanswered(error.description))
-        } catch let error as DeviceTokenKeys.Unreadable {
-            return .failure(.unusable(error.description))
-        } catch let error as APNsClient.NoKey {
-            return .failure(.unusable(error.description))
-        } catch let error as ProviderToken.Unusable {
-            return .failure(.unusable(error.description))
-        }
+    private func send(
+        _ sealed: DeviceTokenKeys.Sealed, _ environment: APNsAddress.Environment, _ topic: String, to device: DueDevice
+    ) async throws -> APNsAnswer {
+        guard let keys = configuration.tokenKeys else { throw DeviceTokenKeys.Unreadable.unknownKey(sealed.keyID) }
+        let owner = DeviceTokenKeys.Owner(appID: device.appID, user: device.user, device: device.device)
+        let address = APNsAddress(token: try keys.open(sealed, for: owner), environment: environment, topic: topic)
+        return try await apns.send(APNsPush(app: device.app, address: address, isUrgent: device.isUrgent))
     }
 
     private func settle(_ answer: APNsAnswer, _ device: DueDevice, at time: Timestamp) -> DeliverySettlement {

@@ -35,7 +35,6 @@ struct ListNotifier: Sendable {
     /// A renewed provider token, an answer that stops in its body, and the queries before a webhook's request can take longer. A
     /// device may then be notified twice.
     let isHeld: @Sendable () -> Bool
-    let clock: any Clock<Duration>
     let settle: @Sendable ([DeliverySettlement]) async throws -> Void
 
     /// - Parameter now: the database's time.
@@ -59,7 +58,7 @@ struct ListNotifier: Sendable {
             }
             func waitToSettle(_ group: inout ThrowingTaskGroup<Step, any Error>) {
                 group.addTask {
-                    try? await clock.sleep(for: Self.settlingInterval)
+                    try? await Task.sleep(for: Self.settlingInterval)
                     return .settlingTime
                 }
             }

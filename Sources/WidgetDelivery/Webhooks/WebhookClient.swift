@@ -1,49 +1,38 @@
-package import AsyncHTTPClient
+import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
-package import ReloadWorkers
-package import WidgetModel
-package import WidgetStore
+import ReloadWorkers
+import WidgetModel
+import WidgetStore
 
 /// Sends an app's backend the widgets that have changed on its devices, signed by Standard Webhooks with the app's secrets.
-package struct WebhookClient: Sendable {
+struct WebhookClient: Sendable {
     /// Devices of one request, with their widgets.
-    package typealias Delivery = (device: DueDevice, widgets: [DeliveredWidget])
+    typealias Delivery = (device: DueDevice, widgets: [DeliveredWidget])
 
     /// Answer of a backend.
-    package struct Answer: Sendable {
+    struct Answer: Sendable {
         /// HTTP status; 0: there was none.
-        package let status: Int
-        package let problem: String?
-        package let retryAfter: Duration?
+        let status: Int
+        let problem: String?
+        let retryAfter: Duration?
 
-        package var isAccepted: Bool { problem == nil }
+        var isAccepted: Bool { problem == nil }
     }
 
     private static let maximumAnswerBytes = 65_536
 
-    private let http: HTTPClient
-    private let egress: EgressGuard
-    private let timeout: Duration
-    private let now: @Sendable () -> Timestamp
-
-    /// - Parameter http: made with `ProviderClient.configuration(egress:)` of the same guard.
-    package init(
-        http: HTTPClient, egress: EgressGuard, timeout: Duration,
-        now: @escaping @Sendable () -> Timestamp = WallClock.now
-    ) {
-        self.http = http
-        self.egress = egress
-        self.timeout = timeout
-        self.now = now
-    }
+    /// Made with `ProviderClient.configuration(egress:)` of the same guard.
+    let http: HTTPClient
+    let egress: EgressGuard
+    let timeout: Duration
 
     /// Sends the changes of some devices of an app.
     ///
     /// - Throws: `CancellationError`.
-    package func send(_ deliveries: [Delivery], to url: String, of app: RegisteredApp) async throws -> Answer {
+    func send(_ deliveries: [Delivery], to url: String, of app: RegisteredApp) async throws -> Answer {
         let body = Self.body(deliveries, app: app.name)
-        let timestamp = now().microseconds / 1_000_000
+        let timestamp = WallClock.now().microseconds / 1_000_000
         let id = Self.id(of: deliveries, body: body)
         do {
             try await egress.permit(try ProviderURL(url))
@@ -61,7 +50,7 @@ package struct WebhookClient: Sendable {
             let status = Int(response.status.code)
             return Answer(
                 status: status, problem: (200..<300).contains(status) ? nil : "answered with status \(status)",
-                retryAfter: RetryAfter.delay(of: response.headers, now: now()))
+                retryAfter: RetryAfter.delay(of: response.headers, now: WallClock.now()))
         } catch {
             try Task.checkCancellation()
             return Answer(status: 0, problem: "\(error)", retryAfter: nil)
