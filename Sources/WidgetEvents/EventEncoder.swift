@@ -73,10 +73,9 @@ package enum EventEncoder {
         case .placed(let placement): placement.user
         case .configured(_, let widget, _), .removed(_, let widget), .viewed(_, let widget): widget
         case .environmentChanged(_, let device, _, _): device
-        case .stackChanged(_, let user, _), .stackTurned(_, let user, _, _, _), .shortcutsReplaced(_, let user, _, _),
-            .interactionDonated(_, let user, _), .deviceUnregistered(_, let user, _):
-            user
-        case .deviceRegistered(_, let registration): registration.user
+        case .stackChanged, .stackTurned, .shortcutsReplaced, .interactionDonated, .deviceRegistered,
+            .deviceUnregistered:
+            event.person ?? event.app
         }
     }
 

@@ -49,7 +49,4 @@ package enum EventTopic: String, CaseIterable, Sendable {
         case .donations: "freshet.donations"
         }
     }
-
-    /// Types that the topic carries.
-    package var types: [EventType] { EventType.allCases.filter { $0.topic == self } }
 }

@@ -36,7 +36,11 @@ extension JSONReader {
             switch text(of: key) {
             case "token": token = try apnsToken()
             case "environment":
-                if try !takeNull() { environment = try apnsEnvironment() }
+                if try !takeNull() {
+                    environment = try string("production or sandbox") {
+                        APNsAddress.Environment(rawValue: String(decoding: $0, as: UTF8.self))
+                    }
+                }
             case "topic":
                 _ = try peek()
                 let offset = position
@@ -63,17 +67,6 @@ extension JSONReader {
                 .invalidValue, "expected 16 to \(2 * APNsAddress.maximumTokenBytes) hexadecimal digits", at: offset)
         }
         return token
-    }
-
-    private mutating func apnsEnvironment() throws(JSONError) -> APNsAddress.Environment {
-        _ = try peek()
-        let offset = position
-        let text = try string()
-        guard let environment = APNsAddress.Environment(rawValue: text) else {
-            throw failure(
-                .invalidValue, "expected production or sandbox, found \(Text.quoted(text))", at: offset)
-        }
-        return environment
     }
 }
 

@@ -40,12 +40,7 @@ extension JSONReader {
         let offset = position
         switch kind {
         case .string:
-            let token = try stringToken()
-            guard matches(token, "all") else {
-                let found = Text.quoted(text(of: token))
-                throw failure(.invalidValue, "expected a list of kinds or \"all\", found \(found)", at: offset)
-            }
-            return .all
+            return try string(#"a list of kinds or "all""#) { $0.elementsEqual("all".utf8) ? .all : nil }
         case .array:
             var names: [String] = []
             var array = try beginArray()
@@ -66,12 +61,8 @@ extension JSONReader {
 
     /// `"foreground"` or `"background"`.
     mutating func appState() throws(JSONError) -> ReloadReason {
-        try expect(.string)
-        let offset = position
-        let token = try stringToken()
-        if matches(token, "foreground") { return .foreground }
-        if matches(token, "background") { return .background }
-        let found = Text.quoted(text(of: token))
-        throw failure(.invalidValue, "expected \"foreground\" or \"background\", found \(found)", at: offset)
+        try string(#""foreground" or "background""#) {
+            $0.elementsEqual("foreground".utf8) ? .foreground : $0.elementsEqual("background".utf8) ? .background : nil
+        }
     }
 }

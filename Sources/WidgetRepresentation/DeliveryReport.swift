@@ -45,15 +45,12 @@ extension DeliveryReport {
         .array(
             kinds.map { kind, totals in
                 func milliseconds(_ latencies: LatencyClasses, _ quantile: Double) -> JSONValue {
-                    latencies.quantile(quantile).map { .count($0.wholeMilliseconds) } ?? .null
-                }
-                func share(_ share: Double?) -> JSONValue {
-                    share.flatMap { JSONNumber($0) }.map(JSONValue.number) ?? .null
+                    .count(latencies.quantile(quantile)?.wholeMilliseconds)
                 }
                 return [
                     "kind": .string(kind), "changes": .count(totals.changes), "fetched": .count(totals.fetched),
-                    "notFetched": .count(totals.notFetched), "notFetchedShare": share(totals.notFetchedShare),
-                    "late": .count(totals.late), "inTime": share(totals.attained),
+                    "notFetched": .count(totals.notFetched), "notFetchedShare": .decimal(totals.notFetchedShare),
+                    "late": .count(totals.late), "inTime": .decimal(totals.attained),
                     "p50Milliseconds": milliseconds(totals.latencies, 0.5),
                     "p95Milliseconds": milliseconds(totals.latencies, 0.95),
                     "p99Milliseconds": milliseconds(totals.latencies, 0.99),

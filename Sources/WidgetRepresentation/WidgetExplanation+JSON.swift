@@ -48,7 +48,7 @@ extension WidgetExplanation {
     private func viewsJSON(_ timeline: Timeline, _ explanation: Explanation) -> JSONValue {
         let views = timeline.facts.views
         return [
-            "viewsADay": .rounded(views.viewsADay), "widgets": .count(timeline.widgets),
+            "viewsADay": .decimal((views.viewsADay * 10).rounded() / 10), "widgets": .count(timeline.widgets),
             "lastViewedAt": .time(timeline.viewedAt), "placedAt": .time(placedAt),
             "lastActive": .time(views.lastActive),
             "learning": .bool(views.isLearning(at: readAt)), "dormant": .bool(explanation.isDormant),
@@ -183,11 +183,5 @@ extension RefusedRequest {
             "topic": .string(topic), "partition": .count(partition), "offset": .count(offset),
             "code": .string(code), "error": .string(error), "receivedAt": .time(receivedAt),
         ]
-    }
-}
-
-extension JSONValue {
-    fileprivate static func rounded(_ number: Double) -> JSONValue {
-        JSONNumber((number * 10).rounded() / 10).map { .number($0) } ?? .null
     }
 }

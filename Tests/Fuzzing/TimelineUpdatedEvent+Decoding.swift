@@ -45,8 +45,8 @@ extension TimelineUpdatedEvent {
 
         mutating func read(_ key: JSONStringToken, from reader: inout JSONReader) throws(JSONError) {
             switch reader.text(of: key) {
-            case "timeline": timeline = try reader.timelineID()
-            case "revision": revision = try reader.integer()
+            case "timeline": timeline = try reader.string("a UUID") { TimelineID(bytes: $0) }
+            case "revision": revision = try reader.number().int64
             case "storedAt": storedAt = try reader.timestamp()
             case "app": app = try reader.identifier()
             case "kind": kind = try reader.identifier()

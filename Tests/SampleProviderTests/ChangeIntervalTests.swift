@@ -19,7 +19,7 @@ struct ChangeIntervalTests {
     private static func timelines(
         _ provider: SampleProvider, _ items: [ProviderRequest.Item], at time: Timestamp = now
     ) throws -> [ParsedTimeline] {
-        let batch = try SampleBatch.parse(ProviderRequest(items: items).encode(), app: .bank)
+        let batch = try SampleBatch.parse(ProviderRequest.encode(items), app: .bank)
         let contents = try #require(batch.contents(of: .bank))
         let bytes = try #require(provider.timelines(batch, contents: contents, at: time)).bytes
         return try ProviderResponse.parse(bytes, requested: items.map { RequestedTimeline($0.id) }).outcomes.map {

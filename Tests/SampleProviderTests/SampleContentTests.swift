@@ -28,7 +28,7 @@ struct SampleContentTests {
         _ provider: SampleProvider, _ app: SampleApp, _ items: [ProviderRequest.Item],
         volatileFields: [JSONPointer] = []
     ) throws -> [ElementOutcome<ParsedTimeline>] {
-        let batch = try SampleBatch.parse(ProviderRequest(items: items).encode(), app: app)
+        let batch = try SampleBatch.parse(ProviderRequest.encode(items), app: app)
         let contents = try #require(batch.contents(of: app))
         let answer = try #require(provider.timelines(batch, contents: contents, at: Self.now))
         let volatileFields = VolatileFields(volatileFields)
@@ -131,7 +131,7 @@ struct SampleContentTests {
         #expect(contents.map { $0?["purchases"] != nil } == [true, false, true])
         #expect(contents.map { $0?["daysLeft"] != nil } == [false, true, false])
         let others = try SampleBatch.parse(
-            ProviderRequest(items: items + [try item(.bank, "Weather")]).encode(), app: .bank)
+            ProviderRequest.encode(items + [try item(.bank, "Weather")]), app: .bank)
         #expect(others.contents(of: .bank) == nil)
     }
 
@@ -141,7 +141,7 @@ struct SampleContentTests {
     func workersAcceptSnapshotsOfEveryKindInEveryFamily(app: SampleApp, kind: String) throws {
         let items = try WidgetFamily.allCases.map { try item(app, kind, family: $0) }
         let provider = provider()
-        let batch = try SampleBatch.parse(ProviderRequest(items: items).encode(), app: app)
+        let batch = try SampleBatch.parse(ProviderRequest.encode(items), app: app)
         let contents = try #require(batch.contents(of: app))
         let response = try FallbackResponse.snapshots(
             provider.snapshots(batch, contents: contents, at: Self.now), requested: items.map(\.id))
@@ -165,7 +165,7 @@ struct SampleContentTests {
         let items = WidgetFamily.allCases.map {
             PlaceholderIdentity(kind: kind, family: $0, locale: "en-GB", timeZone: "Europe/London")
         }
-        let batch = try SampleBatch.parse(PlaceholderRequest(kind: kind, items: items).encode(), app: app)
+        let batch = try SampleBatch.parse(PlaceholderRequest.encode(items, kind: kind), app: app)
         let contents = try #require(batch.contents(of: app))
         let response = try FallbackResponse.placeholders(
             provider().placeholders(batch, contents: contents), requested: items.map(\.id))
@@ -255,7 +255,7 @@ struct SampleContentTests {
         let provider = provider(faults: .init(requestFailures: 0.5))
         var failed = 0
         for user in 0..<400 {
-            let body = ProviderRequest(items: [try item(.bank, "DueDate", user: "u\(user)")]).encode()
+            let body = ProviderRequest.encode([try item(.bank, "DueDate", user: "u\(user)")])
             let batch = try SampleBatch.parse(body, app: .bank)
             let contents = try #require(batch.contents(of: .bank))
             if provider.timelines(batch, contents: contents, at: Self.now) == nil { failed += 1 }

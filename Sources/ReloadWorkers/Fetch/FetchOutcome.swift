@@ -46,9 +46,7 @@ struct FetchOutcome: Sendable {
 extension FetchBatch {
     /// Body of a request for some of its timelines or their snapshots.
     func requestBody(for items: [FetchItem]) -> [UInt8] {
-        ProviderRequest(
-            items: items.map { ProviderRequest.Item(id: $0.timeline.id, identity: $0.timeline.identity(of: $0.kind)) }
-        ).encode()
+        ProviderRequest.encode(items.map { .init(id: $0.timeline.id, identity: $0.timeline.identity(of: $0.kind)) })
     }
 
     fileprivate var requested: [RequestedTimeline] {

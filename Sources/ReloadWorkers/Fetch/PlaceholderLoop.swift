@@ -99,7 +99,7 @@ struct PlaceholderLoop: Sendable {
         context.statistics.count { $0.placeholderRequests += 1 }
         let call = ProviderCall(
             url: kind.definition.providerURL, endpoint: .placeholder, secrets: app.signingSecrets,
-            body: PlaceholderRequest(kind: kind.definition.name, items: identities).encode(),
+            body: PlaceholderRequest.encode(identities, kind: kind.definition.name),
             timeout: kind.definition.timeout, maximumResponseBytes: context.configuration.maximumResponseBytes)
         let results: [PlaceholderResult]
         do {

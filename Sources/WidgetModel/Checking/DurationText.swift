@@ -37,6 +37,6 @@ package enum DurationText {
     static func json(_ duration: Duration) -> JSONValue {
         let milliseconds = duration.wholeMicroseconds / 1_000
         if milliseconds % 1_000 == 0 { return .number(JSONNumber(Int(milliseconds / 1_000))) }
-        return JSONNumber(Double(milliseconds) / 1_000).map(JSONValue.number) ?? .null
+        return .decimal(Double(milliseconds) / 1_000)
     }
 }

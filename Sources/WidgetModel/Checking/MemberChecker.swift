@@ -47,8 +47,11 @@ struct MemberChecker {
         return nil
     }
 
-    mutating func string(_ key: String, _ value: JSONValue?, maximumBytes: Int, mayBeEmpty: Bool = false) -> String? {
-        guard let value else { return nil }
+    mutating func string(
+        _ key: String, isRequired: Bool = false, maximumBytes: Int = Text.maximumIdentifierBytes,
+        mayBeEmpty: Bool = false
+    ) -> String? {
+        guard let value = isRequired ? required(key) : optional(key) else { return nil }
         guard case .string(let text) = value else {
             fail(key, Self.expectedString(value))
             return nil
@@ -113,8 +116,7 @@ struct MemberChecker {
 
     /// The URL of a provider, in its normal form.
     mutating func providerURL(_ key: String) -> String? {
-        let value = required(key)
-        guard let text = string(key, value, maximumBytes: ProviderURL.maximumBytes) else { return nil }
+        guard let text = string(key, isRequired: true, maximumBytes: ProviderURL.maximumBytes) else { return nil }
         do throws(ModelError) {
             return try ProviderURL(text).description
         } catch {
@@ -199,6 +201,11 @@ struct MemberChecker {
             elements.append(element)
         }
         return elements
+    }
+
+    /// The name of an enumeration's value.
+    mutating func choice<Value: NamedValue>(_ key: String) -> Value? {
+        choice(key, among: Value.allCases.map(\.name), Value.init(name:))
     }
 
     /// A name out of a list.

@@ -88,7 +88,7 @@ package struct ProviderURL: Hashable, Sendable, CustomStringConvertible {
     }
 
     private static func number(_ port: String) throws(ModelError) -> Int {
-        guard !port.isEmpty, port.utf8.count <= 5, port.utf8.allSatisfy({ (48...57).contains($0) }),
+        guard !port.isEmpty, port.utf8.count <= 5, port.utf8.allSatisfy(\.isASCIIDigit),
             let number = Int(port), (1...65_535).contains(number)
         else {
             throw ModelError(message: "expected a port from 1 to 65535, found \(Text.quoted(port))")
@@ -121,15 +121,14 @@ enum HostSyntax {
             guard (1...63).contains(label.count), label.first != UInt8(ascii: "-"), label.last != UInt8(ascii: "-")
             else { return false }
             return label.allSatisfy { byte in
-                (97...122).contains(byte) || (48...57).contains(byte) || byte == UInt8(ascii: "-")
-                    || byte == UInt8(ascii: "_")
+                (97...122).contains(byte) || byte.isASCIIDigit || "-_".utf8.contains(byte)
             }
         }
     }
 
     private static func looksNumeric(_ label: some Collection<UInt8>) -> Bool {
         if label.starts(with: "0x".utf8) { return label.dropFirst(2).allSatisfy { Hex.digit($0) != nil } }
-        return label.allSatisfy { (48...57).contains($0) }
+        return label.allSatisfy(\.isASCIIDigit)
     }
 
     /// Four decimal numbers up to 255 without leading zeros.

@@ -68,14 +68,7 @@ package struct APNsAddress: Hashable, Sendable, CustomStringConvertible {
 
     /// Reason why a text is not a topic of widget pushes, or nil.
     package static func problem(ofTopic text: String) -> String? {
-        let isName = text.utf8.allSatisfy { byte in
-            switch UInt8(byte) {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."):
-                true
-            default: false
-            }
-        }
+        let isName = text.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-.".utf8.contains($0) }
         guard isName, text.hasSuffix(topicSuffix), text.utf8.count > topicSuffix.utf8.count, text.utf8.count <= 255
         else { return "expected the app's bundle id followed by \(topicSuffix), found \(Text.quoted(text))" }
         return nil

@@ -35,13 +35,8 @@ package struct HabitKey: Hashable, Comparable, Sendable {
     }
 
     private init(kind: String, reduced: WidgetConfiguration) {
-        var form = Self.form(of: kind)
-        form.append(contentsOf: reduced.canonical.utf8)
+        // The kind ends with a byte that UTF-8 does not use, so that the form is unambiguous.
+        let form = Array("freshet.habit.v1\(kind)".utf8) + [0xFF] + Array(reduced.canonical.utf8)
         rawValue = ContentHash(of: form).high
-    }
-
-    /// The kind ends with a byte that UTF-8 does not use, so that the form is unambiguous.
-    private static func form(of kind: String) -> [UInt8] {
-        Array("freshet.habit.v1".utf8) + Array(kind.utf8) + [0xFF]
     }
 }

@@ -12,12 +12,12 @@ extension Habits {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(encodedCount)
         bytes.append(Self.version)
-        Self.append(UInt64(truncatingIfNeeded: firstDay), count: 4, to: &bytes)
-        Self.append(UInt64(truncatingIfNeeded: lastDay), count: 4, to: &bytes)
+        bytes.append(UInt64(truncatingIfNeeded: firstDay), bytes: 4)
+        bytes.append(UInt64(truncatingIfNeeded: lastDay), bytes: 4)
         bytes.append(UInt8(combinations.count))
         var start = 0
         for combination in combinations {
-            Self.append(combination.key.rawValue, count: 8, to: &bytes)
+            bytes.append(combination.key.rawValue, bytes: 8)
             bytes.append(UInt8(combination.count))
             for slot in slots[start..<start + combination.count] { slot.append(to: &bytes) }
             start += combination.count
@@ -56,16 +56,10 @@ extension Habits {
         guard rest.isEmpty else { return nil }
     }
 
-    fileprivate static func append(_ value: UInt64, count: Int, to bytes: inout [UInt8]) {
-        for position in (0..<count).reversed() {
-            bytes.append(UInt8(truncatingIfNeeded: value >> UInt64(8 * position)))
-        }
-    }
-
     fileprivate static func take(_ count: Int, from rest: inout ArraySlice<UInt8>) -> UInt64? {
         guard rest.count >= count else { return nil }
         defer { rest.removeFirst(count) }
-        return rest.prefix(count).reduce(0) { $0 << 8 | UInt64($1) }
+        return UInt64(bytes: rest.prefix(count))
     }
 }
 
@@ -81,7 +75,7 @@ extension Habits.Slot {
         let count = days.nonzeroBitCount
         guard count <= Self.mostSingleDays else {
             bytes.append(UInt8(index))
-            Habits.append(days, count: Habits.days / 8, to: &bytes)
+            bytes.append(days, bytes: Habits.days / 8)
             return
         }
         bytes.append(UInt8(count << 6 | index))

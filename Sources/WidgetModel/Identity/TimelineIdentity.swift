@@ -66,8 +66,7 @@ package struct TimelineIdentity: Hashable, Sendable {
             return
         }
         form.append(1)
-        let count = UInt32(clamping: component.utf8.count)
-        for shift in [24, 16, 8, 0] as [UInt32] { form.append(UInt8(truncatingIfNeeded: count >> shift)) }
+        form.append(UInt64(UInt32(clamping: component.utf8.count)), bytes: 4)
         form.append(contentsOf: component.utf8)
     }
 

@@ -25,11 +25,9 @@ extension IntentDefinition {
 
     /// Reads the `intent` of a kind.
     static func read(_ members: inout MemberChecker, families: [WidgetFamily]) -> IntentDefinition? {
-        let title = members.string("title", members.required("title"), maximumBytes: maximumTextBytes)
-        let description = members.string(
-            "description", members.optional("description"), maximumBytes: 4096, mayBeEmpty: true)
-        let category = members.choice(
-            "category", among: Category.allCases.map(\.name), Category.init(name:))
+        let title = members.string("title", isRequired: true, maximumBytes: maximumTextBytes)
+        let description = members.string("description", maximumBytes: 4096, mayBeEmpty: true)
+        let category: Category? = members.choice("category")
         let forWidgets = members.boolean("eligibleForWidgets")
         let forSuggestions = members.boolean("eligibleForSuggestions")
         let parameters = members.objects("parameters", maximum: maximumParameters) { member in
@@ -117,7 +115,7 @@ extension IntentParameter {
         case .integer(let range, let control), .decimal(let range, let control):
             if control != .field { object["control"] = .string(control.name) }
             for (key, value) in [("minimum", range.minimum), ("maximum", range.maximum), ("step", range.step)] {
-                object[key] = value.flatMap { JSONNumber($0) }.map { .number($0) }
+                object[key] = value.map { .decimal($0) }
             }
         case .enumeration(let cases):
             object["cases"] = .array(
@@ -144,8 +142,8 @@ extension IntentParameter {
     }
 
     static func read(_ members: inout MemberChecker, families: [WidgetFamily]) -> IntentParameter? {
-        let name = members.string("name", members.required("name"), maximumBytes: Text.maximumIdentifierBytes)
-        let displayName = members.string("displayName", members.optional("displayName"), maximumBytes: 1024)
+        let name = members.string("name", isRequired: true)
+        let displayName = members.string("displayName", maximumBytes: 1024)
         let type = readType(&members)
         let isSeveral = members.boolean("several") ?? false
         let size = members.object("size") { size -> [WidgetFamily: Int]? in
@@ -156,11 +154,11 @@ extension IntentParameter {
         let defaultValue = members.optional("default")
         let options = members.boolean("dynamicOptions") ?? false
         let search = members.object("search") { search in
-            search.string("prompt", search.required("prompt"), maximumBytes: 1024)
+            search.string("prompt", isRequired: true, maximumBytes: 1024)
         }
         let dynamicDefault = members.boolean("dynamicDefault") ?? false
         let parent = members.object("parent") { parent -> Parent? in
-            let name = parent.string("name", parent.required("name"), maximumBytes: Text.maximumIdentifierBytes)
+            let name = parent.string("name", isRequired: true)
             let value = parent.required("hasExactly")
             guard let name, let value else { return nil }
             return Parent(name: name, value: value)
@@ -180,18 +178,16 @@ extension IntentParameter {
     }
 
     private static func readType(_ members: inout MemberChecker) -> ValueType? {
-        let capitalization = members.choice(
-            "capitalization", among: Capitalization.allCases.map(\.name), Capitalization.init(name:))
-        let control = members.choice(
-            "control", among: NumberControl.allCases.map(\.name), NumberControl.init(name:))
+        let capitalization: Capitalization? = members.choice("capitalization")
+        let control: NumberControl? = members.choice("control")
         let range = NumberRange(
             minimum: members.number("minimum"), maximum: members.number("maximum"), step: members.number("step"))
         let cases = members.objects("cases", maximum: 1000) { member -> Case? in
-            let name = member.string("name", member.required("name"), maximumBytes: Text.maximumIdentifierBytes)
-            let displayName = member.string("displayName", member.optional("displayName"), maximumBytes: 1024)
+            let name = member.string("name", isRequired: true)
+            let displayName = member.string("displayName", maximumBytes: 1024)
             return name.map { Case(name: $0, displayName: displayName ?? $0) }
         }
-        let typeName = members.string("typeName", members.optional("typeName"), maximumBytes: 256)
+        let typeName = members.string("typeName")
         _ = members.required("type")
         guard let type = members.choice("type", among: types, { types.contains($0) ? $0 : nil }) else { return nil }
         for (key, owners) in memberTypes where !owners.contains(type) && members.optional(key) != nil {

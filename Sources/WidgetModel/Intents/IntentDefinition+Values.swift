@@ -183,10 +183,8 @@ extension IntentParameter {
     package static func hasScheme(_ text: String) -> Bool {
         guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) else { return false }
         let scheme = text.utf8[..<colon]
-        return scheme.first.map { (97...122).contains($0 | 0x20) } == true
-            && scheme.allSatisfy {
-                (97...122).contains($0 | 0x20) || (48...57).contains($0) || "+-.".utf8.contains($0)
-            }
+        return scheme.first?.isASCIILetter == true
+            && scheme.allSatisfy { $0.isASCIIAlphanumeric || "+-.".utf8.contains($0) }
     }
 
     fileprivate static func outside(_ range: NumberRange, _ number: JSONNumber, _ what: String) -> ModelError {

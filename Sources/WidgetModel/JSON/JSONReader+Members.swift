@@ -24,14 +24,9 @@ extension JSONReader {
         try string("an RFC 3339 date-time") { Timestamp(rfc3339: $0) }
     }
 
-    /// A timeline's id in the UUID form.
-    package mutating func timelineID() throws(JSONError) -> TimelineID {
-        try string("a UUID") { TimelineID(bytes: $0) }
-    }
-
     /// Reads a string and converts its UTF-8; throws if `convert` returns nil.
     @inline(__always)
-    private mutating func string<Value>(
+    package mutating func string<Value>(
         _ expected: @autoclosure () -> String, _ convert: (ArraySlice<UInt8>) -> Value?
     ) throws(JSONError) -> Value {
         try expect(.string)
@@ -42,17 +37,6 @@ extension JSONReader {
                 .invalidValue, "expected \(expected()), found \(Text.quoted(text(of: token)))", at: offset)
         }
         return value
-    }
-
-    /// A number without a fraction that fits in 64 bits.
-    package mutating func integer() throws(JSONError) -> Int64 {
-        try expect(.number)
-        let offset = position
-        let number = try number()
-        guard let integer = number.int64 else {
-            throw failure(.invalidValue, "expected an integer, found \(Text.quoted(number.text))", at: offset)
-        }
-        return integer
     }
 
     /// The name of a widget family.

@@ -13,10 +13,13 @@ extension JSONValue {
 
     package static func texts(_ texts: some Sequence<String>) -> JSONValue { .array(texts.map { .string($0) }) }
 
-    /// A number rounded to three decimals; null for nil and for a number that is not finite.
-    package static func rounded(_ value: Double?) -> JSONValue {
-        value.flatMap { JSONNumber(($0 * 1_000).rounded() / 1_000) }.map { .number($0) } ?? .null
+    /// A number; null for nil and for a number that is not finite.
+    package static func decimal(_ value: Double?) -> JSONValue {
+        value.flatMap { JSONNumber($0) }.map { .number($0) } ?? .null
     }
+
+    /// A number rounded to three decimals, or null.
+    package static func rounded(_ value: Double?) -> JSONValue { decimal(value.map { ($0 * 1_000).rounded() / 1_000 }) }
 
     /// Duration in whole seconds.
     package static func seconds(_ duration: Duration?) -> JSONValue {

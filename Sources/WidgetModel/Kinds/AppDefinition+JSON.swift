@@ -12,11 +12,7 @@ extension AppDefinition {
     package static func isBundleIdentifier(_ text: String) -> Bool {
         guard text.utf8.count <= Text.maximumIdentifierBytes else { return false }
         return text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false).allSatisfy { part in
-            !part.isEmpty
-                && part.allSatisfy { byte in
-                    (97...122).contains(byte | 0x20) || (48...57).contains(byte) || byte == UInt8(ascii: "-")
-                        || byte == UInt8(ascii: "_")
-                }
+            !part.isEmpty && part.allSatisfy { $0.isASCIIAlphanumeric || "-_".utf8.contains($0) }
         }
     }
 
@@ -24,7 +20,7 @@ extension AppDefinition {
         guard var members = MemberChecker(json, at: "", errors: &errors) else { return nil }
         defer { errors.append(contentsOf: members.errors) }
 
-        let name = members.string("app", members.required("app"), maximumBytes: Text.maximumIdentifierBytes)
+        let name = members.string("app", isRequired: true)
         if let name, !isBundleIdentifier(name) {
             members.fail("app", "expected a bundle identifier such as com.example.bank, found \(Text.quoted(name))")
         }

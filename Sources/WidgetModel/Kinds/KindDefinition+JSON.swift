@@ -59,10 +59,8 @@ extension KindDefinition {
     }
 
     /// Reads the definition of a request and reports all its errors.
-    ///
-    /// - Parameter pointer: place of the definition in its document.
-    package static func validate(_ json: JSONValue, at pointer: String = "") -> Result<KindDefinition, ModelErrors> {
-        ModelErrors.result(at: pointer) { errors in read(json, at: pointer, .request, &errors) }
+    package static func validate(_ json: JSONValue) -> Result<KindDefinition, ModelErrors> {
+        ModelErrors.result { errors in read(json, at: "", .request, &errors) }
     }
 
     /// Nil only when there are errors.
@@ -72,13 +70,12 @@ extension KindDefinition {
         guard var members = MemberChecker(json, at: pointer, errors: &errors) else { return nil }
         defer { errors.append(contentsOf: members.errors) }
 
-        let name = members.string("name", members.required("name"), maximumBytes: Text.maximumIdentifierBytes)
-        let displayName = members.string("displayName", members.optional("displayName"), maximumBytes: 256)
-        let description = members.string(
-            "description", members.optional("description"), maximumBytes: 4096, mayBeEmpty: true)
+        let name = members.string("name", isRequired: true)
+        let displayName = members.string("displayName")
+        let description = members.string("description", maximumBytes: 4096, mayBeEmpty: true)
         let families = members.list(
             "families", among: WidgetFamily.allCases.map(\.name), WidgetFamily.init(name:))
-        let sharing = members.choice("sharing", among: ["perUser", "shared"], KindSharing.init(name:))
+        let sharing: KindSharing? = members.choice("sharing")
         let variesBy = members.list("variesBy", among: KindVariation.all.names, KindVariation.init(name:))
         let providerURL = readProviderURL(&members, form)
         let maxBatch = members.integer("maxBatch", in: 1...1000)
@@ -93,9 +90,8 @@ extension KindDefinition {
         if let volatileFields, volatileFields.count > maximumVolatileFields {
             members.fail("volatileFields", "at most \(maximumVolatileFields) are allowed")
         }
-        let accentColor = members.string("accentColor", members.optional("accentColor"), maximumBytes: 256)
-        let backgroundColor = members.string(
-            "backgroundColor", members.optional("backgroundColor"), maximumBytes: 256)
+        let accentColor = members.string("accentColor")
+        let backgroundColor = members.string("backgroundColor")
         let dormantAfter = members.duration("dormantAfter", in: .seconds(3600)...(.seconds(3650 * 86_400)))
         let reloadTolerance = members.duration("reloadTolerance", in: .zero...(.seconds(86_400)))
         let freshnessObjective = members.duration("freshnessObjective", in: .seconds(1)...(.seconds(86_400)))
@@ -123,8 +119,7 @@ extension KindDefinition {
 
     private static func readWidgetURL(_ members: inout MemberChecker, _ intent: IntentDefinition?) -> String? {
         guard
-            let text = members.string(
-                "widgetURL", members.optional("widgetURL"), maximumBytes: LinkTemplate.maximumBytes)
+            let text = members.string("widgetURL", maximumBytes: LinkTemplate.maximumBytes)
         else { return nil }
         do throws(ModelError) {
             let template = try LinkTemplate(text)
@@ -172,12 +167,10 @@ extension KindDefinition {
 
 extension ModelErrors {
     /// The value that `read` returns, unless it appends errors.
-    static func result<Value>(
-        at pointer: String = "", _ read: (inout [ModelError]) -> Value?
-    ) -> Result<Value, ModelErrors> {
+    static func result<Value>(_ read: (inout [ModelError]) -> Value?) -> Result<Value, ModelErrors> {
         var errors: [ModelError] = []
         let value = read(&errors)
-        if value == nil, errors.isEmpty { errors.append(ModelError(message: "unreadable", pointer: pointer)) }
+        if value == nil, errors.isEmpty { errors.append(ModelError(message: "unreadable")) }
         if let value, errors.isEmpty { return .success(value) }
         return .failure(ModelErrors(errors))
     }

@@ -16,7 +16,9 @@ struct CanonicalEntry {
     private static let maximumURLBytes = 2048
     /// Largest number of links in an entry.
     private static let maximumLinks = 50
+}
 
+extension CanonicalEntry {
     /// Reads the next value as an entry and appends its canonical form.
     init(from reader: inout JSONReader, into buffer: inout [UInt8]) throws(JSONError) {
         let start = buffer.count
@@ -56,17 +58,9 @@ struct CanonicalEntry {
         Self.appendRest(
             date: date, dateText: dateText, links: linkCount > 0 ? links : [], relevance: relevance, url: url,
             reader: &reader, to: &buffer)
-        self.date = date
-        self.range = start..<buffer.count
-        self.contentEnd = contentEnd
-        self.linkCount = linkCount + (url == nil ? 0 : 1)
-    }
-
-    private init(date: Timestamp, range: Range<Int>, contentEnd: Int, linkCount: Int) {
-        self.date = date
-        self.range = range
-        self.contentEnd = contentEnd
-        self.linkCount = linkCount
+        self.init(
+            date: date, range: start..<buffer.count, contentEnd: contentEnd,
+            linkCount: linkCount + (url == nil ? 0 : 1))
     }
 
     /// Returns the entry for a copy of its bytes at another place of a buffer.

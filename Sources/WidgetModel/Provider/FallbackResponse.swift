@@ -34,13 +34,7 @@ private struct FallbackParser: ElementParser {
     let isEntry: Bool
     /// Limit of the canonical form.
     let maximumBytes: Int
-    private var value: [UInt8] = []
-
-    init(valueMember: StaticString, isEntry: Bool, maximumBytes: Int) {
-        self.valueMember = valueMember
-        self.isEntry = isEntry
-        self.maximumBytes = maximumBytes
-    }
+    var value: [UInt8] = []
 
     mutating func begin() { value = [] }
 

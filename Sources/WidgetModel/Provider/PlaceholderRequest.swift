@@ -25,17 +25,9 @@ package struct PlaceholderIdentity: Hashable, Sendable {
 }
 
 /// Body of a request for placeholders: `{"kind", "requests": [{"id", "family", "environment"}]}`.
-package struct PlaceholderRequest: Sendable {
-    package let kind: String
-    /// Placeholders of that kind.
-    package let items: [PlaceholderIdentity]
-
-    package init(kind: String, items: [PlaceholderIdentity]) {
-        self.kind = kind
-        self.items = items
-    }
-
-    package func encode() -> [UInt8] {
+package enum PlaceholderRequest {
+    /// - Parameter items: placeholders of the kind.
+    package static func encode(_ items: [PlaceholderIdentity], kind: String) -> [UInt8] {
         let requests = items.map { item -> JSONValue in
             var environment: JSONObject = ["locale": .string(item.locale)]
             environment["timeZone"] = item.timeZone.map { .string($0) }

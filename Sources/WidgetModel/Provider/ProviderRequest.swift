@@ -1,6 +1,6 @@
 /// Body of a request to a provider, for timelines of any of the app's kinds that share its URL:
 /// `{"requests": [{"id", "kind", "configuration", "family"?, "environment"?, "user"?}]}`.
-package struct ProviderRequest: Sendable {
+package enum ProviderRequest {
     package struct Item: Sendable {
         package let id: TimelineID
         package let identity: TimelineIdentity
@@ -11,21 +11,15 @@ package struct ProviderRequest: Sendable {
         }
     }
 
-    package let items: [Item]
-
-    package init(items: [Item]) {
-        self.items = items
-    }
-
     /// Returns the body. It leaves out properties that are not in the timeline's identity, so that the answer cannot
     /// depend on them.
-    package func encode() -> [UInt8] {
+    package static func encode(_ items: [Item]) -> [UInt8] {
         var out: [UInt8] = []
         out.reserveCapacity(64 + items.count * 224)
         out.append(contentsOf: "{\"requests\":[".utf8)
         for index in items.indices {
             if index > 0 { out.append(UInt8(ascii: ",")) }
-            Self.append(items[index], to: &out)
+            append(items[index], to: &out)
         }
         out.append(contentsOf: "]}".utf8)
         return out

@@ -93,15 +93,10 @@ package struct RelevanceHistory: Hashable, Sendable {
     package var encoded: [UInt8] {
         var bytes: [UInt8] = [Self.form]
         bytes.reserveCapacity(9 + 12 * centroids.count)
-        func append(_ word: UInt64, bits: Int) {
-            for shift in stride(from: bits - 8, through: 0, by: -8) {
-                bytes.append(UInt8(truncatingIfNeeded: word >> UInt64(shift)))
-            }
-        }
-        append(UInt64(bitPattern: absorbedUntil.microseconds), bits: 64)
+        bytes.append(UInt64(bitPattern: absorbedUntil.microseconds), bytes: 8)
         for centroid in centroids {
-            append(centroid.score.bitPattern, bits: 64)
-            append(UInt64(centroid.weight.bitPattern), bits: 32)
+            bytes.append(centroid.score.bitPattern, bytes: 8)
+            bytes.append(UInt64(centroid.weight.bitPattern), bytes: 4)
         }
         return bytes
     }
@@ -110,12 +105,11 @@ package struct RelevanceHistory: Hashable, Sendable {
     package init?(encoded bytes: [UInt8]) {
         let (count, rest) = (bytes.count - 9).quotientAndRemainder(dividingBy: 12)
         guard bytes.count >= 9, rest == 0, count <= Self.capacity, bytes[0] == Self.form else { return nil }
-        func word(_ range: Range<Int>) -> UInt64 { bytes[range].reduce(0) { $0 << 8 | UInt64($1) } }
-        absorbedUntil = Timestamp(microseconds: Int64(bitPattern: word(1..<9)))
+        absorbedUntil = Timestamp(microseconds: Int64(bitPattern: UInt64(bytes: bytes[1..<9])))
         for start in stride(from: 9, to: bytes.count, by: 12) {
             let centroid = Centroid(
-                score: Double(bitPattern: word(start..<(start + 8))),
-                weight: Float(bitPattern: UInt32(word((start + 8)..<(start + 12)))))
+                score: Double(bitPattern: UInt64(bytes: bytes[start..<(start + 8)])),
+                weight: Float(bitPattern: UInt32(UInt64(bytes: bytes[(start + 8)..<(start + 12)]))))
             guard centroid.score.isFinite, centroid.score >= 0, centroid.weight.isFinite, centroid.weight > 0,
                 centroids.last.map({ $0.score < centroid.score }) ?? true
             else { return nil }

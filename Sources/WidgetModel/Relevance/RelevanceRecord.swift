@@ -28,15 +28,10 @@ extension RelevanceCurve {
     /// For each point its date and duration in microseconds and its score, big-endian.
     package var encoded: [UInt8] {
         var bytes: [UInt8] = []
-        func append(_ word: UInt64) {
-            for shift in stride(from: UInt64(56), through: 0, by: -8) {
-                bytes.append(UInt8(truncatingIfNeeded: word >> shift))
-            }
-        }
         for point in points {
-            append(UInt64(bitPattern: point.date.microseconds))
-            append(UInt64(bitPattern: point.duration.wholeMicroseconds))
-            append(point.score.bitPattern)
+            bytes.append(UInt64(bitPattern: point.date.microseconds), bytes: 8)
+            bytes.append(UInt64(bitPattern: point.duration.wholeMicroseconds), bytes: 8)
+            bytes.append(point.score.bitPattern, bytes: 8)
         }
         return bytes
     }
@@ -44,7 +39,7 @@ extension RelevanceCurve {
     /// Reads the stored form; nil when it is none.
     package init?(encoded bytes: [UInt8]) {
         guard bytes.count % Self.pointBytes == 0 else { return nil }
-        func word(_ start: Int) -> UInt64 { bytes[start..<start + 8].reduce(0) { $0 << 8 | UInt64($1) } }
+        func word(_ start: Int) -> UInt64 { UInt64(bytes: bytes[start..<start + 8]) }
         self.init(
             stride(from: 0, to: bytes.count, by: Self.pointBytes).map { start in
                 Point(

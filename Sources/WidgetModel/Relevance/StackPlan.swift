@@ -210,11 +210,11 @@ extension StackSchedule.Reason {
         case .personsChoice: object["type"] = "person"
         case .relevance(let score, let rank):
             object["type"] = "relevance"
-            object["score"] = JSONNumber(score).map { .number($0) } ?? .null
-            object["rank"] = JSONNumber(rank).map { .number($0) } ?? .null
+            object["score"] = .decimal(score)
+            object["rank"] = .decimal(rank)
         case .prediction(let probability, let explanation):
             object["type"] = "prediction"
-            object["probability"] = JSONNumber(probability).map { .number($0) } ?? .null
+            object["probability"] = .decimal(probability)
             object["evidence"] = .string(explanation)
         case .shortcut(let role):
             object["type"] = "shortcut"

@@ -158,8 +158,7 @@ extension BudgetLedger {
         guard let lastPaced else { return nil }
         var bytes: [UInt8] = [Self.form]
         bytes.reserveCapacity(10 + 2 * spendings.count)
-        let word = UInt64(bitPattern: lastPaced.microseconds)
-        for shift in (0..<8).reversed() { bytes.append(UInt8(truncatingIfNeeded: word >> UInt64(8 * shift))) }
+        bytes.append(UInt64(bitPattern: lastPaced.microseconds), bytes: 8)
         guard !spendings.isEmpty else { return bytes }
         let latest = currentSlot(at: lastPaced)
         // Burst tokens are spent only until the next paced one is available, after a day at most.
@@ -180,7 +179,7 @@ extension BudgetLedger {
     package init?(stored bytes: [UInt8]?) {
         guard let bytes else { return }
         guard bytes.count >= 9, bytes[0] == Self.form else { return nil }
-        let last = Timestamp(microseconds: Int64(bitPattern: bytes[1..<9].reduce(0) { $0 << 8 | UInt64($1) }))
+        let last = Timestamp(microseconds: Int64(bitPattern: UInt64(bytes: bytes[1..<9])))
         guard last > .distantPast, last < .distantFuture else { return nil }
         lastPaced = last
         var rest = bytes[9...]

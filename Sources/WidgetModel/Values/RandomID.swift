@@ -2,12 +2,6 @@
 package enum RandomID {
     /// 128 random bits in hexadecimal.
     package static func make() -> String {
-        var generator = SystemRandomNumberGenerator()
-        return hexadecimal(generator.next()) + hexadecimal(generator.next())
-    }
-
-    private static func hexadecimal(_ word: UInt64) -> String {
-        let digits = String(word, radix: 16)
-        return String(repeating: "0", count: 16 - digits.count) + digits
+        Hex.uuid(high: .random(in: 0...(.max)), low: .random(in: 0...(.max))).filter { $0 != "-" }
     }
 }

@@ -143,7 +143,7 @@ private struct DigitScanner {
     }
 
     private mutating func digit() -> Int64? {
-        guard position < bytes.endIndex, (48...57).contains(bytes[position]) else { return nil }
+        guard position < bytes.endIndex, bytes[position].isASCIIDigit else { return nil }
         defer { position += 1 }
         return Int64(bytes[position] - 48)
     }

@@ -25,6 +25,6 @@ package struct TraceParent: Hashable, Sendable, CustomStringConvertible {
     }
 
     private static func isHexadecimal(_ text: String) -> Bool {
-        text.utf8.allSatisfy { (48...57).contains($0) || (97...102).contains($0) }
+        text.utf8.allSatisfy { $0.isASCIIDigit || (97...102).contains($0) }
     }
 }

@@ -38,8 +38,8 @@ package struct WidgetEnvironment: Hashable, Sendable {
         let subtags = text.split(omittingEmptySubsequences: false) {
             $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_")
         }
-        return text.count <= maximumBytes && subtags[0].count >= 2 && subtags[0].allSatisfy(isLetter)
-            && subtags.allSatisfy { (1...8).contains($0.count) && $0.allSatisfy { isLetter($0) || isDigit($0) } }
+        return text.count <= maximumBytes && subtags[0].count >= 2 && subtags[0].allSatisfy(\.isASCIILetter)
+            && subtags.allSatisfy { (1...8).contains($0.count) && $0.allSatisfy { $0.isASCIIAlphanumeric } }
     }
 
     /// Components of letters, digits, `_`, `+`, `-` that start with a letter.
@@ -47,12 +47,8 @@ package struct WidgetEnvironment: Hashable, Sendable {
         let components = text.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         return text.count <= maximumBytes
             && components.allSatisfy { component in
-                component.first.map(isLetter) ?? false
-                    && component.allSatisfy { isLetter($0) || isDigit($0) || "_+-".utf8.contains($0) }
+                component.first?.isASCIILetter == true
+                    && component.allSatisfy { $0.isASCIIAlphanumeric || "_+-".utf8.contains($0) }
             }
     }
-
-    private static func isLetter(_ byte: UInt8) -> Bool { (97...122).contains(byte | 0x20) }
-
-    private static func isDigit(_ byte: UInt8) -> Bool { (48...57).contains(byte) }
 }

@@ -82,7 +82,7 @@ struct Desk: Sendable {
             if !items.contains(item) { items.append(item) }
         }
         items = Array(items.prefix(kind.definition.maxBatch))
-        let body = PlaceholderRequest(kind: kind.definition.name, items: items).encode()
+        let body = PlaceholderRequest.encode(items, kind: kind.definition.name)
         let wanted = items.compactMap { item in
             subjects.first {
                 $0.family == item.family && $0.environment.locale == item.locale
@@ -101,7 +101,7 @@ struct Desk: Sendable {
         var answers: [DeskAnswer<Value>] = []
         for start in stride(from: 0, to: subjects.count, by: max(1, kind.definition.maxBatch)) {
             let batch = Array(subjects[start..<min(subjects.count, start + max(1, kind.definition.maxBatch))])
-            let body = ProviderRequest(items: batch.map { .init(id: $0.id, identity: $0.identity) }).encode()
+            let body = ProviderRequest.encode(batch.map { .init(id: $0.id, identity: $0.identity) })
             answers.append(
                 try await ask(call(endpoint, body, of: kind, timeout: timeout), batch) { bytes throws(JSONError) in
                     try read(bytes, batch)

@@ -110,7 +110,7 @@ struct LintProbe: Sendable {
 
     private func trials(_ subjects: [DeskSubject], _ kind: DeskKind) async throws -> [LintTrial] {
         let items = subjects.prefix(1).map { ProviderRequest.Item(id: $0.id, identity: $0.identity) }
-        let body = ProviderRequest(items: items).encode()
+        let body = ProviderRequest.encode(items)
         let other = [SigningSecret.random().bytes]
         var trials: [LintTrial] = []
         for manner in LintTrial.Manner.allCases {

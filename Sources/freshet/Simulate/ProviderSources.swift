@@ -13,8 +13,7 @@ struct AnsweredSource: TimelineSource {
     mutating func fetch(
         _ targets: ArraySlice<SimulatedTarget>, at now: Timestamp, into outcomes: inout [SimulatedFetch]
     ) async throws {
-        let body = ProviderRequest(items: targets.map { ProviderRequest.Item(id: $0.id, identity: $0.identity) })
-            .encode()
+        let body = ProviderRequest.encode(targets.map { ProviderRequest.Item(id: $0.id, identity: $0.identity) })
         let requested = targets.map {
             RequestedTimeline(
                 $0.id, volatileFields: VolatileFields($0.definition.volatilePointers), family: $0.identity.family)

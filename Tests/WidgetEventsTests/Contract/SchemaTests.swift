@@ -94,7 +94,7 @@ struct SchemaTests {
                         locale: environment?["locale"]?.stringValue, timeZone: environment?["timeZone"]?.stringValue,
                         user: request["user"]?.stringValue))
             }
-            let body = ProviderRequest(items: items).encode()
+            let body = ProviderRequest.encode(items)
             #expect(try JSONValue.parse(body) == example)
         }
     }
@@ -131,7 +131,7 @@ struct SchemaTests {
                     locale: try #require(request["environment"]?["locale"]?.stringValue),
                     timeZone: request["environment"]?["timeZone"]?.stringValue)
             }
-            let written = try JSONValue.parse(PlaceholderRequest(kind: kind, items: items).encode())
+            let written = try JSONValue.parse(PlaceholderRequest.encode(items, kind: kind))
             #expect(SchemaCheck.problems(of: written, by: schema) == [])
             #expect(written["kind"] == example["kind"])
             // All members but the IDs, which the program derives from the others.

@@ -68,7 +68,8 @@ struct TopicsDocumentTests {
             }
         }
         for topic in EventTopic.allCases {
-            #expect(found.removeValue(forKey: topic.defaultName) == Set(topic.types.map(\.rawValue)))
+            let types = EventType.allCases.filter { $0.topic == topic }
+            #expect(found.removeValue(forKey: topic.defaultName) == Set(types.map(\.rawValue)))
         }
         #expect(
             found == [

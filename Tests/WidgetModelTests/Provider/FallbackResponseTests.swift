@@ -174,7 +174,7 @@ struct PlaceholderRequestTests {
 
     @Test func bodyNamesNobody() throws {
         let items = [identity(), identity("K", .systemLarge, "en-AU", "Australia/Sydney")]
-        let body = try JSONValue.parse(PlaceholderRequest(kind: "K", items: items).encode())
+        let body = try JSONValue.parse(PlaceholderRequest.encode(items, kind: "K"))
         #expect(
             body == [
                 "kind": "K",

@@ -40,9 +40,9 @@ struct ProviderRequestTests {
             ),
         ]
         let items = try cases.map { ProviderRequest.Item(id: id, identity: try identity($0.0, $0.1)) }
-        let body = try JSONValue.parse(ProviderRequest(items: items).encode())
+        let body = try JSONValue.parse(ProviderRequest.encode(items))
         #expect(body == ["requests": .array(cases.map(\.2))])
-        #expect(ProviderRequest(items: []).encode() == bytes(#"{"requests":[]}"#))
+        #expect(ProviderRequest.encode([]) == bytes(#"{"requests":[]}"#))
     }
 
     @Test("A request has timelines of several kinds")
@@ -56,7 +56,7 @@ struct ProviderRequestTests {
         }
         let start = "00000000-0000-0001-0000-00000000000"
         #expect(
-            ProviderRequest(items: items).encode()
+            ProviderRequest.encode(items)
                 == bytes(
                     #"{"requests":[{"id":"\#(start)0","kind":"Purchases","configuration":{}},"#
                         + #"{"id":"\#(start)1","kind":"DueDate","configuration":{}},"#
