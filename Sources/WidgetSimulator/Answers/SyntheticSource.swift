@@ -7,17 +7,16 @@ package struct SyntheticSource: TimelineSource {
     /// Distance for certain kinds, by ``SimulationReport/Kind/title``.
     package var refreshOfKinds: [String: Duration] = [:]
     /// Mean time between two changes of a timeline's content.
-    package var changeEvery: Duration
+    private static let changeEvery = Duration.seconds(2_400)
 
-    package init(refresh: Duration = .seconds(1_800), changeEvery: Duration = .seconds(2_400)) {
+    package init(refresh: Duration = .seconds(1_800)) {
         self.refresh = max(refresh, .seconds(60))
-        self.changeEvery = max(changeEvery, .seconds(1))
     }
 
     package mutating func fetch(
         _ targets: ArraySlice<SimulatedTarget>, at now: Timestamp, into outcomes: inout [SimulatedFetch]
     ) {
-        let period = changeEvery.wholeMicroseconds
+        let period = Self.changeEvery.wholeMicroseconds
         for target in targets {
             // Timelines differ in phase, so that not all change at once.
             let phase = Int64(target.id.high % UInt64(period))

@@ -18,16 +18,11 @@ struct SimulatedPeople {
         var dueAt = Timestamp.distantFuture
     }
 
-    let policy: RotationPolicy
     fileprivate var people: [Person] = []
     private var indices: [ScopedName: Int] = [:]
     private(set) var stacks: [Stack] = []
     fileprivate var stacksOfTimeline: [Int32: [Int32]] = [:]
     private var heap = AppointmentHeap()
-
-    init(policy: RotationPolicy) {
-        self.policy = policy
-    }
 
     /// Time of the next plan.
     var nextPlan: Timestamp? { heap.nextTime }

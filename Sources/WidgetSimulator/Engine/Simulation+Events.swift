@@ -115,7 +115,7 @@ extension Simulation {
     /// Requests a reload of one timeline.
     mutating func request(_ reason: ReloadReason, _ timeline: Int32) {
         apply(ReloadMark(reason), to: timeline)
-        noteRequest(timeline, events: 1)
+        noteRequest(timeline)
     }
 
     private mutating func notePending(_ timeline: Int32) {
@@ -132,18 +132,18 @@ extension Simulation {
         if isAnew { appoint(timeline) }
     }
 
-    /// Records and counts whether requests that are not due now are merged or deferred.
-    private mutating func noteRequest(_ timeline: Int32, events: Int64) {
+    /// Records and counts whether a request that is not due now is merged or deferred.
+    private mutating func noteRequest(_ timeline: Int32) {
         let index = Int(timeline)
         let kind = timelines[index].kind
-        if isMeasuring { counts.kinds[kind].requests += Int(events) }
+        if isMeasuring { counts.kinds[kind].requests += 1 }
         let decision = timelines[index].record.state.decision(
-            onRequests: events, listedAt: timelines[index].record.listedAt,
+            onRequests: 1, listedAt: timelines[index].record.listedAt,
             renderedAt: timelines[index].record.renderedAt, kinds[kind].rules.schedule, at: now)
         guard let (decision, rule) = decision else { return }
         record(timeline, decision, rule, timelines[index].record.reason)
         guard isMeasuring else { return }
-        if decision == .merged { counts.kinds[kind].merged += Int(events) }
+        if decision == .merged { counts.kinds[kind].merged += 1 }
         if decision == .deferred { counts.kinds[kind].deferrals[Int(rule.rawValue)] += 1 }
     }
 
@@ -206,7 +206,7 @@ extension Simulation {
         }
         for timeline in departed where marks[timeline] == nil { marks[timeline] = ReloadMark() }
         for (timeline, mark) in marks.sorted(by: { $0.key < $1.key }) { apply(mark, to: timeline) }
-        for timeline in requested { noteRequest(timeline, events: 1) }
+        for timeline in requested { noteRequest(timeline) }
         for timeline in departed.sorted()
         where timelines[Int(timeline)].widgets == 0 && !timelines[Int(timeline)].record.state.isOrphaned {
             let kind = timelines[Int(timeline)].kind

@@ -23,7 +23,7 @@ package struct Simulation<Source: TimelineSource> {
     var widgetsOfUser: [[Int32]] = []
     var devices: [ScopedName: Int32] = [:]
     var widgetsOfDevice: [[Int32]] = []
-    var people: SimulatedPeople
+    var people = SimulatedPeople()
     private var heap = AppointmentHeap()
     private var sweeps: [Int] = []
 
@@ -43,7 +43,6 @@ package struct Simulation<Source: TimelineSource> {
         self.source = source
         now = options.begin
         random = SeededGenerator(seed: options.seed)
-        people = SimulatedPeople(policy: options.rotation)
         var providers: [SimulatedProvider] = []
         for app in apps {
             for definition in app.kinds {
@@ -187,7 +186,6 @@ package struct Simulation<Source: TimelineSource> {
         let index = Int(timeline)
         timelines[index].collectedAt = now
         timelineByID[timelines[index].target.id] = nil
-        if isMeasuring { counts.collected += 1 }
     }
 
     mutating func record(_ timeline: Int32, _ decision: Decision, _ rule: ReloadRule, _ reason: ReloadReason) {
@@ -310,7 +308,6 @@ package struct SimulationCounts: Sendable {
     package internal(set) var events = 0
     package internal(set) var ignored = 0
     package internal(set) var unknown = 0
-    package internal(set) var collected = 0
     /// Empty unless the options keep decisions.
     package internal(set) var decisions: [SimulatedDecision] = []
     /// Fetches that took a token of the budget; empty unless the options keep decisions.

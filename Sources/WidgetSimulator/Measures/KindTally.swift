@@ -64,7 +64,7 @@ package struct ProviderTally: Sendable {
 }
 
 /// Counts of stacks.
-package struct StackTally: Sendable {
+package struct StackTally: Encodable, Sendable {
     package var stacks = 0
     package var plans = 0
     /// Automatic rotations, by reason.

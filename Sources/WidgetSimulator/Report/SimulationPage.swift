@@ -131,7 +131,6 @@ package enum SimulationPage {
 
 /// A bar chart as an SVG element.
 enum BarChart {
-    private static let (width, height) = (400.0, 190.0)
     private static let (left, right, top, bottom) = (46.0, 392.0, 8.0, 164.0)
 
     /// - Parameters:

@@ -83,17 +83,6 @@ package struct SimulationReport: Encodable, Sendable {
         package var peakMinuteRequests: Int
     }
 
-    package struct Stacks: Encodable, Sendable {
-        package var stacks: Int
-        package var plans: Int
-        /// Automatic rotations by reason.
-        package var rotations: [String: Int]
-        package var suggestions: Int
-        /// Times at which a person wanted a widget of a stack, and found it on top.
-        package var wanted: Int
-        package var found: Int
-    }
-
     package var from: String
     package var days: Int
     package var warmUpDays: Int
@@ -107,7 +96,7 @@ package struct SimulationReport: Encodable, Sendable {
     package var unknownEvents: Int
     package var kinds: [Kind]
     package var providers: [Provider]
-    package var stacks: Stacks
+    package var stacks: StackTally
 
     /// The report as JSON.
     package var json: JSONValue {
@@ -135,10 +124,7 @@ extension Simulation {
             people: people, widgets: widgets.count { $0.timeline >= 0 }, timelines: timelineByID.count,
             events: counts.events, ignoredEvents: counts.ignored, unknownEvents: counts.unknown,
             kinds: kinds.indices.map(kindReport),
-            providers: zip(providers, counts.providers).map(SimulationReport.Provider.init),
-            stacks: SimulationReport.Stacks(
-                stacks: counts.stacks.stacks, plans: counts.stacks.plans, rotations: counts.stacks.rotations,
-                suggestions: counts.stacks.suggestions, wanted: counts.stacks.wanted, found: counts.stacks.found))
+            providers: zip(providers, counts.providers).map(SimulationReport.Provider.init), stacks: counts.stacks)
     }
 
     private func kindReport(_ index: Int) -> SimulationReport.Kind {
