@@ -77,8 +77,8 @@ package struct TimelineDecidedEvent: Hashable, Sendable {
         members.append("rendered", rendered)
         if let cause {
             let value: JSONValue = [
-                "topic": .string(Self.name(of: cause, topics)), "partition": .number(JSONNumber(Int(cause.partition))),
-                "offset": .number(JSONNumber(Int(cause.offset))),
+                "topic": .string(Self.name(of: cause, topics)), "partition": .count(cause.partition),
+                "offset": .count(cause.offset),
             ]
             members.append("cause", json: value.encoded)
         }

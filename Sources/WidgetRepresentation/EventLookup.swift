@@ -26,8 +26,10 @@ package struct EventLookup: Sendable {
     private let reader: KafkaReader?
     private let topics: [String]
     private let sorts: [EventTopic]
-    private let timeout: Duration
-    private let places: Places
+    private let places = Places()
+
+    /// Limit for each look-up.
+    private static let timeout = Duration.seconds(3)
 
     /// Limit on concurrent look-ups, each with its own client and thread.
     private final class Places: Sendable {
@@ -49,16 +51,10 @@ package struct EventLookup: Sendable {
     ///   - reader: nil to look nothing up.
     ///   - topics: names of the input topics, in the order of `EventPosition.topic`.
     ///   - sorts: type of each topic.
-    ///   - timeout: limit for each look-up.
-    package init(
-        reader: KafkaReader?, topics: [String], sorts: [EventTopic] = EventTopic.allCases,
-        timeout: Duration = .seconds(3)
-    ) {
+    package init(reader: KafkaReader?, topics: [String], sorts: [EventTopic] = EventTopic.allCases) {
         self.reader = reader
         self.topics = topics
         self.sorts = sorts
-        self.timeout = timeout
-        places = Places()
     }
 
     /// Looks up the events of an app concurrently, each position once.
@@ -91,7 +87,7 @@ package struct EventLookup: Sendable {
         let batch: KafkaBatch?
         do throws(KafkaError) {
             batch = try await reader.message(
-                topic: topics[index], partition: position.partition, offset: position.offset, timeout: timeout)
+                topic: topics[index], partition: position.partition, offset: position.offset, timeout: Self.timeout)
         } catch {
             return error.code == .unknownTopicOrPartition ? .gone : .notLookedUp(error.message)
         }

@@ -43,7 +43,7 @@ package struct KindReport: Sendable {
 extension KindCounters {
     fileprivate var json: JSONValue {
         var object = JSONObject()
-        for (name, path) in Self.fields { object[name] = .number(JSONNumber(self[keyPath: path])) }
+        for (name, path) in Self.fields { object[name] = .count(self[keyPath: path]) }
         return .object(object)
     }
 }

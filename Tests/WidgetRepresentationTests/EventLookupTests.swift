@@ -17,7 +17,7 @@ struct EventLookupTests {
             configuration: KafkaConfiguration(bootstrapServers: "127.0.0.1:1"),
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         let lookup = EventLookup(
-            reader: reader, topics: ["freshet.pushes"], sorts: [.pushes], timeout: .seconds(3))
+            reader: reader, topics: ["freshet.pushes"], sorts: [.pushes])
         func causes(_ count: Int) -> [ExplainedCause] {
             (0..<count).map { offset in
                 ExplainedCause(

@@ -36,7 +36,7 @@ package enum DurationText {
     /// Seconds as a JSON number.
     static func json(_ duration: Duration) -> JSONValue {
         let milliseconds = duration.wholeMicroseconds / 1_000
-        if milliseconds % 1_000 == 0 { return .number(JSONNumber(Int(milliseconds / 1_000))) }
+        if milliseconds % 1_000 == 0 { return .count(milliseconds / 1_000) }
         return .decimal(Double(milliseconds) / 1_000)
     }
 }

@@ -130,7 +130,7 @@ extension IntentParameter {
             object["size"] = .object(
                 JSONObject(
                     WidgetFamily.allCases.compactMap { family in
-                        limits[family].map { .init(key: family.name, value: .number(JSONNumber($0))) }
+                        limits[family].map { .init(key: family.name, value: .count($0)) }
                     }))
         }
         object["default"] = defaultValue

@@ -110,7 +110,7 @@ extension IntentParameter {
         case (.integer(let range, _), .number(let number)):
             guard let integer = number.int64 else { return .failure(Self.outside(range, number, "an integer")) }
             return range.problem(with: Double(integer), isInteger: true).map { .failure($0) }
-                ?? .success(.number(JSONNumber(Int(integer))))
+                ?? .success(.count(integer))
         case (.integer, _): return expected("an integer")
         case (.decimal(let range, _), .number(let number)):
             return range.problem(with: number.double, isInteger: false).map { .failure($0) } ?? .success(value)

@@ -20,21 +20,18 @@ extension KindDefinition {
     package func json() -> JSONValue {
         var object: JSONObject = [
             "name": .string(name), "displayName": .string(displayName), "description": .string(description),
-            "families": .array(families.map { .string($0.name) }), "sharing": .string(sharing.name),
-            "variesBy": .array(variesBy.names.map { .string($0) }), "providerURL": .string(providerURL),
-            "maxBatch": .number(JSONNumber(maxBatch)), "timeout": DurationText.json(timeout),
+            "families": .texts(families.map(\.name)), "sharing": .string(sharing.name),
+            "variesBy": .texts(variesBy.names), "providerURL": .string(providerURL),
+            "maxBatch": .count(maxBatch), "timeout": DurationText.json(timeout),
             "minimumSpacing": DurationText.json(minimumSpacing),
         ]
         if let dailyBudget {
-            object["dailyBudget"] = [
-                "minimum": .number(JSONNumber(dailyBudget.minimum)),
-                "maximum": .number(JSONNumber(dailyBudget.maximum)),
-            ]
+            object["dailyBudget"] = ["minimum": .count(dailyBudget.minimum), "maximum": .count(dailyBudget.maximum)]
         }
         object["placeholder"] = placeholder
-        if !volatileFields.isEmpty { object["volatileFields"] = .array(volatileFields.map { .string($0) }) }
-        if let accentColor { object["accentColor"] = .string(accentColor) }
-        if let backgroundColor { object["backgroundColor"] = .string(backgroundColor) }
+        if !volatileFields.isEmpty { object["volatileFields"] = .texts(volatileFields) }
+        object["accentColor"] = accentColor.map { .string($0) }
+        object["backgroundColor"] = backgroundColor.map { .string($0) }
         object["dormantAfter"] = DurationText.json(dormantAfter)
         // Left out where it is the default, as in the definitions that were stored before there was such a field.
         if reloadTolerance != Self.defaultReloadTolerance {

@@ -52,7 +52,7 @@ package struct StackPlan: Hashable, Sendable {
         return (suggestedAt + begun).filter { $0 > time - .seconds(86_400) }
     }
 
-    /// When the plan is to be looked at again: it gets old, or a suggestion's widget is to be placed or removed.
+    /// Time at which the plan is looked at again: it gets old, or a suggestion's widget is to be placed or removed.
     package var nextLook: Timestamp {
         let insertions = schedule.insertions + awaited
         let times = insertions.flatMap { [$0.from - Self.lead, $0.until].compactMap { $0 } }

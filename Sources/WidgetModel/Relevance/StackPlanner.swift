@@ -4,10 +4,10 @@
 /// a shortcut that holds. A widget whose score is 0 or below has none, and is not suggested. The stack turns to the greatest
 /// value; equal values keep the present widget, and so do a recent rotation and a recent turn by hand.
 ///
-/// One suggestion at a time is part of the stack. Of several, those whose range holds come before those by habit. Among
-/// ranges the shortest comes first, then the latest beginning; among habits the greatest probability; then the byte order
-/// of the contents. A suggestion stays while it holds, but after the minimum stay it gives way to one whose range comes
-/// before. A suggestion does not begin before the timeline of its widget is rendered.
+/// At most one suggestion is part of the stack at a time. Of several, those whose range holds come before those by
+/// habit. Among ranges the shortest comes first, then the latest beginning; among habits the greatest probability; then
+/// the byte order of the contents. A suggestion stays while it holds, but after the minimum stay it gives way to one
+/// whose range comes before. A suggestion does not begin before the timeline of its widget is rendered.
 package struct StackPlanner: Sendable {
     /// Evidence about a widget of the stack.
     package struct Evidence: Sendable {
@@ -35,7 +35,7 @@ package struct StackPlanner: Sendable {
         package var isRendered = true
         /// Relevance of its widget, once that has content.
         package var curve = RelevanceCurve([])
-        /// Why it is not suggested into the stack at any time; nil: it may be.
+        /// Reason why it is never suggested into the stack; nil: it may be.
         package var obstacle: Obstacle?
 
         /// Returns false if all of its ranges lie outside a period. A shortcut without ranges may hold at any time.
