@@ -1,8 +1,14 @@
 package import PostgresClient
 package import WidgetModel
 
-/// A taken partition. `nextOffset`: nil when nothing of it has been applied yet; it starts at the earliest message.
-package typealias TakenPartition = (topic: String, partition: Int32, epoch: Int64, nextOffset: Int64?)
+/// A partition that this process has taken.
+package struct TakenPartition: Sendable {
+    package let topic: String
+    package let partition: Int32
+    package let epoch: Int64
+    /// `nil` when nothing of the partition has been applied yet: start at the earliest message.
+    package let nextOffset: Int64?
+}
 
 package typealias PartitionName = (topic: String, partition: Int32)
 
@@ -37,9 +43,23 @@ private let takePartitionsSQL = """
     SELECT * FROM taken UNION ALL SELECT * FROM created
     """
 
-/// The move of a position. `expected`: position that this process stored last; nil when the partition has never been
-/// applied.
-package typealias PositionAdvance = (topic: String, partition: Int32, epoch: Int64, expected: Int64?, next: Int64)
+/// The move of a partition's position in a transaction.
+package struct PositionAdvance: Hashable, Sendable {
+    package var topic: String
+    package var partition: Int32
+    package var epoch: Int64
+    /// Position that this process stored last; nil when the partition has never been applied.
+    package var expected: Int64?
+    package var next: Int64
+
+    package init(topic: String, partition: Int32, epoch: Int64, expected: Int64?, next: Int64) {
+        self.topic = topic
+        self.partition = partition
+        self.epoch = epoch
+        self.expected = expected
+        self.next = next
+    }
+}
 
 private let advancePositionsInput = InputColumns<PositionAdvance>([
     .init("topic") { $0.topic }, .init("partition") { $0.partition }, .init("epoch") { $0.epoch },
