@@ -16,18 +16,11 @@ package struct PostgresParameters: Sendable {
         }
     }
 
-    /// Reason for which a value could not be encoded.
-    @usableFromInline
-    enum Failure: Sendable {
-        case notEncodable(String)
-        case tooLarge
-    }
-
     /// Begins with a byte that belongs to no parameter, so that an empty one has an address too.
     @usableFromInline var bytes: [UInt8] = [0]
     @usableFromInline var fields: [Field] = []
     /// The first parameter, from 1, that could not be encoded. `append` cannot throw; sending does.
-    @usableFromInline var failure: (parameter: Int, reason: Failure)?
+    @usableFromInline var failure: (parameter: Int, error: PostgresError)?
 
     @inlinable
     package init() {}
@@ -48,9 +41,7 @@ package struct PostgresParameters: Sendable {
 
     @inlinable
     package mutating func append<Value: PostgresValue>(_ value: Value) {
-        let count = value.postgresByteCount
-        guard check(value), claim(count, oid: Value.postgresType.oid) else { return }
-        bytes.appendBinary(count) { writer in value.encode(into: &writer) }
+        append(oid: Value.postgresType.oid) { bytes throws(PostgresError) in try value.encode(into: &bytes) }
     }
 
     /// nil is NULL.
@@ -66,98 +57,60 @@ package struct PostgresParameters: Sendable {
     /// A one-dimensional array, for `unnest($1::int8[])`.
     @inlinable
     package mutating func append<Value: PostgresValue>(array: [Value]) {
-        append(arrayOf: array.count) { array[$0] }
+        append(PostgresArray(array))
     }
 
     /// A one-dimensional array in which nil is NULL.
     @inlinable
     package mutating func append<Value: PostgresValue>(array: [Value?]) {
-        append(arrayOf: array.count) { array[$0] }
+        append(oid: Value.postgresType.arrayOID) { bytes throws(PostgresError) in
+            try bytes.append(arrayOf: array.count) { array[$0] }
+        }
     }
 
+    /// Adds a parameter with the bytes that `encode` appends.
     @inlinable
-    mutating func append<Value: PostgresValue>(arrayOf length: Int, _ element: (Int) -> Value?) {
-        var count = length == 0 ? Self.emptyArrayHeader : Self.arrayHeader
-        var hasNulls = false
-        for index in 0..<length {
-            count += 4
-            guard let value = element(index) else {
-                hasNulls = true
-                continue
-            }
-            guard check(value) else { return }
-            count += value.postgresByteCount
-        }
-        guard claim(count, oid: Value.postgresType.arrayOID) else { return }
-        bytes.appendBinary(count) { writer in
-            Self.writeHeader(into: &writer, count: length, hasNulls: hasNulls, elementOID: Value.postgresType.oid)
-            for index in 0..<length {
-                guard let value = element(index) else {
-                    writer.writeCount(-1)
-                    continue
-                }
-                writer.writeCount(value.postgresByteCount)
-                value.encode(into: &writer)
-            }
+    mutating func append(oid: UInt32, _ encode: (inout [UInt8]) throws(PostgresError) -> Void) {
+        let offset = bytes.count
+        do throws(PostgresError) {
+            try encode(&bytes)
+            try Self.checkSize(bytes.count)
+            fields.append(Field(offset: offset, count: bytes.count - offset, oid: oid))
+        } catch {
+            bytes.removeSubrange(offset...)
+            fields.append(Field(offset: 0, count: -1, oid: oid))
+            failure = failure ?? (fields.count, error)
         }
     }
 }
 
 extension PostgresParameters {
-    /// Dimensions, flags, element type; and, unless empty, the dimension's length and lower bound.
-    @usableFromInline static var emptyArrayHeader: Int { 12 }
-    @usableFromInline static var arrayHeader: Int { 20 }
-
+    /// Throws if a statement's parameters are too large.
     @inlinable
-    static func writeHeader(into writer: inout PostgresWriter, count: Int, hasNulls: Bool, elementOID: UInt32) {
-        writer.write(Int32(count == 0 ? 0 : 1))
-        writer.write(Int32(hasNulls ? 1 : 0))
-        writer.write(elementOID)
-        guard count > 0 else { return }
-        writer.writeCount(count)
-        writer.write(Int32(1))
-    }
-
-    /// Notes a value that cannot be sent.
-    @inlinable
-    mutating func check<Value: PostgresValue>(_ value: Value) -> Bool {
-        if value.isEncodable { return true }
-        refuse(.notEncodable(Value.postgresType.name))
-        return false
-    }
-
-    /// Adds a parameter of `count` bytes, which are still to be appended.
-    @inlinable
-    mutating func claim(_ count: Int, oid: UInt32) -> Bool {
+    static func checkSize(_ count: Int) throws(PostgresError) {
         // PostgreSQL accepts messages below 1 GiB; 64 KiB are for the rest of the message.
-        guard count <= (1 << 30) - (1 << 16) - bytes.count else {
-            refuse(.tooLarge)
-            return false
-        }
-        fields.append(Field(offset: bytes.count, count: count, oid: oid))
-        return true
-    }
-
-    @usableFromInline
-    mutating func refuse(_ reason: Failure) {
-        fields.append(Field(offset: 0, count: -1, oid: 0))
-        if failure == nil { failure = (fields.count, reason) }
+        if count > (1 << 30) - (1 << 16) { throw .tooLarge }
     }
 
     /// Throws when a parameter could not be encoded, or there are more than the protocol can count.
     func validate(statement: String) throws(PostgresError) {
         if let failure {
-            let reason =
-                switch failure.reason {
-                case .notEncodable(let type): "a NUL byte, which \(type) cannot hold"
-                case .tooLarge: "more than the 1 GiB that a statement takes"
-                }
-            throw PostgresError(.encoding, "parameter $\(failure.parameter) holds \(reason)", statement: statement)
+            throw PostgresError(
+                .encoding, "parameter $\(failure.parameter) holds \(failure.error.message)", statement: statement)
         }
         guard fields.count <= 65535 else {
             throw PostgresError(
                 .encoding, "\(fields.count) parameters; a statement takes 65535", statement: statement)
         }
+    }
+}
+
+extension PostgresError {
+    @usableFromInline static let tooLarge = PostgresError(.encoding, "more than the 1 GiB that a statement takes")
+
+    @usableFromInline
+    static func holdsNUL(_ type: PostgresType) -> PostgresError {
+        PostgresError(.encoding, "a NUL byte, which \(type.name) cannot hold")
     }
 }
 
@@ -179,22 +132,8 @@ package struct PostgresArray<Element: PostgresValue>: PostgresValue {
     }
 
     @inlinable
-    package var isEncodable: Bool { elements.allSatisfy(\.isEncodable) }
-
-    @inlinable
-    package var postgresByteCount: Int {
-        let header = elements.isEmpty ? PostgresParameters.emptyArrayHeader : PostgresParameters.arrayHeader
-        return elements.reduce(header) { $0 + 4 + $1.postgresByteCount }
-    }
-
-    @inlinable
-    package func encode(into writer: inout PostgresWriter) {
-        PostgresParameters.writeHeader(
-            into: &writer, count: elements.count, hasNulls: false, elementOID: Element.postgresType.oid)
-        for element in elements {
-            writer.writeCount(element.postgresByteCount)
-            element.encode(into: &writer)
-        }
+    package func encode(into bytes: inout [UInt8]) throws(PostgresError) {
+        try bytes.append(arrayOf: elements.count) { elements[$0] }
     }
 
     @usableFromInline

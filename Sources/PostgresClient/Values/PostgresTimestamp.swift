@@ -15,14 +15,11 @@ extension PostgresTimestamp: PostgresValue {
     package static var postgresType: PostgresType { .timestamptz }
 
     @inlinable
-    package var postgresByteCount: Int { 8 }
-
-    @inlinable
-    package func encode(into writer: inout PostgresWriter) {
-        guard microseconds != .max, microseconds != .min else { return writer.write(microseconds) }
+    package func encode(into bytes: inout [UInt8]) {
+        guard microseconds != .max, microseconds != .min else { return bytes.append(integer: microseconds) }
         let (value, overflow) = microseconds.subtractingReportingOverflow(Self.epoch)
         // Too early for PostgreSQL in any case; it must say so, and not read -infinity.
-        writer.write(overflow ? .min + 1 : value)
+        bytes.append(integer: overflow ? .min + 1 : value)
     }
 
     @inlinable
@@ -58,12 +55,9 @@ extension PostgresUUID: PostgresValue {
     package static var postgresType: PostgresType { .uuid }
 
     @inlinable
-    package var postgresByteCount: Int { 16 }
-
-    @inlinable
-    package func encode(into writer: inout PostgresWriter) {
-        writer.write(high)
-        writer.write(low)
+    package func encode(into bytes: inout [UInt8]) {
+        bytes.append(integer: high)
+        bytes.append(integer: low)
     }
 
     @inlinable

@@ -3,10 +3,7 @@ extension Bool: PostgresValue {
     package static var postgresType: PostgresType { .bool }
 
     @inlinable
-    package var postgresByteCount: Int { 1 }
-
-    @inlinable
-    package func encode(into writer: inout PostgresWriter) { writer.write(UInt8(self ? 1 : 0)) }
+    package func encode(into bytes: inout [UInt8]) { bytes.append(integer: UInt8(self ? 1 : 0)) }
 
     @inlinable
     package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
@@ -39,10 +36,7 @@ extension PostgresValue where Self: FixedWidthInteger & SignedInteger & BitwiseC
     }
 
     @inlinable
-    package var postgresByteCount: Int { MemoryLayout<Self>.size }
-
-    @inlinable
-    package func encode(into writer: inout PostgresWriter) { writer.write(self) }
+    package func encode(into bytes: inout [UInt8]) { bytes.append(integer: self) }
 
     @inlinable
     package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
@@ -66,10 +60,7 @@ extension Double: PostgresValue {
     }
 
     @inlinable
-    package var postgresByteCount: Int { 8 }
-
-    @inlinable
-    package func encode(into writer: inout PostgresWriter) { writer.write(bitPattern) }
+    package func encode(into bytes: inout [UInt8]) { bytes.append(integer: bitPattern) }
 
     @inlinable
     package init?(postgresBytes bytes: RawSpan, oid: UInt32) {

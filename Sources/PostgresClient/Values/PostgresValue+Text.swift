@@ -14,14 +14,10 @@ extension String: PostgresValue {
     }
 
     @inlinable
-    package var postgresByteCount: Int { utf8.count }
-
-    /// PostgreSQL's text cannot hold NUL.
-    @inlinable
-    package var isEncodable: Bool { !containsNUL }
-
-    @inlinable
-    package func encode(into writer: inout PostgresWriter) { writer.write(self) }
+    package func encode(into bytes: inout [UInt8]) throws(PostgresError) {
+        if containsNUL { throw .holdsNUL(.text) }
+        bytes.append(contentsOf: utf8)
+    }
 
     @inlinable
     package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
@@ -55,13 +51,10 @@ package struct PostgresTextBytes: PostgresValue, Hashable {
     package static var postgresType: PostgresType { .text }
 
     @inlinable
-    package var postgresByteCount: Int { bytes.count }
-
-    @inlinable
-    package var isEncodable: Bool { !bytes.contains(0) }
-
-    @inlinable
-    package func encode(into writer: inout PostgresWriter) { writer.write(bytes) }
+    package func encode(into bytes: inout [UInt8]) throws(PostgresError) {
+        if self.bytes.contains(0) { throw .holdsNUL(.text) }
+        bytes.append(contentsOf: self.bytes)
+    }
 
     @inlinable
     package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
@@ -75,10 +68,7 @@ extension Array: PostgresValue where Element == UInt8 {
     package static var postgresType: PostgresType { .bytea }
 
     @inlinable
-    package var postgresByteCount: Int { count }
-
-    @inlinable
-    package func encode(into writer: inout PostgresWriter) { writer.write(self) }
+    package func encode(into bytes: inout [UInt8]) { bytes.append(contentsOf: self) }
 
     @inlinable
     package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
@@ -101,16 +91,11 @@ package struct PostgresJSON: PostgresValue, Hashable {
     package static func accepts(oid: UInt32) -> Bool { oid == 3802 || oid == 114 }
 
     @inlinable
-    package var postgresByteCount: Int { 1 + text.utf8.count }
-
-    @inlinable
-    package var isEncodable: Bool { text.isEncodable }
-
-    @inlinable
-    package func encode(into writer: inout PostgresWriter) {
+    package func encode(into bytes: inout [UInt8]) throws(PostgresError) {
+        if text.containsNUL { throw .holdsNUL(.jsonb) }
         // jsonb's binary form is a version, 1, and the text.
-        writer.write(UInt8(1))
-        text.encode(into: &writer)
+        bytes.append(1)
+        bytes.append(contentsOf: text.utf8)
     }
 
     @inlinable

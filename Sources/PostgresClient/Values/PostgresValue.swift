@@ -69,14 +69,9 @@ package protocol PostgresValue: Sendable {
     /// Whether a column type can be read as this value; by default the same type.
     static func accepts(oid: UInt32) -> Bool
 
-    /// Exact number of bytes that ``encode(into:)`` writes.
-    var postgresByteCount: Int { get }
-
-    /// Whether the value can be sent; false for a text with a NUL byte.
-    var isEncodable: Bool { get }
-
-    /// Writes the binary form, big-endian, ``postgresByteCount`` bytes of it.
-    func encode(into writer: inout PostgresWriter)
+    /// Appends the binary form, big-endian.
+    /// - Throws: `.encoding` for a text with a NUL byte.
+    func encode(into bytes: inout [UInt8]) throws(PostgresError)
 
     /// Reads the binary form of a value of a type that ``accepts(oid:)``; nil when it is malformed or out of range.
     init?(postgresBytes bytes: RawSpan, oid: UInt32)
@@ -85,9 +80,6 @@ package protocol PostgresValue: Sendable {
 extension PostgresValue {
     @inlinable
     package static func accepts(oid: UInt32) -> Bool { oid == postgresType.oid }
-
-    @inlinable
-    package var isEncodable: Bool { true }
 }
 
 /// A value stored as another one. Enumerations with such a raw value conform without code.
@@ -108,13 +100,9 @@ extension PostgresConvertible {
     package static func accepts(oid: UInt32) -> Bool { StoredValue.accepts(oid: oid) }
 
     @inlinable
-    package var postgresByteCount: Int { storedValue.postgresByteCount }
-
-    @inlinable
-    package var isEncodable: Bool { storedValue.isEncodable }
-
-    @inlinable
-    package func encode(into writer: inout PostgresWriter) { storedValue.encode(into: &writer) }
+    package func encode(into bytes: inout [UInt8]) throws(PostgresError) {
+        try storedValue.encode(into: &bytes)
+    }
 
     @inlinable
     package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
