@@ -61,16 +61,12 @@ package struct PostgresRow: ~Copyable {
     package func optionalArray<Value: PostgresValue>(
         _ name: StaticString, of type: Value.Type = Value.self
     ) throws(PostgresError) -> [Value]? {
-        var elements: [Value] = []
-        let isPresent = try forEachElement(name, of: type) { count in
-            elements.reserveCapacity(count)
-        } body: { value throws(PostgresError) in
+        try elements(name, of: type)?.map { value throws(PostgresError) in
             guard let value else {
                 throw mismatch(name, expected: Value.postgresType.name + "[]", found: "a NULL element")
             }
-            elements.append(value)
+            return value
         }
-        return isPresent ? elements : nil
     }
 
     /// The elements of a one-dimensional array in which elements may be NULL.
@@ -78,13 +74,9 @@ package struct PostgresRow: ~Copyable {
     package func arrayOfOptionals<Value: PostgresValue>(
         _ name: StaticString, of type: Value.Type = Value.self
     ) throws(PostgresError) -> [Value?] {
-        var elements: [Value?] = []
-        let isPresent = try forEachElement(name, of: type) { count in
-            elements.reserveCapacity(count)
-        } body: { value throws(PostgresError) in
-            elements.append(value)
+        guard let elements = try elements(name, of: type) else {
+            throw mismatch(name, expected: Value.postgresType.name + "[]", found: "NULL")
         }
-        guard isPresent else { throw mismatch(name, expected: Value.postgresType.name + "[]", found: "NULL") }
         return elements
     }
 }
@@ -122,28 +114,28 @@ extension PostgresRow {
         PostgresError(.decoding, "column \"\(name)\": expected \(expected), found \(found)")
     }
 
-    /// Reads an array in place. Returns false when the column is NULL.
+    /// The elements of a one-dimensional array; nil when the column is NULL.
     @inlinable
-    func forEachElement<Value: PostgresValue>(
-        _ name: StaticString, of type: Value.Type, begin: (Int) -> Void,
-        body: (Value?) throws(PostgresError) -> Void
-    ) throws(PostgresError) -> Bool {
+    func elements<Value: PostgresValue>(
+        _ name: StaticString, of type: Value.Type
+    ) throws(PostgresError) -> [Value?]? {
         let expected = { Value.postgresType.name + "[]" }
         let cell = try cell(name)
         guard cell.oid == Value.postgresType.arrayOID || isArray(cell.oid, of: type) else {
             throw mismatch(name, expected: expected(), found: PostgresType.name(ofOID: cell.oid))
         }
-        guard !cell.isNull else { return false }
+        guard !cell.isNull else { return nil }
         let bytes = unsafe RawSpan(_unsafeStart: cell.start, byteCount: cell.count)
         guard bytes.byteCount >= 12 else { throw mismatch(name, expected: expected(), found: "a malformed array") }
         let dimensions: Int32 = bytes.postgresInteger()
         let elementOID: UInt32 = bytes.postgresInteger(at: 8)
-        guard dimensions != 0 else { return true }
+        guard dimensions != 0 else { return [] }
         guard dimensions == 1, bytes.byteCount >= 20, Value.accepts(oid: elementOID) else {
             throw mismatch(name, expected: expected(), found: "an array of \(dimensions) dimensions")
         }
         let count = Int(bytes.postgresInteger(at: 12, as: Int32.self))
-        begin(min(max(count, 0), bytes.byteCount / 4))
+        var elements: [Value?] = []
+        elements.reserveCapacity(min(max(count, 0), bytes.byteCount / 4))
         var offset = 20
         for _ in 0..<max(count, 0) {
             guard bytes.byteCount - offset >= 4 else {
@@ -152,7 +144,7 @@ extension PostgresRow {
             let size = Int(bytes.postgresInteger(at: offset, as: Int32.self))
             offset += 4
             guard size >= 0 else {
-                try body(nil)
+                elements.append(nil)
                 continue
             }
             guard bytes.byteCount - offset >= size,
@@ -161,10 +153,10 @@ extension PostgresRow {
             else {
                 throw mismatch(name, expected: expected(), found: "a malformed element")
             }
-            try body(value)
+            elements.append(value)
             offset += size
         }
-        return true
+        return elements
     }
 
     /// Whether the type is an array of something that `Value` reads, such as varchar[] for `String`.

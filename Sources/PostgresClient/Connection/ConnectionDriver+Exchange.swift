@@ -28,7 +28,7 @@ extension ConnectionDriver {
             guard !units.isEmpty else { break }
             let progress = try roundTrip(units, of: exchange)
             guard let failure = progress.failure else {
-                if exchange.ending == .commit { begun = nil } else { try checkIsOpen(exchange.transaction) }
+                if exchange.commits { begun = nil } else { try checkIsOpen(exchange.transaction) }
                 if progress.didRollBack { throw takeTransactionFailure() }
                 if let failure = progress.decodingFailure { throw failure }
                 return PostgresPipelineResults(outcomes: progress.outcomes)
@@ -42,13 +42,13 @@ extension ConnectionDriver {
                 throw error.replacing(commitOutcomeUnknown: true)
             }
             if joinsTransaction {
-                if exchange.ending == .commit { begun = nil }
+                if exchange.commits { begun = nil }
                 if transactionFailure == nil { transactionFailure = error }
                 throw isStale ? error.replacing(isRetriable: true) : error
             }
             // Nothing of it took effect: without BEGIN the statements were one implicit transaction.
             let isRetried = isStale && attempt == 1
-            if begun != nil, isRetried || exchange.ending == .commit { rollBackAfterFailure() }
+            if begun != nil, isRetried || exchange.commits { rollBackAfterFailure() }
             if !isRetried {
                 if begun != nil { transactionFailure = error }
                 throw isStale ? error.replacing(isRetriable: true) : error
@@ -130,7 +130,7 @@ extension ConnectionDriver {
         var fresh: [StatementKey: String] = [:]
         let last = exchange.items.count - exchange.followers
         for (index, item) in exchange.items.enumerated() {
-            if index == last, exchange.ending == .commit { units.append(.commit) }
+            if index == last, exchange.commits { units.append(.commit) }
             let key = StatementKey(sql: item.sql, types: item.parameters.fields.map(\.oid))
             if let name = prepared[key] {
                 units.append(.execute(item: index, name: name, isOld: true))
@@ -143,7 +143,7 @@ extension ConnectionDriver {
                 units.append(.execute(item: index, name: name, isOld: false))
             }
         }
-        if exchange.ending == .commit, exchange.followers == 0 { units.append(.commit) }
+        if exchange.commits, exchange.followers == 0 { units.append(.commit) }
         return units
     }
 
@@ -269,7 +269,7 @@ extension ConnectionDriver {
     private func outcome(
         ofLoss loss: PostgresError, _ units: [Exchange.Unit], _ progress: Progress, of exchange: Exchange
     ) -> PostgresError {
-        let commits = exchange.ending == .commit || exchange.transaction == nil && !exchange.items.isEmpty
+        let commits = exchange.commits || exchange.transaction == nil && !exchange.items.isEmpty
         // An error before the COMMIT, or before the sync that stands for it, is certain to have undone everything.
         let lastUnit = units.firstIndex(where: \.isCommit) ?? units.count
         let isUndone = progress.failure.map { $0.unit < lastUnit } ?? false

@@ -43,7 +43,7 @@ final class ConnectionDriver {
         self.notified = notified
         notices.attach(to: self.connection)
         var pipeline = PostgresPipeline()
-        _ = pipeline.append(ConfigureSession(configuration))
+        _ = pipeline.append(.configureSession(configuration))
         _ = try run(Exchange(items: pipeline.items))
     }
 
@@ -237,33 +237,20 @@ extension ConnectionDriver {
     }
 }
 
-/// The settings of a session, in one statement.
-private struct ConfigureSession: PostgresStatement {
-    let sql = """
-        SELECT pg_catalog.count(pg_catalog.set_config(name, setting, false))
-        FROM unnest($1::text[], $2::text[]) AS s(name, setting)
-        """
-
-    // A short statement whose cost is overestimated must not be compiled for tens of milliseconds at every execution.
-    // Plans are made once, and last while tables grow a thousandfold: they look rows up by an index wherever there is
-    // one.
-    var names = ["jit", "enable_seqscan", "plan_cache_mode"]
-    var settings = ["off", "off", "force_generic_plan"]
-
-    init(_ configuration: PostgresConfiguration) {
-        for (name, value) in [
-            ("statement_timeout", configuration.statementTimeout),
-            ("idle_in_transaction_session_timeout", configuration.idleInTransactionTimeout),
-        ] {
-            guard let value else { continue }
-            names.append(name)
-            settings.append(String(value.wholeMilliseconds))
-        }
-    }
-
-    var parameters: PostgresParameters {
-        var parameters = PostgresParameters(array: names)
-        parameters.append(array: settings)
-        return parameters
+extension PostgresStatement where Self == Statements {
+    /// Sets the settings of a session.
+    fileprivate static func configureSession(_ configuration: PostgresConfiguration) -> PostgresQuery<Void> {
+        // A short statement whose cost is overestimated must not be compiled for tens of milliseconds at every
+        // execution. Plans are made once, and last while tables grow a thousandfold: they look rows up by an index
+        // wherever there is one.
+        var settings = ["jit": "off", "enable_seqscan": "off", "plan_cache_mode": "force_generic_plan"]
+        settings["statement_timeout"] = configuration.statementTimeout.map { "\($0.wholeMilliseconds)" }
+        settings["idle_in_transaction_session_timeout"] =
+            configuration.idleInTransactionTimeout.map { "\($0.wholeMilliseconds)" }
+        return PostgresQuery(
+            """
+            SELECT pg_catalog.count(pg_catalog.set_config(name, setting, false))
+            FROM unnest($1::text[], $2::text[]) AS s(name, setting)
+            """, PostgresArray(Array(settings.keys)), PostgresArray(Array(settings.values)))
     }
 }

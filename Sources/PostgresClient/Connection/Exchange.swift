@@ -12,13 +12,8 @@ struct StatementKey: Hashable {
         for type in types {
             hash.update(data: [0] + (0..<4).map { UInt8(truncatingIfNeeded: type >> (24 - 8 * UInt32($0))) })
         }
-        let digits = Array("0123456789abcdef".utf8)
-        var name = "freshet_"
-        for byte in hash.finalize().prefix(16) {
-            name.unicodeScalars.append(UnicodeScalar(digits[Int(byte >> 4)]))
-            name.unicodeScalars.append(UnicodeScalar(digits[Int(byte & 0xF)]))
-        }
-        return name
+        let number = hash.finalize().prefix(16).reduce(UInt128(0)) { $0 << 8 | UInt128($1) }
+        return "freshet_" + String(number, radix: 16)
     }
 }
 
@@ -32,16 +27,11 @@ struct TransactionMark: Sendable {
 
 /// Statements of one round trip.
 struct Exchange: Sendable {
-    enum Ending: Sendable {
-        /// The statements belong to an open transaction, or commit by themselves.
-        case none
-        /// COMMIT follows the statements, but for ``Exchange/followers``.
-        case commit
-    }
-
     var items: [PostgresPipeline.Item] = []
     var transaction: TransactionMark?
-    var ending = Ending.none
+    /// Whether COMMIT follows the statements, except the ``followers``. Otherwise they belong to an open transaction, or
+    /// commit by themselves.
+    var commits = false
     /// Number of the last statements that are sent after the COMMIT.
     var followers = 0
 

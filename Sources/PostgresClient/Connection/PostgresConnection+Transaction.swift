@@ -31,7 +31,7 @@ extension PostgresConnection {
         inner.end()
         // Shielded: whether a COMMIT that was sent has happened is worth waiting for.
         _ = try await loan.thread.perform(shielded: true) { driver throws(PostgresError) in
-            try driver.run(Exchange(transaction: mark, ending: .commit))
+            try driver.run(Exchange(transaction: mark, commits: true))
         }
         return value
     }
@@ -46,7 +46,7 @@ extension PostgresConnection {
         guard transaction == nil else { throw PostgresError(.misuse, "transactions do not nest") }
         guard !pipeline.isEmpty else { return PostgresPipelineResults(outcomes: []) }
         let exchange = Exchange(
-            items: pipeline.items, transaction: TransactionMark(), ending: .commit, followers: pipeline.followers)
+            items: pipeline.items, transaction: TransactionMark(), commits: true, followers: pipeline.followers)
         return try await loan.thread.perform { driver throws(PostgresError) in
             try driver.run(exchange)
         }
