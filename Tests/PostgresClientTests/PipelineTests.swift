@@ -5,7 +5,7 @@ import Testing
 private struct Insert: PostgresStatement {
     let sql = "INSERT INTO item (id) SELECT unnest($1::int8[])"
     var ids: [Int]
-    var parameters: PostgresParameters { PostgresParameters(array: ids) }
+    var parameters: PostgresParameters { PostgresParameters(PostgresArray(ids)) }
 }
 
 private struct Ids: PostgresStatement {

@@ -16,14 +16,14 @@ package struct InputColumns<Element: Sendable>: Sendable {
         package init<Value: PostgresValue>(_ name: String, _ value: @escaping @Sendable (Element) -> Value) {
             self.name = name
             type = Value.postgresType.name
-            append = { $1.append(array: $0.map(value)) }
+            append = { $1.append(PostgresArray($0.map(value))) }
         }
 
         @inlinable
         package init<Value: PostgresValue>(_ name: String, _ value: @escaping @Sendable (Element) -> Value?) {
             self.name = name
             type = Value.postgresType.name
-            append = { $1.append(array: $0.map(value) as [Value?]) }
+            append = { $1.append(array: $0.map(value)) }
         }
     }
 

@@ -32,13 +32,6 @@ package struct PostgresParameters: Sendable {
         repeat append(each value)
     }
 
-    /// One array.
-    @inlinable
-    package init<Value: PostgresValue>(array: [Value]) {
-        self.init()
-        append(array: array)
-    }
-
     @inlinable
     package mutating func append<Value: PostgresValue>(_ value: Value) {
         append(oid: Value.postgresType.oid) { bytes throws(PostgresError) in try value.encode(into: &bytes) }
@@ -54,13 +47,7 @@ package struct PostgresParameters: Sendable {
         append(value)
     }
 
-    /// A one-dimensional array, for `unnest($1::int8[])`.
-    @inlinable
-    package mutating func append<Value: PostgresValue>(array: [Value]) {
-        append(PostgresArray(array))
-    }
-
-    /// A one-dimensional array in which nil is NULL.
+    /// A one-dimensional array in which nil is NULL, for `unnest($1::int8[])`.
     @inlinable
     package mutating func append<Value: PostgresValue>(array: [Value?]) {
         append(oid: Value.postgresType.arrayOID) { bytes throws(PostgresError) in

@@ -124,7 +124,7 @@ struct StoredContent: PostgresStatement {
 
     let ids: [TimelineID]
 
-    var parameters: PostgresParameters { PostgresParameters(array: ids) }
+    var parameters: PostgresParameters { PostgresParameters(PostgresArray(ids)) }
 
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(

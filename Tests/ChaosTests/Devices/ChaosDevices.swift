@@ -245,7 +245,7 @@ struct DisplayedRevisions: PostgresStatement {
 
     let devices: [String]
 
-    var parameters: PostgresParameters { PostgresParameters(array: devices) }
+    var parameters: PostgresParameters { PostgresParameters(PostgresArray(devices)) }
 
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(

@@ -80,40 +80,22 @@ final class ConsumerMailbox: Sendable {
 
 /// A one-time event that any number of tasks can wait for.
 final class Completion: Sendable {
-    private enum State {
-        case pending([CheckedContinuation<Void, Never>])
-        case done
-    }
+    /// Nil once the event has happened.
+    private let waiters = Mutex<[CheckedContinuation<Void, Never>]?>([])
 
-    private let state = Mutex(State.pending([]))
+    var isDone: Bool { waiters.withLock { $0 == nil } }
 
     func wait() async {
         await withCheckedContinuation { continuation in
-            let isDone = state.withLock { state in
-                switch state {
-                case .pending(let waiters):
-                    state = .pending(waiters + [continuation])
-                    return false
-                case .done:
-                    return true
-                }
+            let isDone = waiters.withLock { waiters in
+                waiters?.append(continuation)
+                return waiters == nil
             }
             if isDone { continuation.resume() }
         }
     }
 
-    var isDone: Bool {
-        state.withLock { state in
-            if case .done = state { true } else { false }
-        }
-    }
-
     func complete() {
-        let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
-            guard case .pending(let waiters) = state else { return [] }
-            state = .done
-            return waiters
-        }
-        for waiter in waiters { waiter.resume() }
+        for waiter in waiters.withLock({ $0.take() }) ?? [] { waiter.resume() }
     }
 }

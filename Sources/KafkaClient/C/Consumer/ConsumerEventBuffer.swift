@@ -236,23 +236,14 @@ extension ConsumerEventBuffer {
 }
 
 /// The events of a consumer. One task iterates at a time; cancelling it ends its iteration, and another may go on.
-package struct KafkaConsumerEvents: AsyncSequence, Sendable {
-    package typealias Element = KafkaConsumerEvent
-    package typealias Failure = KafkaError
-
+package struct KafkaConsumerEvents: AsyncSequence, AsyncIteratorProtocol, Sendable {
     let buffer: ConsumerEventBuffer
 
-    package func makeAsyncIterator() -> AsyncIterator {
-        AsyncIterator(buffer: buffer)
-    }
+    package func makeAsyncIterator() -> Self { self }
 
-    package struct AsyncIterator: AsyncIteratorProtocol {
-        fileprivate let buffer: ConsumerEventBuffer
-
-        package mutating func next(
-            isolation actor: isolated (any Actor)?
-        ) async throws(KafkaError) -> KafkaConsumerEvent? {
-            try await buffer.next(isolation: actor)
-        }
+    package func next(
+        isolation actor: isolated (any Actor)?
+    ) async throws(KafkaError) -> KafkaConsumerEvent? {
+        try await buffer.next(isolation: actor)
     }
 }
