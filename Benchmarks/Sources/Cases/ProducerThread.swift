@@ -9,7 +9,6 @@ import Logging
 /// `@unchecked Sendable`: used by one run after the other.
 final class ProducerThread: @unchecked Sendable, ClientEvents {
     private let client: ClientHandle
-    private let callbacks: ClientCallbacks
     private var topics = TopicHandles()
     private var slots = DeliverySlots()
     private var waiting = SendQueue()
@@ -18,10 +17,8 @@ final class ProducerThread: @unchecked Sendable, ClientEvents {
 
     init() throws(KafkaError) {
         let configuration = KafkaConfiguration(bootstrapServers: "none")
-        callbacks = ClientCallbacks(
-            logger: Logger(label: "benchmarks") { _ in SwiftLogNoOpLogHandler() }, configuration: configuration)
         // As a client that connects nowhere.
-        let properties = try ClientProperties(
+        client = try ClientHandle(
             .embedded, configuration,
             defaults: [
                 "client.id": "freshet", "linger.ms": "5", "compression.codec": "lz4",
@@ -29,11 +26,10 @@ final class ProducerThread: @unchecked Sendable, ClientEvents {
                 "queue.buffering.max.kbytes": "2097151",
             ],
             fixed: ["acks": "all", "message.timeout.ms": "30000", "delivery.report.only.error": "false"],
-            logs: .polled, callbacks: callbacks, operation: "make a producer")
-        properties.installDeliveryReports()
-        client = try ClientHandle(.embedded, properties: properties, operation: "make a producer")
+            pollsLogs: true, logger: Logger(label: "benchmarks") { _ in SwiftLogNoOpLogHandler() },
+            operation: "make a producer")
         unsafe rd_kafka_set_log_queue(client.pointer, nil)
-        callbacks.owner = self
+        client.callbacks.owner = self
     }
 
     /// Sends messages; answers how many came to an end.

@@ -4,26 +4,21 @@ internal import Logging
 /// A client for the blocking calls of one administration operation, on one thread.
 struct AdminClient: ~Copyable {
     private let client: ClientHandle
-    /// Outlives the client.
-    private let callbacks: ClientCallbacks
     private let milliseconds: Int32
     private let operation: String
 
     init(
         _ configuration: KafkaConfiguration, timeout: Duration, logger: Logger, operation: String
     ) throws(KafkaError) {
-        let callbacks = ClientCallbacks(logger: logger, configuration: configuration)
         // A consumer without a group. Unlike a producer, it asks the brokers not to create topics.
-        let properties = try ClientProperties(
+        client = try ClientHandle(
             .consumer, configuration, defaults: ["client.id": "freshet-admin"],
-            fixed: ["allow.auto.create.topics": "false"], logs: .direct, callbacks: callbacks, operation: operation)
-        client = try ClientHandle(.consumer, properties: properties, operation: operation)
-        self.callbacks = callbacks
+            fixed: ["allow.auto.create.topics": "false"], logger: logger, operation: operation)
         self.operation = operation
         milliseconds = Int32(min(max(timeout / .milliseconds(1), 1), 3_600_000))
     }
 
-    deinit { client.destroy(keeping: callbacks) }
+    deinit { client.destroy() }
 
     private func context(_ topic: String? = nil) -> KafkaError.Context {
         KafkaError.Context(operation: operation, topic: topic)

@@ -4,8 +4,6 @@ internal import Logging
 /// A blocking client that reads messages by their offsets, on one thread.
 struct MessageReader: ~Copyable {
     private let client: ClientHandle
-    /// Outlives the client.
-    private let callbacks: ClientCallbacks
 
     private static let operation = "read messages"
 
@@ -18,9 +16,8 @@ struct MessageReader: ~Copyable {
         var configuration = configuration
         // Set below: the reader needs to learn the end of the log.
         configuration.properties["enable.partition.eof"] = nil
-        let callbacks = ClientCallbacks(logger: logger, configuration: configuration)
         // The simple consumer joins no group, so no partitions of other consumers move.
-        let properties = try ClientProperties(
+        client = try ClientHandle(
             .consumer, configuration,
             // Fetches little more than the wanted messages.
             defaults: [
@@ -32,12 +29,10 @@ struct MessageReader: ~Copyable {
                 "allow.auto.create.topics": "false", "enable.auto.commit": "false", "enable.partition.eof": "true",
                 "auto.offset.reset": "error",
             ],
-            logs: .direct, callbacks: callbacks, operation: Self.operation)
-        client = try ClientHandle(.consumer, properties: properties, operation: Self.operation)
-        self.callbacks = callbacks
+            logger: logger, operation: Self.operation)
     }
 
-    deinit { client.destroy(keeping: callbacks) }
+    deinit { client.destroy() }
 
     private static func filled(_ batch: KafkaBatch) -> KafkaBatch? { batch.isEmpty ? nil : batch }
 

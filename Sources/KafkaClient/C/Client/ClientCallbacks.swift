@@ -10,11 +10,11 @@ protocol ClientEvents: AnyObject {
     func delivered(_ message: UnsafePointer<rd_kafka_message_t>)
 }
 
-/// Target of a client's callbacks, as librdkafka's unretained opaque pointer. The client's owner keeps it alive until
-/// the client is destroyed.
+/// Target of a client's callbacks, as librdkafka's unretained opaque pointer. ``ClientHandle`` keeps it alive until the
+/// client is destroyed.
 ///
 /// `@unchecked Sendable`: `owner` is used only on the thread that polls the client, which runs all callbacks except
-/// those of connections and of ``ClientProperties/Logs/direct`` logs; these use only constant members.
+/// those of connections and of logs that are not polled; these use only constant members.
 final class ClientCallbacks: @unchecked Sendable {
     let logger: Logger
     let redact: SecretRedaction
@@ -30,6 +30,40 @@ final class ClientCallbacks: @unchecked Sendable {
         #if DEBUG
         routes = configuration.routes
         #endif
+    }
+
+    /// Makes a client's configuration call this instance.
+    func install(on properties: OpaquePointer, for role: ClientHandle.Role) {
+        // Unretained: the client's handle keeps the callbacks alive.
+        unsafe rd_kafka_conf_set_opaque(properties, Unmanaged.passUnretained(self).toOpaque())
+        unsafe rd_kafka_conf_set_log_cb(properties) { client, level, facility, text in
+            guard let client = unsafe client else { return }
+            let facility = unsafe facility.map { unsafe String(cString: $0) } ?? ""
+            let text = unsafe text.map { unsafe String(cString: $0) } ?? ""
+            unsafe ClientCallbacks.from(rd_kafka_opaque(client))?.logged(level: level, facility: facility, text: text)
+        }
+        #if DEBUG
+        if !routes.isEmpty { unsafe ConnectRoutes.install(on: properties) }
+        #endif
+        unsafe rd_kafka_conf_set_error_cb(properties) { _, number, reason, opaque in
+            let reason = unsafe reason.map { unsafe String(cString: $0) } ?? ""
+            unsafe ClientCallbacks.from(opaque)?.owner?.errorRaised(
+                rd_kafka_resp_err_t(rawValue: number), reason: reason)
+        }
+        if role == .consumer {
+            // Without a callback librdkafka warns of each failed commit, although only lag tools use them.
+            unsafe rd_kafka_conf_set_offset_commit_cb(properties) { _, response, _, opaque in
+                guard response != RD_KAFKA_RESP_ERR_NO_ERROR, response != RD_KAFKA_RESP_ERR__NO_OFFSET else { return }
+                unsafe ClientCallbacks.from(opaque)?.logger.debug(
+                    "offsets were not committed (for lag tools only)",
+                    metadata: ["code": "\(KafkaError.Code(response))"])
+            }
+        } else {
+            unsafe rd_kafka_conf_set_dr_msg_cb(properties) { _, message, opaque in
+                guard let message = unsafe message else { return }
+                unsafe ClientCallbacks.from(opaque)?.owner?.delivered(message)
+            }
+        }
     }
 
     /// Sends librdkafka's log line to swift-log, with syslog's level translated.
@@ -52,7 +86,7 @@ final class ClientCallbacks: @unchecked Sendable {
 
     /// The instance behind a client's opaque pointer.
     static func from(_ opaque: UnsafeMutableRawPointer?) -> ClientCallbacks? {
-        // Unretained: the client's owner outlives every callback.
+        // Unretained: the client's handle outlives every callback.
         unsafe opaque.map { unsafe Unmanaged<ClientCallbacks>.fromOpaque($0).takeUnretainedValue() }
     }
 }

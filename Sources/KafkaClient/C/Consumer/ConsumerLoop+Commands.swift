@@ -84,8 +84,8 @@ extension ConsumerLoop {
             }
         }
         wakeup.close()
-        callbacks.owner = nil
-        client.destroy(closing: isClosed, keeping: callbacks)
+        client.callbacks.owner = nil
+        client.destroy(closing: isClosed)
     }
 
     /// Closes on librdkafka's threads, which send the last commit; false if that did not end in time.

@@ -19,7 +19,6 @@ final class ConsumerLoop: @unchecked Sendable {
     let logger: Logger
     let client: ClientHandle
     let wakeup: Wakeup
-    let callbacks: ClientCallbacks
 
     var tracker = PartitionTracker()
     var indexCache = PartitionIndexCache()
@@ -52,13 +51,10 @@ final class ConsumerLoop: @unchecked Sendable {
         logger[metadataKey: "kafka-group"] = "\(configuration.group)"
         self.configuration = configuration
         self.logger = logger
-        callbacks = ClientCallbacks(logger: logger, configuration: configuration.kafka)
-        let properties = try ClientProperties(
+        client = try ClientHandle(
             .consumer, configuration.kafka, defaults: Self.defaults(configuration.kafka), newer: Self.newerDefaults,
             fixed: Self.fixed(configuration),
-            problems: configuration.problems, logs: .polled, callbacks: callbacks, operation: "make a consumer")
-        properties.installCommitReports()
-        client = try ClientHandle(.consumer, properties: properties, operation: "make a consumer")
+            problems: configuration.problems, pollsLogs: true, logger: logger, operation: "make a consumer")
 
         // One queue carries messages, logs and errors.
         unsafe rd_kafka_poll_set_consumer(client.pointer)
@@ -77,12 +73,12 @@ final class ConsumerLoop: @unchecked Sendable {
     /// Frees a loop whose thread could not be started.
     func discard() {
         wakeup.close()
-        client.destroy(closing: false, keeping: callbacks)
+        client.destroy(closing: false)
     }
 
     /// Body of the poll thread.
     func run() {
-        callbacks.owner = self
+        client.callbacks.owner = self
         while stopReason == nil {
             turned()
             serveCommands()
@@ -93,7 +89,7 @@ final class ConsumerLoop: @unchecked Sendable {
             if buffer.isFull { makeRoom() } else { fill() }
         }
         close()
-        callbacks.owner = nil
+        client.callbacks.owner = nil
         lastTurn.withLock { $0 = nil }
         completion.complete()
     }
@@ -332,7 +328,7 @@ extension ConsumerLoop: ClientEvents {
 
     func report(_ error: KafkaError) {
         logger.log(
-            level: error.isRetriable ? .notice : .warning, "\(callbacks.redact(error.message))",
+            level: error.isRetriable ? .notice : .warning, "\(client.callbacks.redact(error.message))",
             metadata: ["code": "\(error.code)", "topic": "\(error.context.topic ?? "-")"])
         buffer.push(.error(error))
     }

@@ -15,7 +15,6 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
     private let logger: Logger
     private let client: ClientHandle
     private let wakeup: Wakeup
-    private let callbacks: ClientCallbacks
 
     private var waiting = SendQueue()
     private var slots = DeliverySlots()
@@ -40,9 +39,8 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
     init(configuration: KafkaConfiguration, limits: ProducerLimits, logger: Logger) throws(KafkaError) {
         self.limits = limits
         self.logger = logger
-        callbacks = ClientCallbacks(logger: logger, configuration: configuration)
         let milliseconds = max(limits.deliveryTimeout / .milliseconds(1), 1)
-        let properties = try ClientProperties(
+        client = try ClientHandle(
             .producer, configuration,
             defaults: [
                 "client.id": "freshet",
@@ -60,9 +58,7 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
                 "acks": "all",
                 "message.timeout.ms": "\(Int(milliseconds))",
                 "delivery.report.only.error": "false",
-            ], problems: limits.problems, logs: .polled, callbacks: callbacks, operation: "make a producer")
-        properties.installDeliveryReports()
-        client = try ClientHandle(.producer, properties: properties, operation: "make a producer")
+            ], problems: limits.problems, pollsLogs: true, logger: logger, operation: "make a producer")
         unsafe rd_kafka_set_log_queue(client.pointer, nil)
         wakeup = unsafe Wakeup(polling: rd_kafka_queue_get_main(client.pointer))
         mailbox = ProducerMailbox(wakeup: wakeup)
@@ -71,12 +67,12 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
     /// Frees a loop whose thread could not be started.
     func discard() {
         wakeup.close()
-        client.destroy(keeping: callbacks)
+        client.destroy()
     }
 
     /// Body of the thread.
     func run() {
-        callbacks.owner = self
+        client.callbacks.owner = self
         while !(isStopping && waiting.isEmpty && slots.isEmpty) {
             collect()
             let mayHandOverMore = handOver()
@@ -86,7 +82,7 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
             _ = unsafe rd_kafka_poll(client.pointer, mayHandOverMore || wakeup.isPending ? 0 : Self.pollMilliseconds)
         }
         close()
-        callbacks.owner = nil
+        client.callbacks.owner = nil
         completion.complete()
     }
 
@@ -249,7 +245,7 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
         guard response == RD_KAFKA_RESP_ERR__FATAL else {
             let error = KafkaError(response, message: reason, context: KafkaError.Context(operation: "produce"))
             logger.log(
-                level: error.isRetriable ? .notice : .warning, "\(callbacks.redact(reason))",
+                level: error.isRetriable ? .notice : .warning, "\(client.callbacks.redact(reason))",
                 metadata: ["code": "\(error.code)"])
             return
         }
@@ -286,8 +282,8 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
         answerDepth()
         topics.destroy()
         wakeup.close()
-        callbacks.owner = nil
-        client.destroy(keeping: callbacks)
+        client.callbacks.owner = nil
+        client.destroy()
     }
 }
 
