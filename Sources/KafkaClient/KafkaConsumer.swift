@@ -45,8 +45,7 @@ package final class KafkaConsumer: Sendable {
     package func assignAll(
         of topics: [String], at offsets: [TopicPartition: KafkaOffset] = [:], others: KafkaOffset = .earliest
     ) async throws(KafkaError) -> [TopicPartition] {
-        let admin = KafkaAdmin(configuration: loop.configuration.kafka, logger: loop.logger)
-        let partitions = try await admin.describe(topics: topics).flatMap(\.places)
+        let partitions = try await admin(timeout: .seconds(15)).describe(topics: topics).flatMap(\.places)
         await assign(Dictionary(partitions.map { ($0, offsets[$0] ?? others) }) { $1 })
         return partitions
     }
@@ -105,20 +104,9 @@ package final class KafkaConsumer: Sendable {
         }
     }
 
-    /// The partitions of each topic, or its error, over a connection of its own.
-    package func partitions(
-        of topics: [String], timeout: Duration
-    ) async throws(KafkaError) -> [String: Result<[TopicPartition], KafkaError>] {
-        try await KafkaAdmin(configuration: loop.configuration.kafka, timeout: timeout, logger: loop.logger)
-            .partitions(of: topics)
-    }
-
-    /// Bounds of a partition's log, over a connection of its own.
-    package func bounds(
-        of partition: TopicPartition, timeout: Duration = .seconds(5)
-    ) async throws(KafkaError) -> KafkaLogBounds {
-        try await KafkaAdmin(configuration: loop.configuration.kafka, timeout: timeout, logger: loop.logger)
-            .bounds(of: partition)
+    /// Administration over connections of its own.
+    package func admin(timeout: Duration) -> KafkaAdmin {
+        KafkaAdmin(configuration: loop.configuration.kafka, timeout: timeout, logger: loop.logger)
     }
 
     /// Whether the partition can be read, by a read from the beginning of the log over a connection of its own.

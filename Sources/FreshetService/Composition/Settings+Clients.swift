@@ -79,9 +79,11 @@ extension Settings {
 
     func consumerConfiguration(_ kafka: KafkaConfiguration) -> KafkaConsumerConfiguration {
         var configuration = KafkaConsumerConfiguration(
-            kafka: kafka, group: self.kafka.group, maximumBatchMessages: ingest.maximumBatch,
-            maximumBatchBytes: 16 << 20, maximumWait: self.kafka.pollInterval, bufferedBatches: 1,
-            pauseDelay: .seconds(2))
+            kafka: kafka, group: self.kafka.group, maximumBatchMessages: ingest.maximumBatch)
+        configuration.maximumBatchBytes = 16 << 20
+        configuration.maximumWait = self.kafka.pollInterval
+        configuration.bufferedBatches = 1
+        configuration.pauseDelay = .seconds(2)
         configuration.makeReader = IngestService.makeReader(ingestConfiguration)
         return configuration
     }

@@ -43,11 +43,6 @@ package struct KafkaConfiguration: Sendable, CustomStringConvertible, CustomDebu
     private static let secretMarks = [
         "password", "secret", "token", "ssl.key.pem", "ssl_key", "oauthbearer.config", "jaas.config",
     ]
-
-    /// The values that must not appear in logs and errors.
-    var secrets: [String] {
-        properties.filter { Self.isSecret($0.key) && !$0.value.isEmpty }.map(\.value)
-    }
 }
 
 /// Replaces secrets in texts of librdkafka.
@@ -55,7 +50,8 @@ struct SecretRedaction: Sendable {
     private let secrets: [[UInt8]]
 
     init(_ configuration: KafkaConfiguration) {
-        secrets = configuration.secrets.map { Array($0.utf8) }.sorted { $0.count > $1.count }
+        secrets = configuration.properties.filter { KafkaConfiguration.isSecret($0.key) && !$0.value.isEmpty }
+            .map { Array($0.value.utf8) }.sorted { $0.count > $1.count }
     }
 
     func callAsFunction(_ text: String) -> String {

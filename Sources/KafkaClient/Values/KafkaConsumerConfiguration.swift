@@ -6,27 +6,20 @@ package struct KafkaConsumerConfiguration: Sendable {
     /// A batch has at most this many messages …
     package var maximumBatchMessages: Int
     /// … and stops growing once its keys, values and headers have this many bytes (one message may exceed it).
-    package var maximumBatchBytes: Int
+    package var maximumBatchBytes = 4 << 20
     /// Time for which a batch may grow while the receiver waits and messages keep coming. It goes out at once when it
     /// is full or no message comes.
-    package var maximumWait: Duration
+    package var maximumWait = Duration.milliseconds(2)
     /// Full batches that may wait for the receiver.
-    package var bufferedBatches: Int
+    package var bufferedBatches = 2
     /// Time that a receiver may take for a batch before fetching is paused. A pause drops prefetched messages, so a
     /// receiver that is merely slower than Kafka must not cause one at each batch.
-    package var pauseDelay: Duration
+    package var pauseDelay = Duration.milliseconds(500)
     /// Makes a reader of the messages for the poll thread.
     package var makeReader: (@Sendable () -> any KafkaMessageReader)?
 
-    package init(
-        kafka: KafkaConfiguration, group: String, maximumBatchMessages: Int = 4096,
-        maximumBatchBytes: Int = 4 << 20, maximumWait: Duration = .milliseconds(2), bufferedBatches: Int = 2,
-        pauseDelay: Duration = .milliseconds(500)
-    ) {
-        (self.kafka, self.group) = (kafka, group)
-        (self.maximumBatchMessages, self.maximumBatchBytes) = (maximumBatchMessages, maximumBatchBytes)
-        (self.maximumWait, self.bufferedBatches) = (maximumWait, bufferedBatches)
-        self.pauseDelay = pauseDelay
+    package init(kafka: KafkaConfiguration, group: String, maximumBatchMessages: Int = 4096) {
+        (self.kafka, self.group, self.maximumBatchMessages) = (kafka, group, maximumBatchMessages)
     }
 
     /// Invalid values, each with the name of its field.

@@ -127,8 +127,8 @@ final class IngestMembership: Sendable {
         guard isRequired || known.described.map({ $0.duration(to: .now) >= interval }) ?? true else { return }
         let found: [String: Result<[TopicPartition], KafkaError>]
         do {
-            found = try await consumer.partitions(
-                of: configuration.topics.all, timeout: known.topics.isEmpty ? .seconds(10) : .seconds(2))
+            let admin = consumer.admin(timeout: known.topics.isEmpty ? .seconds(10) : .seconds(2))
+            found = try await admin.partitions(of: configuration.topics.all)
         } catch {
             state.withLock { $0.described = .now }
             if isRequired { throw error }

@@ -13,7 +13,7 @@ extension IngestService {
     ) async throws {
         var bounds: KafkaLogBounds?
         do throws(KafkaError) {
-            bounds = try await consumer.bounds(of: partition)
+            bounds = try await consumer.admin(timeout: .seconds(5)).bounds(of: partition)
         } catch {
             logger.warning("cannot ask for the bounds of a log", metadata: ["error": "\(error)"])
         }

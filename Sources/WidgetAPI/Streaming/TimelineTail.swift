@@ -81,7 +81,8 @@ package struct TimelineTail: Service, CustomStringConvertible {
             try await Task.sleep(for: Self.recheckInterval)
             guard !changes.isLive || described.duration(to: .now) >= Self.describeInterval else { continue }
             described = .now
-            let found = try? await consumer.partitions(of: topics, timeout: .seconds(5)).values.flatMap { try $0.get() }
+            let admin = consumer.admin(timeout: .seconds(5))
+            let found = try? await admin.partitions(of: topics).values.flatMap { try $0.get() }
             let wasLive = changes.isLive
             changes.set(isLive: found != nil)
             if found != nil, !wasLive { changes.changedUnknown() }

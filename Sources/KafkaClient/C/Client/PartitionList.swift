@@ -4,21 +4,21 @@ internal import CRdKafka
 @safe struct PartitionList: ~Copyable {
     let pointer: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>
 
-    init(capacity: Int = 0) {
-        unsafe pointer = rd_kafka_topic_partition_list_new(Int32(capacity))
+    init(_ places: [TopicPartition]) {
+        unsafe pointer = rd_kafka_topic_partition_list_new(Int32(places.count))
+        for place in places {
+            unsafe rd_kafka_topic_partition_list_add(pointer, place.topic, place.partition)
+        }
     }
 
-    init(_ places: some Collection<TopicPartition>) {
-        self.init(capacity: places.count)
-        for place in places { add(place) }
+    init(_ offsets: [TopicPartition: Int64]) {
+        unsafe pointer = rd_kafka_topic_partition_list_new(Int32(offsets.count))
+        for (place, offset) in offsets {
+            unsafe rd_kafka_topic_partition_list_add(pointer, place.topic, place.partition).pointee.offset = offset
+        }
     }
 
     deinit { unsafe rd_kafka_topic_partition_list_destroy(pointer) }
-
-    func add(_ place: TopicPartition, offset: Int64? = nil) {
-        let element = unsafe rd_kafka_topic_partition_list_add(pointer, place.topic, place.partition)
-        if let offset, let element = unsafe element { unsafe element.pointee.offset = offset }
-    }
 
     /// Partitions for which a call has left an error.
     func failures() -> [(place: TopicPartition, response: rd_kafka_resp_err_t)] {

@@ -39,15 +39,16 @@ extension ConsumerLoop {
         case .stop(let reason):
             stopReason = max(reason, stopReason ?? reason)
         case .raiseFatalError:
-            raiseFatalError()
+            // On the poll thread: on another one the client might be destroyed during the call.
+            unsafe rd_kafka_test_fatal_error(
+                client.pointer, RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID, "raised for a test")
         }
     }
 
     private func commit(_ offsets: [TopicPartition: Int64]) {
         let offsets = offsets.filter { tracker[$0.key] != nil && $0.value >= 0 }
         guard !offsets.isEmpty, stopReason == nil else { return }
-        let list = PartitionList(capacity: offsets.count)
-        for (place, offset) in offsets { list.add(place, offset: offset) }
+        let list = PartitionList(offsets)
         // Asynchronous.
         let response = unsafe rd_kafka_commit(client.pointer, list.pointer, 1)
         guard response != RD_KAFKA_RESP_ERR_NO_ERROR else { return }
@@ -152,8 +153,7 @@ extension ConsumerLoop {
     /// Moves fetched partitions.
     func reposition(_ offsets: [TopicPartition: KafkaOffset]) {
         guard !offsets.isEmpty else { return }
-        let list = PartitionList(capacity: offsets.count)
-        for (place, offset) in offsets { list.add(place, offset: offset.number) }
+        let list = PartitionList(offsets.mapValues(\.number))
         check(
             unsafe KafkaError(
                 taking: rd_kafka_seek_partitions(client.pointer, list.pointer, Self.seekMilliseconds),
@@ -173,8 +173,7 @@ extension ConsumerLoop {
     private func add(_ offsets: [TopicPartition: KafkaOffset]) {
         guard !offsets.isEmpty else { return }
         learnLeaders(of: Set(offsets.keys.map(\.topic)))
-        let list = PartitionList(capacity: offsets.count)
-        for (place, offset) in offsets { list.add(place, offset: offset.number) }
+        let list = PartitionList(offsets.mapValues(\.number))
         let error = unsafe KafkaError(
             taking: rd_kafka_incremental_assign(client.pointer, list.pointer),
             context: KafkaError.Context(operation: "assign"))

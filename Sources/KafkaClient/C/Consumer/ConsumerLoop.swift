@@ -219,7 +219,7 @@ final class ConsumerLoop: @unchecked Sendable {
             batchBegun = .now
             if backlogRead.duration(to: batchBegun) >= Self.backlogInterval { readBacklog() }
         }
-        let topicIndex = tracker.topicIndex(at: index)
+        let topicIndex = tracker.state(at: index).topicIndex
         isFull = buffer.gather { [backlog] gathering in
             if gathering.isEmpty { gathering.backlog = backlog }
             unsafe gathering.builder.append(message, topicIndex: topicIndex)
@@ -339,10 +339,5 @@ extension ConsumerLoop: ClientEvents {
             "partition": "\(TopicPartition(topic: topic, partition: unsafe message.pointee.partition))",
             "offset": "\(unsafe message.pointee.offset)",
         ]
-    }
-
-    /// Raises a fatal error, on the poll thread: on another one the client might be destroyed during the call.
-    func raiseFatalError() {
-        unsafe rd_kafka_test_fatal_error(client.pointer, RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID, "raised for a test")
     }
 }

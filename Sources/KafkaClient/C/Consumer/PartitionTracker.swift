@@ -49,8 +49,6 @@ struct PartitionTracker {
 
     func state(at index: Int) -> State { states[index] }
 
-    func topicIndex(at index: Int) -> Int32 { states[index].topicIndex }
-
     mutating func assign(_ places: [TopicPartition]) {
         for place in places {
             let state = State(place: place, topicIndex: intern(place.topic))

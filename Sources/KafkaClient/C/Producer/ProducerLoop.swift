@@ -50,7 +50,7 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
                 "socket.keepalive.enable": "true",
                 "socket.nagle.disable": "true",
                 // The bound is here instead, where callers wait in order.
-                "queue.buffering.max.messages": "\(limits.messages.clamped(to: 1...10_000_000))",
+                "queue.buffering.max.messages": "\(min(max(limits.messages, 1), 10_000_000))",
                 "queue.buffering.max.kbytes": "2097151",
             ],
             fixed: [
@@ -284,12 +284,6 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
         wakeup.close()
         client.callbacks.owner = nil
         client.destroy()
-    }
-}
-
-extension Comparable {
-    fileprivate func clamped(to range: ClosedRange<Self>) -> Self {
-        min(max(self, range.lowerBound), range.upperBound)
     }
 }
 
