@@ -10,7 +10,7 @@ extension ConnectionDriver {
         var failure: (unit: Int, error: PostgresError)?
         /// Error of the first row that could not be decoded.
         var decodingFailure: PostgresError?
-        /// COMMIT was answered with ROLLBACK: the transaction had failed before.
+        /// Whether COMMIT was answered with ROLLBACK, because the transaction had failed before.
         var didRollBack = false
         var isComplete = false
     }
@@ -108,8 +108,8 @@ extension ConnectionDriver {
             ?? PostgresError(.server, "the transaction had failed and was rolled back", sqlState: "25P02")
     }
 
-    /// Another error than the first may come of the same cause, so 0A000 ("cached plan must not change result type",
-    /// in whatever language) counts for statements that were prepared in an earlier exchange only.
+    /// Whether a prepared statement is missing or outdated. 0A000 ("cached plan must not change result type") has other
+    /// causes, too, so it counts only for statements that were prepared in an earlier exchange.
     private func isStalePlan(_ error: PostgresError, at unit: Int, in units: [Exchange.Unit]) -> Bool {
         switch error.sqlState {
         case "26000", "42P05": return true

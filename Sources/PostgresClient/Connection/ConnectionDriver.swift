@@ -1,7 +1,7 @@
 import CLibpq
 import Logging
 
-/// A connection as its thread sees it: waits block, and nothing else ever touches it.
+/// A connection, used by its thread only; waits block that thread.
 final class ConnectionDriver {
     let connection: LibpqConnection
     let configuration: PostgresConfiguration
@@ -10,22 +10,22 @@ final class ConnectionDriver {
     private let notices: LibpqNotices
     private let notified: @Sendable (_ channel: String, _ payload: String) -> Void
 
-    /// Why the connection cannot be used any more. Its thread ends after the current call.
+    /// Reason for which the connection cannot be used any more. Its thread ends after the current call.
     private(set) var brokenBecause: PostgresError?
     /// Statements that this connection has prepared, and their names.
     var prepared: [StatementKey: String] = [:]
-    /// The prepared statements are to be dropped as soon as no transaction is open.
+    /// Whether the prepared statements are to be dropped as soon as no transaction is open.
     var mustPrepareAnew = false
     /// The transaction that is open, by its identity.
     var begun: UInt64?
     /// Error after which the open transaction cannot commit.
     var transactionFailure: PostgresError?
-    /// The server has refused to write.
+    /// Whether the server has refused to write.
     var isReadOnly = false
-    /// How long the server may stay silent in the current round trip, and until when.
+    /// Longest silence of the server in the current round trip, and its end; nil without a limit.
     private var silence: (limit: Duration, deadline: ContinuousClock.Instant)?
 
-    /// A request to cancel the current call, and when to lose patience with it.
+    /// Request to cancel the current call, and time at which the connection is given up.
     private var cancel: (request: LibpqCancel?, deadline: ContinuousClock.Instant)?
 
     /// Connects and configures the session; waits as long as the configuration allows.
@@ -140,7 +140,7 @@ extension ConnectionDriver {
         if brokenBecause == nil { brokenBecause = error }
     }
 
-    /// The loss of the connection, in the server's words, else in libpq's.
+    /// Marks the connection as lost, and returns the reason: the server's message, else libpq's.
     func lost() -> PostgresError {
         let message = connection.errorMessage
         let error =
@@ -163,7 +163,7 @@ extension ConnectionDriver {
         if !isAlive || connection.isLost { throw lost() }
     }
 
-    /// Nothing is under way that the next borrower would notice.
+    /// Whether the next borrower would find the connection as new.
     var isClean: Bool {
         brokenBecause == nil && !isReadOnly && begun == nil && connection.transactionStatus == PQTRANS_IDLE
     }
@@ -174,8 +174,8 @@ extension ConnectionDriver {
         }
     }
 
-    /// One step of an exchange: sends what is to be sent, waits until the socket is ready, and reads. Also sends the
-    /// request to cancel when the caller has gone.
+    /// One step of an exchange: waits until the socket is ready, and reads. Also sends the request to cancel when the
+    /// caller has gone.
     /// - Throws: When the connection is lost, or a cancelled statement does not end in time.
     func step(hasOutput: Bool) throws(PostgresError) {
         cancelIfAsked()
@@ -204,8 +204,8 @@ extension ConnectionDriver {
         }
     }
 
-    /// The server ends each statement within its timeout, so one that stays silent for longer than all of them may take
-    /// is gone, or might as well be. Sessions with settings of their own may take longer.
+    /// Limits the server's silence. The server ends each statement within its timeout, so it counts as gone when it is
+    /// silent for longer than all of them may take. Sessions with settings of their own may take longer.
     func expectAnswers(to statements: Int) {
         guard let limit = configuration.statementTimeout, !thread.hasOwnSettings else { return }
         let patience = limit * max(1, statements) + configuration.cancelTimeout

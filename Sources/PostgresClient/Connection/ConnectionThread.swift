@@ -1,8 +1,8 @@
 import Logging
 import Synchronization
 
-/// A connection and the thread that it lives on: callers queue calls, the thread runs them one after the other with
-/// blocking waits, and between them watches the socket, so that a lost connection is noticed while idle.
+/// A connection with its own thread. Callers queue calls; the thread runs them one after the other with blocking waits.
+/// Between calls it watches the socket, so that a lost connection is noticed while idle.
 final class ConnectionThread: Sendable {
     /// Callbacks of the owner, called on the thread: `opened` at most once, then `closed` exactly once.
     struct Events: Sendable {
@@ -35,11 +35,11 @@ final class ConnectionThread: Sendable {
         var isCurrentCancelled = false
         /// Whether the next borrower would find the connection as new.
         var isClean = true
-        /// The server has refused to write.
+        /// Whether the server has refused to write.
         var isReadOnly = false
-        /// Its borrower may have changed its settings, time limits among them.
+        /// Whether the borrower may have changed settings, such as time limits.
         var hasOwnSettings = false
-        /// The socket, while the connection is idle or in use; taken away before it is closed.
+        /// The socket, while the connection is idle or in use; set to nil before it is closed.
         var socket: Int32?
     }
 
@@ -189,7 +189,7 @@ extension ConnectionThread {
         }
     }
 
-    /// Runs calls until told to stop, or until the connection is lost; answers why.
+    /// Runs calls until told to stop (nil), or until the connection is lost; returns the reason.
     private func serve(_ driver: ConnectionDriver) -> PostgresError? {
         enum Next {
             case call(Call)

@@ -89,7 +89,6 @@ final class ConsumerLoop: @unchecked Sendable {
             if buffer.isFull { makeRoom() } else { fill() }
         }
         close()
-        client.callbacks.owner = nil
         lastTurn.withLock { $0 = nil }
         completion.complete()
     }

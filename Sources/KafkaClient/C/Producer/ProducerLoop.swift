@@ -82,7 +82,6 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
             _ = unsafe rd_kafka_poll(client.pointer, mayHandOverMore || wakeup.isPending ? 0 : Self.pollMilliseconds)
         }
         close()
-        client.callbacks.owner = nil
         completion.complete()
     }
 
@@ -95,20 +94,14 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
             accept(contents)
             if contents.raisesFatalError { raiseFatalError() }
             if contents.hasCancellations {
-                for batch in waiting.removeAll(where: { $0.isCancelled.load(ordering: .acquiring) }) {
-                    fail(batch, .cancelled, "the task was cancelled before the message was sent")
-                }
+                fail(waiting.removeAll { $0.isCancelled.load(ordering: .acquiring) }, Self.cancelled)
             }
         }
-        if let fatalError {
-            for batch in waiting.removeAll(where: { _ in true }) {
-                if batch.failWaiting({ fatalError.about($0) }) { finished(batch) }
-            }
-        }
+        if let fatalError { fail(waiting.removeAll { _ in true }, fatalError) }
         if let endsBy, endsBy <= .now { giveUp() }
         while let batch = waiting.first, batch.deadline <= .now {
             waiting.removeFirst()
-            fail(batch, .messageTimedOut, "no room within the delivery timeout")
+            fail([batch], Self.error(.messageTimedOut, "no room within the delivery timeout"))
         }
     }
 
@@ -118,9 +111,9 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
         let deadline = ContinuousClock.now + limits.deliveryTimeout
         for batch in contents.batches {
             openByEpoch[batch.epoch, default: 0] += 1
-            batch.setDeadline(deadline)
+            batch.deadline = deadline
             if batch.isCancelled.load(ordering: .acquiring) {
-                fail(batch, .cancelled, "the task was cancelled before the message was sent")
+                fail([batch], Self.cancelled)
             } else {
                 waiting.append(batch)
             }
@@ -165,10 +158,16 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
         }
     }
 
-    private func fail(_ batch: SendBatch, _ code: KafkaError.Code, _ text: String) {
-        let error = KafkaError(
-            code: code, message: text, isRetriable: true, context: KafkaError.Context(operation: "produce"))
-        if batch.failWaiting({ error.about($0) }) { finished(batch) }
+    private static let cancelled = error(.cancelled, "the task was cancelled before the message was sent")
+
+    private static func error(_ code: KafkaError.Code, _ text: String, isRetriable: Bool = true) -> KafkaError {
+        KafkaError(
+            code: code, message: text, isRetriable: isRetriable, context: KafkaError.Context(operation: "produce"))
+    }
+
+    /// Fails the messages that were not handed over.
+    private func fail(_ batches: [SendBatch], _ error: KafkaError) {
+        for batch in batches where batch.failWaiting({ error.about($0) }) { finished(batch) }
     }
 
     /// Fails the unconfirmed messages at the end of the time for an orderly stop.
@@ -178,12 +177,9 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
         let count = slots.count + waiting.messageCount
         guard count > 0 else { return }
         logger.warning("messages were not confirmed before the end", metadata: ["messages": "\(count)"])
-        let error = KafkaError(
-            code: .purged, message: "the producer was shut down before the message was sent", isRetriable: false,
-            context: KafkaError.Context(operation: "produce"))
-        for batch in waiting.removeAll(where: { _ in true }) {
-            if batch.failWaiting({ error.about($0) }) { finished(batch) }
-        }
+        fail(
+            waiting.removeAll { _ in true },
+            Self.error(.purged, "the producer was shut down before the message was sent", isRetriable: false))
         // librdkafka then reports each message as purged.
         unsafe rd_kafka_purge(client.pointer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT)
     }
@@ -269,9 +265,9 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
     // MARK: End
 
     private func close() {
+        // Everything that was accepted is finished. Sends may have come between the last look and the refusal of a fatal
+        // error, and questions until now.
         let contents = mailbox.close()
-        // Questions may have come in since the last look; everything is finished by now.
-        // Sent between the last look and a fatal error's refusal.
         for batch in contents.batches {
             let error = fatalError ?? .shutDown("produce")
             _ = batch.failWaiting { error.about($0) }

@@ -18,7 +18,7 @@ final class SendBatch: @unchecked Sendable {
     /// Flush epoch of the send.
     private(set) var epoch = 0
     /// End of the wait for room.
-    private(set) var deadline = ContinuousClock.now
+    var deadline = ContinuousClock.now
 
     init(_ messages: [KafkaMessage]) {
         self.messages = messages
@@ -32,10 +32,6 @@ final class SendBatch: @unchecked Sendable {
     func begin(_ continuation: CheckedContinuation<[Outcome], Never>, epoch: Int) {
         self.continuation = continuation
         self.epoch = epoch
-    }
-
-    func setDeadline(_ deadline: ContinuousClock.Instant) {
-        self.deadline = deadline
     }
 
     /// Notes that the next message is handed over.
