@@ -16,6 +16,8 @@ extension [UInt8] {
     mutating func append<Value: PostgresValue>(
         arrayOf length: Int, _ element: (Int) -> Value?
     ) throws(PostgresError) {
+        // Makes room for the likely size at once.
+        append(addingCapacity: 20 + length * (4 + MemoryLayout<Value>.size)) { _ in }
         append(integer: Int32(length == 0 ? 0 : 1))
         let flags = count
         append(integer: Int32(0))
