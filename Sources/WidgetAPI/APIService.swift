@@ -36,8 +36,8 @@ package final class APIService: Service {
         self.logger = logger
         self.onListening = onListening
         quotas = Quotas(
-            requests: configuration.rateLimit.map { RateLimiter(rate: Double($0), burst: configuration.rateBurst) },
-            configuration.quotas, changes: resources.changes, pool: store.pool)
+            requests: configuration.rateLimit, burst: configuration.rateBurst, configuration.quotas,
+            changes: resources.changes, pool: store.pool)
     }
 
     /// Serves until graceful shutdown or cancellation.
@@ -63,7 +63,7 @@ package final class APIService: Service {
                 group.addTask { try await pages.run() }
             }
             if let fetches = resources.fetches { group.addTask { await fetches.run() } }
-            if resources.keys != nil { group.addTask { [outcomePoll] in await outcomePoll.run() } }
+            if resources.keys != nil { group.addTask { await self.pollOutcomes() } }
             // Waiting requests end at once, so that the server can stop.
             try await withGracefulShutdownHandler {
                 try await application.run()
@@ -77,7 +77,7 @@ package final class APIService: Service {
     }
 
     func router() -> Router<APIContext> {
-        let routes = routes
+        let routes = parts.routes
         let isServed = resources.keys != nil
         let router = makeRouter { path in
             if HealthRoutes.paths.contains(path) { return ["GET", "HEAD"] }
@@ -96,7 +96,7 @@ package final class APIService: Service {
     func consoleRouter() -> Router<APIContext>? {
         guard let console, let keys = resources.keys else { return nil }
         let gate = gate(keys)
-        let routes = routes.only(Console.routesOfForms)
+        let routes = parts.routes.filter { Console.routesOfForms.contains($0.id) }
         let router = makeRouter { routes.methods(at: $0) }
         routes.add(to: router, behind: gate)
         Console(console, parts: parts, gate: gate).add(to: router)
@@ -117,20 +117,33 @@ package final class APIService: Service {
         // The audit log is written at every level.
         var audit = logger
         if audit.logLevel > .notice { audit.logLevel = .notice }
+        let limit = configuration.failuresPerMinute
         return APIGate(
             verifier: TokenVerifier(keys: keys, rules: configuration.rules), quotas: quotas,
-            failures: configuration.failuresPerMinute.map { RateLimiter<Peer>(rate: Double($0) / 60, burst: $0) },
+            failures: limit > 0 ? RateLimiter(rate: Double(limit) / 60, burst: limit) : nil,
             receiveTime: configuration.times.receive, logger: audit)
     }
 
-    /// All routes under `/v1`.
-    var routes: APIRoutes { APIRoutes(parts) }
-
-    private var parts: APIParts {
+    var parts: APIParts {
         APIParts(
             store: store, directory: DirectoryCache(pool: store.pool), resources: resources,
             outcomeWait: configuration.outcomeWait)
     }
 
-    var outcomePoll: OutcomePoll { OutcomePoll(pool: store.pool, changes: resources.changes) }
+    /// Polls for the outcomes that requests wait for, with one statement for all, until the task is cancelled.
+    func pollOutcomes() async {
+        let changes = resources.changes
+        while !Task.isCancelled {
+            let mark = changes.eventsAwaited.mark(.timelines)
+            let events = changes.awaitedEvents
+            guard !events.isEmpty else {
+                try? await changes.eventsAwaited.wait(past: mark)
+                continue
+            }
+            if let found = try? await store.query(.findEventOutcomes(events)) {
+                changes.changed(found.map { .event($0) })
+            }
+            try? await Task.sleep(for: .milliseconds(50))
+        }
+    }
 }

@@ -5,11 +5,7 @@ import ServiceLifecycle
 /// A server of `/health/live`, `/health/ready` and `/metrics` on a port of its own, for processes of any role.
 package final class HealthService: Service {
     /// Limits for probes, which send no bodies.
-    package static var shortTimes: ConnectionTimes {
-        var times = ConnectionTimes()
-        times.receive = .seconds(5)
-        return times
-    }
+    package static let shortTimes = ConnectionTimes(receive: .seconds(5))
 
     private let host: String
     private let port: Int

@@ -12,9 +12,7 @@ struct QuotaTests {
     private static let reload: JSONValue = ["audience": ["user": "u1"], "kinds": ["Purchases"]]
     private static let problem: JSONValue = "urn:freshet:problem:quota-exceeded"
 
-    private static func configuration(
-        events: Int? = nil, reloads: Int? = nil, deadLetters: Int? = nil
-    ) -> APIConfiguration {
+    private static func configuration(events: Int = 0, reloads: Int = 0, deadLetters: Int = 0) -> APIConfiguration {
         var configuration = APIConfiguration.test()
         configuration.quotas.events = events
         configuration.quotas.reloads = reloads

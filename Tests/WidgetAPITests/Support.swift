@@ -98,9 +98,8 @@ struct TestTokens: Sendable {
     ) async throws -> String {
         let now = WallClock.now()
         return try await TokenIssuer(keys: keys).issue(
-            TokenIssuer.Grant(
-                app: app, user: user, scopes: scopes, subject: "tester", notBefore: start.map { now + $0 },
-                expiresAt: now + end), keyID: key)
+            app: app, user: user, scopes: scopes, subject: "tester", notBefore: start.map { now + $0 },
+            expiresAt: now + end, keyID: key)
     }
 }
 
@@ -160,10 +159,11 @@ struct TestAPI: Sendable {
 }
 
 extension APIConfiguration {
-    /// A configuration with a port chosen by the system.
+    /// A configuration with a port chosen by the system, without a quota of dead letters.
     static func test(_ change: (inout APIConfiguration) -> Void = { _ in }) -> APIConfiguration {
         var configuration = APIConfiguration()
         configuration.port = 0
+        configuration.quotas.deadLetters = 0
         change(&configuration)
         return configuration
     }
@@ -205,9 +205,8 @@ func withAPI(
     let router = console?.port == nil ? service.router() : try #require(service.consoleRouter())
     let application = Application(router: router, logger: quiet)
     let token = try await tokens.token()
-    let poll = service.outcomePoll
     try await withThrowingTaskGroup(of: Void.self) { group in
-        group.addTask { await poll.run() }
+        group.addTask { await service.pollOutcomes() }
         try await application.test(isLive ? .live : .router) { client in
             try await body(
                 TestAPI(client: client, tokens: tokens, token: token, published: published, changes: changes))

@@ -39,11 +39,13 @@ struct TokenVerifierTests {
             verifier = TokenVerifier(keys: keys, rules: rules, now: { clock.now })
         }
 
-        func issue(_ change: (inout TokenIssuer.Grant) -> Void = { _ in }, key: String = "hs") async throws -> String {
-            var grant = TokenIssuer.Grant(
-                app: "a", scopes: [.reload], subject: "s", expiresAt: clock.now + .seconds(60))
-            change(&grant)
-            return try await TokenIssuer(keys: tokens.keys).issue(grant, keyID: key, now: clock.now)
+        func issue(
+            user: String? = nil, issuer: String? = nil, audience: String? = nil, notBefore: Timestamp? = nil,
+            key: String = "hs"
+        ) async throws -> String {
+            try await TokenIssuer(keys: tokens.keys).issue(
+                app: "a", user: user, scopes: [.reload], subject: "s", issuer: issuer, audience: audience,
+                notBefore: notBefore, expiresAt: clock.now + .seconds(60), keyID: key, now: clock.now)
         }
 
         func refusal(_ token: String) async -> TokenRefusal? {
@@ -64,7 +66,7 @@ struct TokenVerifierTests {
     @Test("Tokens of every algorithm are verified", arguments: ["hs", "es", "ed"])
     func algorithms(_ key: String) async throws {
         let bench = try await Bench()
-        let token = try await bench.issue({ $0.user = "u" }, key: key)
+        let token = try await bench.issue(user: "u", key: key)
         let principal = try await bench.verifier.principal(token: Array(token.utf8))
         #expect(principal.app == "a" && principal.user == "u" && principal.scopes == [.reload])
         #expect(principal.subject == "s" && principal.tokenID != nil)
@@ -85,7 +87,7 @@ struct TokenVerifierTests {
     @Test("Times are checked with a leeway of 30 seconds, also for a cached token")
     func times() async throws {
         let bench = try await Bench()
-        let token = try await bench.issue { $0.notBefore = Self.start + .seconds(40) }
+        let token = try await bench.issue(notBefore: Self.start + .seconds(40))
         #expect(await bench.refusal(token) == .notYetValid)
         bench.clock.advance(.seconds(10))
         #expect(await bench.refusal(token) == nil)
@@ -118,7 +120,7 @@ struct TokenVerifierTests {
                 ]
                 let forger = TokenIssuer(keys: try await TokenKeys(jwks: forged.encoded))
                 let token = try await forger.issue(
-                    TokenIssuer.Grant(app: "a", scopes: [.operate], expiresAt: Self.start + .seconds(60)))
+                    app: "a", scopes: [.operate], expiresAt: Self.start + .seconds(60))
                 #expect(await bench.refusal(token) == .notTrusted)
                 let parts = token.split(separator: ".")
                 #expect(
@@ -187,17 +189,14 @@ struct TokenVerifierTests {
     @Test("Issuer and audience must be the configured ones")
     func parties() async throws {
         let open = try await Bench()
-        #expect(await open.refusal(try await open.issue { $0.issuer = "anybody" }) == nil)
-        #expect(await open.refusal(try await open.issue { $0.audience = "somebody" }) == .wrongAudience)
+        #expect(await open.refusal(try await open.issue(issuer: "anybody")) == nil)
+        #expect(await open.refusal(try await open.issue(audience: "somebody")) == .wrongAudience)
         let bench = try await Bench(rules: TokenRules(issuer: "https://id.example.com", audience: "freshet"))
         #expect(await bench.refusal(try await bench.issue()) == .wrongAudience)
-        #expect(await bench.refusal(try await bench.issue { $0.audience = "freshet" }) == .wrongAudience)
+        #expect(await bench.refusal(try await bench.issue(audience: "freshet")) == .wrongAudience)
         #expect(
             await bench.refusal(
-                try await bench.issue {
-                    $0.issuer = "https://id.example.com"
-                    $0.audience = "freshet"
-                }) == nil)
+                try await bench.issue(issuer: "https://id.example.com", audience: "freshet")) == nil)
     }
 
     @Test("Keys are replaced when the file changes; a broken file keeps the old ones and is logged once")

@@ -153,8 +153,6 @@ extension FreshetNode {
             console.sessionTime = settings.console.sessionTime
             console.port = settings.console.port
             console.runbook = settings.console.runbook
-            console.rotation = settings.stacks
-            console.objective = settings.delivery.objective
             console.findings = findings
             console.readManifest = { Manifest.definitions(of: $0) }
             console.providerHealth = { [workerStatistics] app in workerStatistics?.health(ofProvidersOf: app) }

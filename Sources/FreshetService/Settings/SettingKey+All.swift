@@ -282,11 +282,11 @@ extension SettingKey {
         .optionalText(
             "api.audience", \.api.rules.audience, expectation: "1 or more bytes of text",
             "Audience that tokens must name in aud; without it, tokens must have no aud."),
-        .limit(
-            "api.rateLimit", \.api.rateLimit, 1_000_000, "Requests a second of one token; 0 does not limit them."),
+        .integer(
+            "api.rateLimit", \.api.rateLimit, 0...1_000_000, "Requests a second of one token; 0 does not limit them."),
         .integer("api.rateBurst", \.api.rateBurst, 1...1_000_000, "Requests of one token at once."),
-        .limit(
-            "api.failureLimit", \.api.failuresPerMinute, 1_000_000,
+        .integer(
+            "api.failureLimit", \.api.failuresPerMinute, 0...1_000_000,
             "Tokens from one address that may be refused in a minute; 0 does not limit them."),
         .duration(
             "api.receiveTimeout", \.api.times.receive, .seconds(1)...(.seconds(3_600)),
@@ -297,17 +297,17 @@ extension SettingKey {
         .integer(
             "api.maximumStreams", \.api.waits.streams, 0...1_000_000,
             "Most streams of changes that are open in this process."),
-        .limit(
-            "api.appEvents", \.api.quotas.events, 100_000_000,
+        .integer(
+            "api.appEvents", \.api.quotas.events, 0...100_000_000,
             "Events that one app may publish a minute through this process; 0 does not limit them."),
-        .limit(
-            "api.appReloads", \.api.quotas.reloads, 100_000_000,
+        .integer(
+            "api.appReloads", \.api.quotas.reloads, 0...100_000_000,
             "Reload requests among them; 0 does not limit them."),
-        .limit(
-            "api.appDeadLetters", \.api.quotas.deadLetters, 1_000_000,
+        .integer(
+            "api.appDeadLetters", \.api.quotas.deadLetters, 0...1_000_000,
             "Most waiting dead letters of an app that may publish over HTTP; 0 does not limit them."),
-        .limit(
-            "api.appConnections", \.api.waits.ofApp, 1_000_000,
+        .integer(
+            "api.appConnections", \.api.waits.ofApp, 0...1_000_000,
             "Most requests and streams of one app that wait in this process; 0: half of those of all apps."),
         .list(
             "api.corsOrigins", \.api.corsOrigins, expectation: "origins, such as https://app.example.com",

@@ -121,16 +121,6 @@ extension SettingKey {
             read: { try SettingText.integer($0, in: range) }, write: { $0.map { "\($0)" } })
     }
 
-    /// A number; 0 stands for none.
-    static func limit(_ name: String, _ path: Path<Int?>, _ most: Int, _ summary: String) -> SettingKey {
-        scalar(
-            name, path, "0 to \(most)", summary,
-            read: {
-                let limit = try SettingText.integer($0, in: 0...most)
-                return limit > 0 ? limit : nil
-            }, write: { "\($0 ?? 0)" })
-    }
-
     static func duration(
         _ name: String, _ path: Path<Duration>, _ range: ClosedRange<Duration>, _ summary: String
     ) -> SettingKey {

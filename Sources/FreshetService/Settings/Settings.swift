@@ -22,11 +22,7 @@ package struct Settings: Sendable {
     package var stacks = RotationPolicy()
     package var delivery = DeliverySettings()
     package var providers = ProviderSettings()
-    package var api: APIConfiguration = {
-        var api = APIConfiguration()
-        api.quotas.deadLetters = 100_000
-        return api
-    }()
+    package var api = APIConfiguration()
     package var console = ConsoleSettings()
     package var health = HealthSettings()
     package var metrics = MetricsSettings()

@@ -1,8 +1,4 @@
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
 import Foundation
-#endif
 
 /// Base64 with the URL alphabet and without padding (RFC 4648, section 5).
 package enum Base64URL {

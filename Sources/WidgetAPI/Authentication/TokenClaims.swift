@@ -1,11 +1,6 @@
+import Foundation
 import JWTKit
 import WidgetModel
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The claims of a token, as issued and as verified.
 struct TokenClaims: JWTPayload {

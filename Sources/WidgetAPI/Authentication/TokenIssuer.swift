@@ -4,32 +4,6 @@ package import WidgetModel
 
 /// Issues tokens and keys for development and tests, in place of an identity provider.
 package struct TokenIssuer: Sendable {
-    /// The claims of a new token.
-    package struct Grant: Sendable {
-        package var app: String
-        package var user: String?
-        package var scopes: [TokenScope]
-        package var subject: String?
-        package var issuer: String?
-        package var audience: String?
-        package var notBefore: Timestamp?
-        package var expiresAt: Timestamp
-
-        package init(
-            app: String, user: String? = nil, scopes: [TokenScope], subject: String? = nil, issuer: String? = nil,
-            audience: String? = nil, notBefore: Timestamp? = nil, expiresAt: Timestamp
-        ) {
-            self.app = app
-            self.user = user
-            self.scopes = scopes
-            self.subject = subject
-            self.issuer = issuer
-            self.audience = audience
-            self.notBefore = notBefore
-            self.expiresAt = expiresAt
-        }
-    }
-
     package struct NoSigningKey: Error, Sendable, CustomStringConvertible {
         package let description: String
     }
@@ -44,7 +18,9 @@ package struct TokenIssuer: Sendable {
     ///
     /// - Parameter keyID: id of the key to sign with; nil for the first that can sign.
     package func issue(
-        _ grant: Grant, keyID: String? = nil, now: Timestamp = WallClock.now()
+        app: String, user: String? = nil, scopes: [TokenScope], subject: String? = nil, issuer: String? = nil,
+        audience: String? = nil, notBefore: Timestamp? = nil, expiresAt: Timestamp, keyID: String? = nil,
+        now: Timestamp = WallClock.now()
     ) async throws(NoSigningKey) -> String {
         let candidates = keys.ids.compactMap { keys.keys[$0] }.filter { key in
             key.canSign && keyID.map { Text.equal($0, key.id) } ?? true
@@ -55,9 +31,9 @@ package struct TokenIssuer: Sendable {
                     ?? "none of the keys can sign: they are public")
         }
         let claims = TokenClaims(
-            app: grant.app, user: grant.user, scope: ScopeClaim(grant.scopes), sub: grant.subject, iss: grant.issuer,
-            aud: grant.audience.map { AudienceClaim(value: $0) }, iat: now.seconds, nbf: grant.notBefore?.seconds,
-            exp: grant.expiresAt.seconds, jti: RandomID.make())
+            app: app, user: user, scope: ScopeClaim(scopes), sub: subject, iss: issuer,
+            aud: audience.map { AudienceClaim(value: $0) }, iat: now.seconds, nbf: notBefore?.seconds,
+            exp: expiresAt.seconds, jti: RandomID.make())
         do {
             return try await key.collection.sign(claims, kid: JWKIdentifier(string: key.id))
         } catch {

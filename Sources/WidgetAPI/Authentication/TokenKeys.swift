@@ -45,11 +45,9 @@ package struct TokenKeys: Sendable {
 
     package var ids: [String] { keys.keys.sorted() }
 
-    private init(keys: [String: Key], ignored: [String]) {
-        self.keys = keys
-        self.ignored = ignored
-    }
+}
 
+extension TokenKeys {
     /// Reads a JWKS: `oct` keys for HS256, `EC` on P-256 for ES256, `OKP` Ed25519 for EdDSA. Keys of other types or for
     /// encryption are ignored; a broken key of these types makes the whole set unusable.
     package init(jwks bytes: [UInt8]) async throws(TokenKeysError) {

@@ -20,13 +20,7 @@ package struct TokenRules: Hashable, Sendable {
     /// Required member of `aud`; nil accepts only tokens without `aud`.
     package var audience: String?
     /// Tolerated difference between the issuer's clock and this machine's.
-    package var leeway: Duration
-
-    package init(issuer: String? = nil, audience: String? = nil, leeway: Duration = .seconds(30)) {
-        self.issuer = issuer
-        self.audience = audience
-        self.leeway = leeway
-    }
+    var leeway = Duration.seconds(30)
 }
 
 /// Verifies bearer tokens: signature, times, issuer, audience and claims.

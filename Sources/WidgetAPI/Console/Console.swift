@@ -5,7 +5,7 @@ import WidgetModel
 
 /// The console: pages for operators of one app, over the API's own routes.
 ///
-/// A page calls the routes of ``APIRoutes`` and of ``ConsoleRoutes`` with the bearer of the session, so scopes, tenancy,
+/// A page calls those of ``APIParts/routes`` and of ``ConsoleRoutes`` with the bearer of the session, so scopes, tenancy,
 /// quotas and the audit log are those of the API.
 struct Console: Sendable {
     static let base = "/console"
@@ -21,6 +21,8 @@ struct Console: Sendable {
     let configuration: ConsoleConfiguration
     let gate: APIGate
     let routes: [String: APIRoute]
+    /// Freshness objective of kinds without one of their own.
+    let objective: Duration
     /// Failed sign-ins by address; those of local sockets count together.
     private let failures = RateLimiter<Peer>(rate: Console.signInsPerMinute / 60, burst: Console.signInBurst)
     private let now: @Sendable () -> Timestamp
@@ -31,8 +33,9 @@ struct Console: Sendable {
     ) {
         self.configuration = configuration
         self.gate = gate
+        objective = parts.resources.objective
         self.now = now
-        let all = APIRoutes(parts).all + ConsoleRoutes(parts: parts, configuration: configuration).all
+        let all = parts.routes + ConsoleRoutes(parts: parts, configuration: configuration).all
         routes = Dictionary(all.map { ($0.id, $0) }) { $1 }
     }
 
@@ -47,7 +50,7 @@ struct Console: Sendable {
         router.post("console/sign-in") { request, context in try await signIn(request, context) }
         router.post("console/sign-out") { request, context in
             await form(request, context) { visit, _ in
-                visit.audit("consoleSignOut", outcome: HTTPResponse.Status.seeOther.code)
+                visit.audit("consoleSignOut", .seeOther)
                 return redirect(to: "\(Self.base)/sign-in", ConsoleCookie(request.headers).header(nil))
             }
         }
@@ -96,7 +99,7 @@ struct Console: Sendable {
         await visit(request, context) { visit in
             let fields = try await ConsoleFields(request, visit.context, receiveTime: gate.receiveTime)
             guard configuration.key.isFormToken(fields["csrf"] ?? "", of: visit.session.id) else {
-                visit.audit("consoleForm", outcome: Problem.staleForm.status.code)
+                visit.audit("consoleForm", Problem.staleForm.status)
                 throw Problem.staleForm
             }
             return try await body(visit, fields)
@@ -150,7 +153,7 @@ struct Console: Sendable {
     private func signIn(_ request: Request, _ context: APIContext) async throws -> Response {
         let peer = context.peer ?? Peer(bytes: [])
         func refuse(_ reason: String, _ status: HTTPResponse.Status = .forbidden) -> Response {
-            audit(nil, "consoleSignIn", request, outcome: status.code, context)
+            gate.audit(nil, "consoleSignIn", path: request.uri.path, status, context)
             return signInPage(request, reason, status)
         }
         if let wait = failures.state(peer).wait {
@@ -184,23 +187,17 @@ struct Console: Sendable {
         }
         let end = min(now() + configuration.sessionTime, principal.expiresAt)
         let session = ConsoleSession(token: token, expiresAt: end)
-        audit(principal, "consoleSignIn", request, outcome: HTTPResponse.Status.seeOther.code, context)
+        gate.audit(principal, "consoleSignIn", path: request.uri.path, .seeOther, context)
         let cookie = session.sealed(configuration.key).map {
             ConsoleCookie(request.headers).header($0, for: end - now())
         }
         return redirect(to: fields["next"].flatMap(Self.ownPath) ?? Self.base, cookie)
     }
-
-    fileprivate func audit(
-        _ principal: Principal?, _ what: String, _ request: Request, outcome: Int, _ context: APIContext
-    ) {
-        gate.audit(principal, what, path: request.uri.path, outcome: outcome, requestID: context.requestID)
-    }
 }
 
 extension ConsoleVisit {
-    fileprivate func audit(_ what: String, outcome: Int) {
-        console.audit(principal, what, request, outcome: outcome, context)
+    fileprivate func audit(_ what: String, _ outcome: HTTPResponse.Status) {
+        console.gate.audit(principal, what, path: request.uri.path, outcome, context)
     }
 }
 
@@ -220,7 +217,7 @@ struct ConsoleFields: Sendable {
         let type = request.headers[.contentType]?.prefix { $0 != ";" }.lowercased()
         guard type == "application/x-www-form-urlencoded" else { throw Problem.unsupportedMediaType }
         let bytes = try await APICall.collect(
-            request, upTo: Console.maximumFormBytes, within: receiveTime, wantBody: { context.wantBody() })
+            request, context, upTo: Console.maximumFormBytes, within: receiveTime)
         // Names are compared with each other, so that their number must be small.
         guard bytes.readableBytesView.count(where: { $0 == UInt8(ascii: "&") }) < Self.limit else {
             throw Problem.badRequest("the form has more than \(Self.limit) fields")

@@ -98,7 +98,7 @@ struct ConsoleChart: Sendable {
 
     private func y(_ value: Double) -> HTML { Self.number(Self.height - 2 - (Self.height - 4) * value / top) }
 
-    private static func number(_ value: Double) -> HTML { HTML(stringLiteral: "\((value * 10).rounded() / 10)") }
+    fileprivate static func number(_ value: Double) -> HTML { HTML(stringLiteral: "\((value * 10).rounded() / 10)") }
 
     /// A number with two or three digits that count.
     static func words(_ value: Double) -> String {
@@ -112,19 +112,34 @@ struct ConsoleChart: Sendable {
 }
 
 /// The charts of the overview and of the providers.
-struct ConsoleOverview: Sendable {
-    let history: MetricHistory
-    let runbook: String?
-    /// Time within which devices are to fetch a change.
-    let objective: Duration
-
-    init(_ configuration: ConsoleConfiguration) {
-        (history, runbook, objective) = (configuration.history, configuration.runbook, configuration.objective)
-    }
+extension ConsoleVisit {
+    private var history: MetricHistory { console.configuration.history }
 
     var charts: [(title: String, id: String, html: HTML)] {
         [
-            throughput, freshness, lateness, lag, lists,
+            chart(
+                "Throughput", "a second",
+                [
+                    history.rate("events applied", MetricCatalogue.ingestEvents.name),
+                    history.rate("timelines stored", MetricCatalogue.stored.name),
+                    history.rate("timelines published", MetricCatalogue.published.name),
+                ], .timelinesOverdue),
+            chart(
+                "Freshness: from a request to stored content", "s", quantiles(of: MetricCatalogue.reloadLatency),
+                .timelinesStale, objective: console.objective / .seconds(1)),
+            // The objective allows 5 %.
+            chart(
+                "Freshness on devices: fetched later than the objective", "%",
+                ["1h", "6h"].map { window in
+                    history.percentage(
+                        "in \(window)", "\(MetricCatalogue.deliveryMissed.name) \(window)",
+                        of: "\(MetricCatalogue.deliveryChanges.name) \(window)")
+                }, .deliveryLate, objective: 5),
+            chart("Lag of ingest", "messages", [history.gauge("lag", MetricCatalogue.ingestLag.name)], .ingestLagging),
+            chart(
+                "Ready work lists by lane", "lists",
+                ReloadLane.allCases.map { history.gauge($0.name, "\(MetricCatalogue.readyLists.name) \($0.name)") },
+                .timelinesOverdue),
             chart(
                 "Open breakers", "providers", [history.gauge("open", MetricCatalogue.breakersOpen.name)],
                 .breakerOpen),
@@ -134,88 +149,43 @@ struct ConsoleOverview: Sendable {
         ].enumerated().map { ($1.title, "chart-\($0)", $1.html) }
     }
 
-    private func chart(_ title: String, _ unit: String, _ lines: [MetricLine], _ alert: ConsoleAlert) -> ConsoleChart {
-        ConsoleChart(title: title, unit: unit, lines: lines, alert: alert, runbook: runbook)
+    private func chart(
+        _ title: String, _ unit: String, _ lines: [MetricLine], _ alert: ConsoleAlert, objective: Double? = nil
+    ) -> ConsoleChart {
+        ConsoleChart(
+            title: title, unit: unit, lines: lines, objective: objective, alert: alert,
+            runbook: console.configuration.runbook)
     }
 
-    private var throughput: ConsoleChart {
-        chart(
-            "Throughput", "a second",
-            [
-                history.rate("events applied", MetricCatalogue.ingestEvents.name),
-                history.rate("timelines stored", MetricCatalogue.stored.name),
-                history.rate("timelines published", MetricCatalogue.published.name),
-            ], .timelinesOverdue)
-    }
-
-    private var freshness: ConsoleChart {
-        let name = MetricCatalogue.reloadLatency.name
-        var chart = chart(
-            "Freshness: from a request to stored content", "s",
-            [history.quantile("p50", 0.5, of: name), history.quantile("p99", 0.99, of: name)], .timelinesStale)
-        chart.objective = objective / .seconds(1)
-        return chart
-    }
-
-    /// Share of changes that devices fetched later than the objective, which allows 5 %.
-    private var lateness: ConsoleChart {
-        let lines = ["1h", "6h"].map { window in
-            history.percentage(
-                "in \(window)", "\(MetricCatalogue.deliveryMissed.name) \(window)",
-                of: "\(MetricCatalogue.deliveryChanges.name) \(window)")
-        }
-        var chart = chart("Freshness on devices: fetched later than the objective", "%", lines, .deliveryLate)
-        chart.objective = 5
-        return chart
-    }
-
-    private var lag: ConsoleChart {
-        chart(
-            "Lag of ingest", "messages", [history.gauge("lag", MetricCatalogue.ingestLag.name)], .ingestLagging)
-    }
-
-    private var lists: ConsoleChart {
-        chart(
-            "Ready work lists by lane", "lists",
-            ReloadLane.allCases.map { history.gauge($0.name, "\(MetricCatalogue.readyLists.name) \($0.name)") },
-            .timelinesOverdue)
+    private func quantiles(of histogram: MetricDefinition) -> [MetricLine] {
+        [("p50", 0.5), ("p99", 0.99)].map { history.quantile($0, $1, of: histogram.name) }
     }
 
     var providerLatency: ConsoleChart {
-        let name = MetricCatalogue.providerSeconds.name
-        return chart(
-            "Requests to providers of all apps", "s",
-            [history.quantile("p50", 0.5, of: name), history.quantile("p99", 0.99, of: name)], .providerErrors)
+        chart(
+            "Requests to providers of all apps", "s", quantiles(of: MetricCatalogue.providerSeconds), .providerErrors)
     }
 }
 
 /// Scheduled reloads by hour, as a chart of bars.
-struct ConsoleForecast: Sendable {
-    private let hours: [(from: String, reloads: Double)]
-    private let total: String
-    /// Number of reloads that are due already.
-    private let due: String
-
+enum ConsoleForecast {
     /// - Parameter json: a forecast of the API.
-    init(_ json: JSONValue) {
-        var hours: [(from: String, reloads: Double)] = []
+    static func html(_ json: JSONValue) -> HTML {
+        var hours: [Double] = []
         for provider in json["providers"]?.arrayValue ?? [] {
             for (index, hour) in (provider["hours"]?.arrayValue ?? []).enumerated() {
-                if index == hours.count { hours.append((hour["from"]?.stringValue ?? "", 0)) }
-                hours[index].reloads += hour["reloads"]?.numberValue?.double ?? 0
+                if index == hours.count { hours.append(0) }
+                hours[index] += hour["reloads"]?.numberValue?.double ?? 0
             }
         }
-        self.hours = hours
         let now = (json["providers"]?.arrayValue ?? []).reduce(0) { $0 + ($1["now"]?.numberValue?.double ?? 0) }
-        due = ConsoleChart.words(now)
-        total = json["total"]?.numberValue.map { ConsoleView.grouped($0.text) } ?? "0"
-    }
-
-    var html: HTML {
-        let most = max(1, hours.map(\.reloads).max() ?? 0)
+        let due = ConsoleChart.words(now)
+        let total = json["total"]?.numberValue.map { ConsoleView.grouped($0.text) } ?? "0"
+        let most = max(1, hours.max() ?? 0)
         let width = 600.0 / Double(max(1, hours.count))
-        let bars = hours.enumerated().map { index, hour -> HTML in
-            let height = hour.reloads > 0 ? max(2, 118 * hour.reloads / most) : 0
+        let text = ConsoleChart.number
+        let bars = hours.enumerated().map { index, reloads -> HTML in
+            let height = reloads > 0 ? max(2, 118 * reloads / most) : 0
             return """
                 <rect class="bar-rect" x="\(text(Double(index) * width + 1))" y="\(text(120 - height))" \
                 width="\(text(max(1, width - 2)))" height="\(text(height))"/>
@@ -230,6 +200,4 @@ struct ConsoleForecast: Sendable {
             <p class="times small soft"><span>now</span><span>in \(hours.count) h</span></p>
             """
     }
-
-    private func text(_ value: Double) -> HTML { HTML(stringLiteral: "\((value * 10).rounded() / 10)") }
 }

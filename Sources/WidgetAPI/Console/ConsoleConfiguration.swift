@@ -19,10 +19,6 @@ package struct ConsoleConfiguration: Sendable {
     package var readManifest: @Sendable (String) -> Result<[AppDefinition], ManifestProblem> = { _ in .success([]) }
     /// Health of an app's providers in this process, by URL; nil in a process without workers.
     package var providerHealth: @Sendable (_ app: String) -> [String: JSONValue]? = { _ in nil }
-    /// Time within which devices are to fetch a change, for kinds without an objective of their own.
-    package var objective = Duration.seconds(30)
-    /// Rules of rotations.
-    package var rotation = RotationPolicy()
 
     package init(key: ConsoleKey) {
         self.key = key

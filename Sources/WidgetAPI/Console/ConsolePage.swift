@@ -6,23 +6,17 @@ package import WidgetModel
 
 /// A page in the console's layout, with the console's security headers. `freshet preview` uses it too.
 package struct ConsolePage: Sendable {
-    package struct Link: Sendable {
-        package let title: String
-        package let path: String
-        package let isCurrent: Bool
-    }
-
     /// Text of the window's title and of the heading.
     package var title: String
     /// Path below which ``ConsoleAssets`` are served in `assets/`, such as `/console`; empty for the root.
     package var base: String
-    package var links: [Link] = []
+    var links: [(title: String, path: String, isCurrent: Bool)] = []
     /// Names of style sheets among the assets, besides the console's.
     package var styles: [String] = []
     /// Names of ES modules among the assets.
     package var scripts: [String] = []
     /// Content of the header's end.
-    package var aside: HTML = ""
+    var aside: HTML = ""
     package var body: HTML
     /// Path of the server-sent events that announce changes of the page; nil for a page without live parts.
     package var live: String?

@@ -12,11 +12,7 @@ extension ConsoleVisit {
         var found: [JSONValue] = []
         var next: String?
         if let widget {
-            do throws(Problem) {
-                found = [try await call("getWidget", ["widget": widget])]
-            } catch {
-                guard error.status == .notFound else { throw error }
-            }
+            found = [try await find("getWidget", ["widget": widget])].compactMap { $0 }
         } else {
             let page = try await call("listWidgets", query: names.merging(["limit": "50"]) { $1 })
             found = page["widgets"]?.arrayValue ?? []
@@ -44,17 +40,13 @@ extension ConsoleVisit {
         let devices = try await call("listDevices", ["user": user])["devices"]?.arrayValue ?? []
         let device = devices.first { $0["device"] == widget["device"] } ?? .null
         let stacks = try await stacks(of: user, holding: id)
-        var timeline: JSONValue?
-        do throws(Problem) {
-            timeline = try await call("getTimeline", ["widget": id])
-        } catch {
-            // A removed widget has none.
-            guard error.status == .notFound else { throw error }
-        }
+        // A removed widget has none.
+        let timeline = try await find("getTimeline", ["widget": id])
         var view: [String: Any] = [
             "widget": ConsoleView.value(widget), "explanation": ConsoleView.value(explanation),
             "configuration": widget["configuration"].map(PrettyJSON.text) ?? "",
-            "steps": ConsoleView.value(.array(ConsoleSteps(explanation, timeline, device).json)),
+            "steps": ConsoleView.value(
+                .array(ConsoleSteps(explanation: explanation, timeline: timeline, device: device).json)),
             "stacks": ConsoleView.value(.array(stacks)), "hasStacks": !stacks.isEmpty,
             "device": ConsoleView.value(device), "message": message ?? "",
             "explanationJSON": PrettyJSON.text(explanation), "timelineJSON": timeline.map(PrettyJSON.text) ?? "",
@@ -95,13 +87,7 @@ extension ConsoleVisit {
     private func hasForm(_ widget: JSONValue) async throws(Problem) -> Bool {
         guard mayCall("configureWidget"), widget["removed"] != .bool(true) else { return false }
         guard let kind = widget["kind"]?.stringValue else { return false }
-        do {
-            _ = try await call("getIntent", ["kind": kind])
-            return true
-        } catch {
-            guard error.status == .notFound else { throw error }
-            return false
-        }
+        return try await find("getIntent", ["kind": kind]) != nil
     }
 
     /// The API's form of the widget's configuration, which saves with the bearer's token.
@@ -115,13 +101,9 @@ extension ConsoleVisit {
 
 /// The way of a widget's content, from the request to the device.
 struct ConsoleSteps: Sendable {
-    private let explanation: JSONValue
-    private let timeline: JSONValue?
-    private let device: JSONValue
-
-    init(_ explanation: JSONValue, _ timeline: JSONValue?, _ device: JSONValue) {
-        (self.explanation, self.timeline, self.device) = (explanation, timeline, device)
-    }
+    let explanation: JSONValue
+    let timeline: JSONValue?
+    let device: JSONValue
 
     var json: [JSONValue] {
         guard explanation["last"] != nil || explanation["lastDecision"] != nil else { return [] }

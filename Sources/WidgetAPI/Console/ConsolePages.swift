@@ -2,35 +2,29 @@ import HTTPTypes
 import Hummingbird
 import WidgetModel
 
-/// A page of the console: its path and what renders it.
-struct ConsolePages: Sendable {
-    /// Path below the console, with parameters in braces.
-    let path: String
-    let render: @Sendable (ConsoleVisit) async throws -> Response
+/// Pages of the console and the actions of their forms, with paths below the console.
+enum ConsolePages {
+    static let all: [(path: String, render: @Sendable (ConsoleVisit) async throws -> Response)] = [
+        ("", { try await $0.overview().response() }),
+        ("/doctor", { try await $0.doctor().response() }),
+        ("/kinds", { try await $0.kinds().response() }),
+        ("/kinds/{kind}", { try await $0.kind().response() }),
+        ("/manifest", { $0.manifest().response() }),
+        ("/simulator", { $0.simulator().response() }),
+        ("/widgets", { try await $0.widgets().response() }),
+        ("/widgets/{widget}", { try await $0.widget().response() }),
+        ("/widgets/{widget}/form", { try await $0.configurationForm() }),
+        ("/dead-letters", { try await $0.deadLetters().response() }),
+        ("/dead-letters/{letter}", { try await $0.deadLetter().response() }),
+        ("/providers", { try await $0.providers().response() }),
+        ("/live", { try await $0.respond("consoleWatch", query: ["widget": $0.query("widget")]) }),
+    ]
 
     /// A form's action.
     struct Action: Sendable {
         let path: String
         let run: @Sendable (ConsoleVisit, ConsoleFields) async throws -> Response
     }
-
-    static let all = [
-        ConsolePages(path: "") { try await $0.overview().response() },
-        ConsolePages(path: "/doctor") { try await $0.doctor().response() },
-        ConsolePages(path: "/kinds") { try await $0.kinds().response() },
-        ConsolePages(path: "/kinds/{kind}") { try await $0.kind().response() },
-        ConsolePages(path: "/manifest") { $0.manifest().response() },
-        ConsolePages(path: "/simulator") { $0.simulator().response() },
-        ConsolePages(path: "/widgets") { try await $0.widgets().response() },
-        ConsolePages(path: "/widgets/{widget}") { try await $0.widget().response() },
-        ConsolePages(path: "/widgets/{widget}/form") { try await $0.configurationForm() },
-        ConsolePages(path: "/dead-letters") { try await $0.deadLetters().response() },
-        ConsolePages(path: "/dead-letters/{letter}") { try await $0.deadLetter().response() },
-        ConsolePages(path: "/providers") { try await $0.providers().response() },
-        ConsolePages(path: "/live") { visit in
-            try await visit.respond("consoleWatch", query: ["widget": visit.query("widget")])
-        },
-    ]
 
     static let actions = [
         Action(path: "/app/{action}") { visit, _ in
@@ -39,7 +33,8 @@ struct ConsolePages: Sendable {
         Action(path: "/kinds/{kind}/{action}") { visit, _ in
             let kind = visit.path("kind")
             guard visit.path("action") != "reload" else {
-                return try await visit.reload(.everyone(kind: kind), back: "/kinds/\(Text.percentEncoded(kind))")
+                return try await visit.reload(
+                    ["everyone": true], kinds: [.string(kind)], back: "/kinds/\(Text.percentEncoded(kind))")
             }
             return try await visit.operate(
                 ["pause": "pauseKind", "resume": "resumeKind", "cancel": "consoleCancel", "test": "testProvider"],
@@ -47,7 +42,8 @@ struct ConsolePages: Sendable {
         },
         Action(path: "/widgets/{widget}/reload") { visit, _ in
             let widget = visit.path("widget")
-            return try await visit.reload(.widget(widget), back: "/widgets/\(Text.percentEncoded(widget))")
+            return try await visit.reload(
+                ["widget": .string(widget)], kinds: "all", back: "/widgets/\(Text.percentEncoded(widget))")
         },
         Action(path: "/manifest") { visit, fields in try await visit.compare(fields).response() },
         Action(path: "/simulator") { visit, fields in try await visit.simulate(fields).response() },
@@ -69,11 +65,6 @@ extension ConsoleVisit {
 
     var message: String? { query("done").flatMap { Self.messages[$0] } }
 
-    enum ReloadTarget: Sendable {
-        case everyone(kind: String)
-        case widget(String)
-    }
-
     /// Runs the action of the path through a route, and returns to a page.
     func operate(_ routes: [String: String], _ path: [String: String] = [:], back: String) async throws -> Response {
         let action = self.path("action")
@@ -83,17 +74,8 @@ extension ConsoleVisit {
         return console.redirect(to: "\(Console.base)\(back)?done=\(action)")
     }
 
-    func reload(_ target: ReloadTarget, back: String) async throws -> Response {
-        var body: JSONObject = ["reason": "operator"]
-        switch target {
-        case .everyone(let kind):
-            body["audience"] = ["everyone": true]
-            body["kinds"] = [.string(kind)]
-        case .widget(let widget):
-            body["audience"] = ["widget": .string(widget)]
-            body["kinds"] = "all"
-        }
-        _ = try await call("requestReload", body: .object(body))
+    func reload(_ audience: JSONValue, kinds: JSONValue, back: String) async throws -> Response {
+        _ = try await call("requestReload", body: ["reason": "operator", "audience": audience, "kinds": kinds])
         return console.redirect(to: "\(Console.base)\(back)?done=reload")
     }
 
@@ -103,13 +85,12 @@ extension ConsoleVisit {
         let counts = try await call("countDeadLetters")
         let byCause = (counts["counts"]?.objectValue?.members ?? []).map { $0.value.numberValue?.double ?? 0 }
         let waiting = byCause.reduce(0, +)
-        let isCapped = byCause.contains { $0 >= Double(DeadLetterRoutes.countLimit) }
+        let isCapped = byCause.contains { $0 >= Double(APIParts.countLimit) }
         let statistics = try await call("consoleStatistics")
         let delivery = (statistics["delivery"]?.arrayValue ?? []).map { kind in
             Self.withObjective(kind, statistics["objectives"]?[kind["kind"]?.stringValue ?? ""])
         }
         let kinds = try await call("listKinds")["kinds"]?.arrayValue ?? []
-        let charts = ConsoleOverview(console.configuration).charts
         let health = console.configuration.providerHealth(app)
         let open = (health ?? [:]).filter { $0.value["breaker"]?.stringValue == "open" }.keys.sorted()
         var page = page(
@@ -188,7 +169,7 @@ extension ConsoleVisit {
             [
                 "kinds": ConsoleView.value(.array(kinds)), "isPaused": isPaused, "message": message ?? "",
                 "isEmpty": kinds.isEmpty,
-                "forecast": ConsoleForecast(try await call("getForecast", query: ["hours": "24"])).html,
+                "forecast": ConsoleForecast.html(try await call("getForecast", query: ["hours": "24"])),
             ])
     }
 
@@ -208,7 +189,7 @@ extension ConsoleVisit {
         view["delivery"] = ConsoleView.value(delivery ?? .null)
         view["json"] = PrettyJSON.text(kind["definition"] ?? .null)
         view["budget"] = try await budget(name, kind)
-        view["forecast"] = ConsoleForecast(try await call("consoleForecast", ["kind": name])).html
+        view["forecast"] = ConsoleForecast.html(try await call("consoleForecast", ["kind": name]))
         return page("kind", name, view)
     }
 
@@ -263,12 +244,11 @@ extension ConsoleVisit {
                 "firstKind": kinds.first?["name"] ?? .null,
             ]
         }
-        let charts = ConsoleOverview(console.configuration)
         var page = page(
             "providers", "Providers",
             [
                 "providers": ConsoleView.value(.array(items)), "isEmpty": items.isEmpty,
-                "hasNoWorkers": hasNoWorkers, "latency": charts.providerLatency.html,
+                "hasNoWorkers": hasNoWorkers, "latency": providerLatency.html,
                 "tested": ConsoleView.value(tested ?? .null),
             ])
         // A live update would replace the test's result.

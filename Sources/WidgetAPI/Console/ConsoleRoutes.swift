@@ -57,9 +57,9 @@ struct ConsoleRoutes: Sendable {
         let rows = try await parts.store.query(.readKindStatistics(app: call.app, days: days))
         let kinds = try await parts.store.query(.listKinds(app: call.app))
         let delivery = try await DeliveryReport(
-            of: call.app, kinds: kinds, days: days, objective: configuration.objective, from: parts.store)
+            of: call.app, kinds: kinds, days: days, objective: parts.resources.objective, from: parts.store)
         let limits = kinds.map { kind in
-            let objective = kind.definition.freshnessObjective ?? configuration.objective
+            let objective = kind.definition.freshnessObjective ?? parts.resources.objective
             return JSONObject.Member(key: kind.definition.name, value: .count(objective.wholeMilliseconds))
         }
         return Response(
@@ -101,12 +101,7 @@ struct ConsoleRoutes: Sendable {
     /// Changes that a manifest would make, with the old and the new value of each field.
     private func compare(_ call: APICall) async throws -> Response {
         let apps = try definitions(try await call.body()["manifest"]?.stringValue ?? "", of: call.app)
-        let changes: [KindChange]
-        do {
-            changes = try await parts.store.difference(apps)
-        } catch let conflict as KindConflict {
-            throw Problem.conflict("\(Text.quoted(conflict.kind)) \(conflict.message)")
-        }
+        let changes = try await parts.store.difference(apps)
         let old = try await parts.store.query(.listKinds(app: call.app)).filter { !$0.isRetired }
         let new = apps.flatMap(\.kinds)
         let limit = WidgetStore.timelineCountLimit
@@ -159,7 +154,7 @@ struct ConsoleRoutes: Sendable {
                 name: call.app, developerMode: kinds.first?.isDeveloperMode ?? false, kinds: kinds.map(\.definition))
         }
         let report = try await simulations.run {
-            try await simulation.run(app, rotation: configuration.rotation)
+            try await simulation.run(app, rotation: parts.resources.rotation)
         }
         let name = "\(report.people) people, \(report.days) days from \(report.from.prefix(10))"
         return Response(["section": .string(SimulationPage.section(name, report))])
@@ -174,7 +169,7 @@ struct ConsoleRoutes: Sendable {
         var items: [JSONValue] = []
         for name in Set(names).sorted() {
             let explained = try await parts.store.explainStacks(
-                named: name, of: user, app: call.app, policy: configuration.rotation, at: WallClock.now())
+                named: name, of: user, app: call.app, policy: parts.resources.rotation, at: WallClock.now())
             items += explained.map { ["plan": $0.plan.json, "now": $0.explanation.json] }
         }
         return Response(["stacks": .array(items)])
@@ -213,12 +208,7 @@ struct ConsoleRoutes: Sendable {
         let (filter, isRehearsal) = (try selection(call), try call.flag("dryRun"))
         let store = parts.store
         guard discards else {
-            var options = DeadLetterReplayer.Options()
-            options.isRehearsal = isRehearsal
-            options.limit = Self.settleLimit
-            let replayer = DeadLetterReplayer(configuration: parts.resources.ingest, pool: store.pool)
-            let outcome = try await replayer.replay(filter, options)
-            guard !outcome.isHeldBack else { throw Problem.conflict(DeadLetterReplayer.Outcome.heldBack) }
+            let outcome = try await parts.replay(filter, limit: Self.settleLimit, isRehearsal: isRehearsal)
             let isLimited = outcome.replayed + outcome.failed >= Self.settleLimit
             return Response(JSONValue.object(outcome.json).adding("isLimited", .bool(isLimited)))
         }
@@ -241,18 +231,13 @@ struct ConsoleRoutes: Sendable {
         }
         let watch = try parts.watch(.stream, keys, for: call)
         let end = ContinuousClock.now + min(Self.longestStream, max(.zero, call.principal.expiresAt - WallClock.now()))
-        return Response(
-            status: .ok,
-            headers: [.contentType: "text/event-stream", .cacheControl: "no-store", .init("X-Accel-Buffering")!: "no"],
-            body: ResponseBody { writer in
-                try await writer.write(ByteBuffer(string: "retry: 3000\n\n"))
-                while ContinuousClock.now < end {
-                    guard await watch.wait(atMost: Self.refreshInterval) != .ended,
-                        (try? await call.checkToken()) != nil
-                    else { break }
-                    try await writer.write(ByteBuffer(string: "event: changed\ndata:\n\n"))
-                }
-                try await writer.finish(nil)
-            })
+        return Response { writer in
+            while ContinuousClock.now < end {
+                guard await watch.wait(atMost: Self.refreshInterval) != .ended,
+                    (try? await call.checkToken()) != nil
+                else { break }
+                try await writer.write(ByteBuffer(string: "event: changed\ndata:\n\n"))
+            }
+        }
     }
 }

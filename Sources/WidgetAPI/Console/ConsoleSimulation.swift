@@ -56,36 +56,27 @@ struct ConsoleSimulation: Sendable {
         }
         var options = options
         options.rotation = rotation
-        return try await withThrowingTaskGroup(of: SimulationReport?.self) { [options] group in
-            group.addTask(priority: .utility) {
-                try await simulationReport([app], Population.Options(people: people), options: options)
-            }
-            group.addTask {
-                try await Task.sleep(for: Self.timeLimit)
-                return nil
-            }
-            defer { group.cancelAll() }
-            guard let report = try await group.next() ?? nil else {
-                throw Problem.unprocessable(
-                    "/people", "the simulation takes longer than \(Self.timeLimit.seconds(roundedUp: 1)) s")
-            }
-            return report
+        let report = try await withTimeLimit(Self.timeLimit, priority: .utility) { [options] in
+            try await simulationReport([app], Population.Options(people: people), options: options)
         }
+        guard let report else {
+            throw Problem.unprocessable(
+                "/people", "the simulation takes longer than \(Self.timeLimit.seconds(roundedUp: 1)) s")
+        }
+        return report
     }
 }
 
 /// Lets one simulation run at a time.
 final class SimulationTurn: Sendable {
-    private let isTaken = Mutex(false)
+    private let isTaken = Atomic(false)
 
     /// - Throws: ``Problem`` while another simulation runs.
     func run<Value>(_ body: () async throws -> Value) async throws -> Value {
-        let isMine = isTaken.withLock { isTaken in
-            defer { isTaken = true }
-            return !isTaken
+        guard !isTaken.exchange(true, ordering: .acquiringAndReleasing) else {
+            throw Problem.conflict("another simulation runs in this process; try again later")
         }
-        guard isMine else { throw Problem.conflict("another simulation runs in this process; try again later") }
-        defer { isTaken.withLock { $0 = false } }
+        defer { isTaken.store(false, ordering: .releasing) }
         return try await body()
     }
 }

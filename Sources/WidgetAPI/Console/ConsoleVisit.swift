@@ -65,6 +65,16 @@ struct ConsoleVisit: Sendable {
         return json
     }
 
+    /// Calls a route, and returns nil if it finds nothing.
+    func find(_ id: String, _ path: [String: String]) async throws(Problem) -> JSONValue? {
+        do throws(Problem) {
+            return try await call(id, path)
+        } catch {
+            guard error.status == .notFound else { throw error }
+            return nil
+        }
+    }
+
     private final class Collected: ResponseBodyWriter, Sendable {
         private let buffer = Mutex(ByteBuffer())
 
@@ -108,9 +118,10 @@ struct ConsoleVisit: Sendable {
         var page = ConsolePage(title: title, base: Console.base, body: ConsoleTemplates.render(template, view))
         let current = request.uri.path.dropFirst(Console.base.count)
         page.links = Self.links.map { name, path in
-            ConsolePage.Link(
+            (
                 title: name, path: Console.base + path,
-                isCurrent: path.isEmpty ? current.isEmpty : current == path || current.hasPrefix(path + "/"))
+                isCurrent: path.isEmpty ? current.isEmpty : current == path || current.hasPrefix(path + "/")
+            )
         }
         page.aside = ConsoleTemplates.render("who", view)
         page.scripts = ["console.js"]

@@ -108,7 +108,7 @@ package struct TimeAxis: Sendable {
         return """
             <li data-entry data-from="\(Self.milliseconds(entry.date))"\(end)\(current)>\
             <p class="when"><time datetime="\(entry.date.rfc3339)">\(clock.text(entry.date))</time>\(score)</p>\
-            \(TimeAxisContent(entry.content).html)\(link)</li>
+            \(TimeAxisContent.html(of: entry.content))\(link)</li>
 
             """
     }

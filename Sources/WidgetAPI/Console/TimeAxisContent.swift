@@ -3,12 +3,8 @@ import WidgetModel
 /// Content of an entry as HTML, for light and dark surroundings side by side, with its JSON.
 ///
 /// Only the app knows the looks of its widgets, so the content is shown as a list of its members.
-struct TimeAxisContent {
-    let content: JSONValue
-
-    init(_ content: JSONValue) { self.content = content }
-
-    var html: HTML {
+enum TimeAxisContent {
+    static func html(of content: JSONValue) -> HTML {
         let variants = ContentVariants(content)
         return """
             <div class="sides">\(variant(variants.light, "light"))\(variant(variants.dark, "dark"))</div>\
@@ -16,8 +12,8 @@ struct TimeAxisContent {
             """
     }
 
-    private func variant(_ value: JSONValue?, _ name: String) -> HTML {
-        let body: HTML = value.map { Self.list($0) } ?? "<p class=\"soft\">no \(name) variant</p>"
+    private static func variant(_ value: JSONValue?, _ name: String) -> HTML {
+        let body: HTML = value.map { list($0) } ?? "<p class=\"soft\">no \(name) variant</p>"
         return "<div class=\"side-\(name)\" role=\"group\" aria-label=\"\(name)\">\(body)</div>"
     }
 

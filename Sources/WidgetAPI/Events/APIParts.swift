@@ -21,7 +21,7 @@ package struct APIResources: Sendable {
     package var configurations: (any ConfigurationProvider)?
     /// Configuration for replays of dead letters.
     package var ingest = IngestConfiguration()
-    /// Limits of automatic rotations and suggestions, for explanations.
+    /// Limits of automatic rotations and suggestions, for explanations and simulations.
     package var rotation = RotationPolicy()
     /// Recorder of fetches by registered devices.
     package var fetches: FetchRecorder?

@@ -17,6 +17,14 @@ struct EventBody {
         }
     }
 
+    /// The body of a call, with the app and the parameters of the path as members.
+    init(_ call: APICall, path names: [String], members: [String]) async throws {
+        let values = try names.map { ($0, try call.path($0)) }
+        self.init(try await call.body(), members: ["app"] + names + members)
+        bind("app", to: call.app)
+        for (name, value) in values { bind(name, to: value) }
+    }
+
     subscript(member: String) -> JSONValue? {
         get { object[member] }
         set { object[member] = newValue }

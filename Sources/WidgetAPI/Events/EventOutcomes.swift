@@ -13,7 +13,7 @@ extension APIParts {
     func publish(_ outgoing: EventOutlet.Outgoing, for call: APICall) async throws -> Response {
         // Registered before the event is published, so that a full waiting list refuses the request as a whole.
         let name = EventName(app: call.app, id: outgoing.id, source: outgoing.source, user: outgoing.user)
-        let watch = try call.waitsForOutcome ? watch(name, for: call) : nil
+        let watch = try call.waitsForOutcome ? watch(.poll, [.event(name)], for: call) : nil
         guard let published = try await send([outgoing], for: call).first?.get() else { throw Problem.internal }
         var outcome: EventOutcome?
         if let watch {
@@ -34,13 +34,25 @@ extension APIParts {
     func publish(
         _ event: FreshetEvent, for call: APICall, kindAt pointer: ((String) -> String)? = nil
     ) async throws -> Response {
-        var rules = EventRules(self)
+        var rules = EventRules(parts: self)
         try await rules.check(event, call, kindAt: pointer)
         var outgoing = EventOutlet.Outgoing(event: event, traceparent: call.traceparent, user: call.user)
         if let key = try call.idempotencyKey {
             outgoing.id = ContentHash(of: Array("\(key)".utf8) + outgoing.content).description
         }
         return try await publish(outgoing, for: call)
+    }
+
+    /// Route that publishes its body as an event, with the parameters of the path as members. The caller can wait for the
+    /// outcome.
+    func change(
+        _ id: String, _ method: HTTPRequest.Method, _ path: String, _ type: EventType,
+        _ access: APIAccess = .own(.widgetsWrite), members: [String]
+    ) -> APIRoute {
+        let names = path.split(separator: "/").filter { $0.hasPrefix("{") }.map { String($0.dropFirst().dropLast()) }
+        return APIRoute(id, method, path, access, query: ["wait"]) { call in
+            try await publish(try await EventBody(call, path: names, members: members).event(of: type), for: call)
+        }
     }
 
     /// Publishes events within the app's quotas. A repeated request has no effect: its `Idempotency-Key` gives its
@@ -63,11 +75,6 @@ extension APIParts {
         try call.quotas.takeEvents(
             events.count, reloads: events.count { $0.event.type.topic != .widgets }, for: call.principal)
         return await outlet.publish(events)
-    }
-
-    /// Registers a waiter for an outcome.
-    func watch(_ event: EventName, for call: APICall) throws(Problem) -> TimelineChanges.Watch {
-        try watch(.poll, [.event(event)], for: call)
     }
 
     /// Registers a waiter within the app's quota.
@@ -97,29 +104,6 @@ extension APIParts {
             }
             let left = ContinuousClock.now.duration(to: deadline)
             guard let watch, left > .zero, await watch.wait(atMost: left) == .changed else { return nil }
-        }
-    }
-}
-
-/// Polls for the outcomes that requests wait for, with one statement for all.
-struct OutcomePoll: Sendable {
-    let pool: PostgresPool
-    let changes: TimelineChanges
-    var interval = Duration.milliseconds(50)
-
-    /// Runs until the task is cancelled.
-    func run() async {
-        while !Task.isCancelled {
-            let mark = changes.eventsAwaited.mark(.timelines)
-            let events = changes.awaitedEvents
-            guard !events.isEmpty else {
-                try? await changes.eventsAwaited.wait(past: mark)
-                continue
-            }
-            if let found = try? await pool.query(.findEventOutcomes(events)) {
-                changes.changed(found.map { .event($0) })
-            }
-            try? await Task.sleep(for: interval)
         }
     }
 }

@@ -2,7 +2,6 @@ package import KafkaClient
 package import WidgetEvents
 import WidgetModel
 import WidgetRepresentation
-import WidgetStore
 
 /// An event acknowledged by the brokers.
 struct PublishedEvent: Hashable, Sendable {

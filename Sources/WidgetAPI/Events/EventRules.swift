@@ -6,17 +6,9 @@ import WidgetStore
 /// Checks the events of one request before they are published: permissions of the bearer, and existence of kinds, so
 /// that the caller gets the errors that ingest would find.
 struct EventRules: Sendable {
-    private let cache: DirectoryCache
-    private let store: WidgetStore
-    private let registrations: RegistrationRules
+    let parts: APIParts
     /// The directory, if it was read for this request.
-    private var latest: KindDirectory?
-
-    init(_ parts: APIParts) {
-        cache = parts.directory
-        store = parts.store
-        registrations = parts.resources.ingest.registrations
-    }
+    var latest: KindDirectory?
 
     /// - Parameter pointer: place of a kind of a reload request in the body; nil for its place among the kinds.
     mutating func check(
@@ -27,7 +19,9 @@ struct EventRules: Sendable {
             if let user = call.user, !Text.equal(placement.user, user) {
                 throw Problem.forbidden("a token of one user places widgets of this user only")
             }
-            let kind = try await kind(placement.kind, of: call.app)
+            guard let kind = try await find(placement.kind, of: call.app) else {
+                throw Problem.unprocessable([Self.unknown(placement.kind, at: "/kind")])
+            }
             if let problem = kind.definition.problem(with: kind.definition.resolve(placement)) {
                 throw Problem.unprocessable(problem.pointer, problem.message)
             }
@@ -57,13 +51,14 @@ struct EventRules: Sendable {
     }
 
     private func check(_ registration: DeviceRegistration, of name: String) async throws {
+        let registrations = parts.resources.ingest.registrations
         if case .apns(let address) = registration.channel,
             let problem = registrations.problem(ofTopic: address.topic, app: name)
         {
             throw Problem.unprocessable("/channel/apns/topic", problem)
         }
-        guard let app = try await cache.directory(maximumAge: .seconds(5)).apps[name] else { return }
-        let devices = try await store.query(.registeredDevices(of: [(app.id, registration.user)])).map(\.device)
+        guard let app = try await parts.directory.directory(maximumAge: .seconds(5)).apps[name] else { return }
+        let devices = try await parts.store.query(.registeredDevices(of: [(app.id, registration.user)])).map(\.device)
         guard
             devices.contains(where: { Text.equal($0, registration.device) })
                 || devices.count < registrations.devicesPerUser
@@ -91,21 +86,16 @@ struct EventRules: Sendable {
         Self.find(name, app, try await directory(with: [name], of: app))
     }
 
-    private mutating func kind(_ name: String, of app: String) async throws -> RegisteredKind {
-        if let kind = try await find(name, of: app) { return kind }
-        throw Problem.unprocessable([Self.unknown(name, at: "/kind")])
-    }
-
     private static func unknown(_ name: String, at pointer: String) -> Problem.Item {
         Problem.Item(detail: "the app has no kind \(Text.quoted(name))", pointer: pointer)
     }
 
     private mutating func directory(with names: [String], of app: String) async throws -> KindDirectory {
         if let latest { return latest }
-        let known = try await cache.directory(maximumAge: .seconds(5))
+        let known = try await parts.directory.directory(maximumAge: .seconds(5))
         if names.allSatisfy({ Self.find($0, app, known) != nil }) { return known }
         // A kind may just have been registered.
-        let read = try await cache.refresh()
+        let read = try await parts.directory.refresh()
         latest = read
         return read
     }

@@ -1,5 +1,4 @@
 package import Logging
-import PostgresClient
 import Synchronization
 import WidgetModel
 package import WidgetStore
@@ -7,15 +6,22 @@ package import WidgetStore
 /// Records which content the API has served to registered devices: gathered, and written at most once a minute for each
 /// device.
 package final class FetchRecorder: Sendable {
-    fileprivate struct Served {
-        /// Contents in the order of their revisions, each with the time at which it was first served. A change is fetched when
-        /// its content or a later one is first served.
+    private struct Served {
+        /// Contents in the order of their revisions, each with the time at which it was first served. A change is
+        /// fetched when its content or a later one is first served.
         var contents: [Content]
         /// Not written before then.
         var due: ContinuousClock.Instant
+
+        /// Adds content that is later than the last one.
+        mutating func add(_ content: Content) {
+            guard contents.last.map({ $0.revision < content.revision }) ?? true else { return }
+            if contents.count >= FetchRecorder.contentLimit { contents.removeLast() }
+            contents.append(content)
+        }
     }
 
-    fileprivate struct Content {
+    private struct Content {
         let revision: Int64
         let at: ContinuousClock.Instant
     }
@@ -123,14 +129,5 @@ package final class FetchRecorder: Sendable {
             }
             for (key, contents) in later { for content in contents { pending[key]?.add(content) } }
         }
-    }
-}
-
-extension FetchRecorder.Served {
-    /// Adds content that is later than the last one.
-    fileprivate mutating func add(_ content: FetchRecorder.Content) {
-        guard contents.last.map({ $0.revision < content.revision }) ?? true else { return }
-        if contents.count >= FetchRecorder.contentLimit { contents.removeLast() }
-        contents.append(content)
     }
 }

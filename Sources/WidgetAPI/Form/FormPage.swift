@@ -1,4 +1,3 @@
-import HTTPTypes
 import Hummingbird
 import NIOCore
 import WidgetModel
@@ -120,41 +119,34 @@ struct FormPage: Sendable {
         guard row.isSeveral else {
             return """
                 <div class="row"\(attributes)>\(options)<label id="r\(index)-label" for="r\(index)">\(row.label)</label>\
-                \(item(row, row.value, Item(index: index)))\(problem)</div>
+                \(item(row, row.value, index))\(problem)</div>
 
                 """
         }
         let values = row.value?.arrayValue ?? []
         return """
             <fieldset class="row"\(attributes)>\(options)<legend id="r\(index)-label">\(row.label)</legend>\
-            <ol>\(HTML(values.enumerated().map { severalItem(row, $1, Item(index: index, place: $0)) }))</ol>\
-            <template>\(severalItem(row, nil, Item(index: index, place: -1)))</template>\
+            <ol>\(HTML(values.map { severalItem(row, $0, index) }))</ol>\
+            <template>\(severalItem(row, nil, index))</template>\
             <button type="button" class="add" aria-label="Add to \(row.label)">Add</button>\
             <span class="count"></span>\(problem)</fieldset>
 
             """
     }
 
-    /// Place of a control: a row, and its position among several values.
-    private struct Item {
-        let index: Int
-        var place: Int?
-
-        var id: String { place == nil ? "r\(index)" : "" }
-    }
-
-    private func severalItem(_ row: ConfigurationForm.Row, _ value: JSONValue?, _ place: Item) -> HTML {
+    private func severalItem(_ row: ConfigurationForm.Row, _ value: JSONValue?, _ index: Int) -> HTML {
         """
-        <li>\(item(row, value, place))<span class="order">\
+        <li>\(item(row, value, index))<span class="order">\
         <button type="button" class="up" aria-label="Move up">↑</button>\
         <button type="button" class="down" aria-label="Move down">↓</button>\
         <button type="button" class="remove" aria-label="Remove">×</button></span></li>
         """
     }
 
-    private func item(_ row: ConfigurationForm.Row, _ value: JSONValue?, _ place: Item) -> HTML {
-        let label: HTML = place.place == nil ? "id=\"\(place.id)\"" : "aria-label=\"\(row.label)\""
-        let names: HTML = "\(label) aria-describedby=\"r\(place.index)-problem\""
+    /// - Parameter index: place of the row.
+    private func item(_ row: ConfigurationForm.Row, _ value: JSONValue?, _ index: Int) -> HTML {
+        let label: HTML = row.isSeveral ? "aria-label=\"\(row.label)\"" : "id=\"r\(index)\""
+        let names: HTML = "\(label) aria-describedby=\"r\(index)-problem\""
         let text = row.display(value)
         switch row.control {
         case .list:
@@ -170,7 +162,7 @@ struct FormPage: Sendable {
         case .numberField: return "<input \(names) type=\"number\"\(Self.bounds(row)) value=\"\(text)\">"
         case .stepper:
             return """
-                <span class="stepper" role="group" aria-labelledby="r\(place.index)-label">\
+                <span class="stepper" role="group" aria-labelledby="r\(index)-label">\
                 <button type="button" class="less" aria-label="Decrease">−</button>\
                 <input \(names) type="number" inputmode="numeric"\(Self.bounds(row)) value="\(text)">\
                 <button type="button" class="more" aria-label="Increase">+</button></span>

@@ -14,16 +14,11 @@ package struct ReadinessCheck: Sendable {
 }
 
 /// Results of the readiness checks.
-package struct ReadinessReport: Hashable, Sendable {
-    package struct Item: Hashable, Sendable {
-        package let name: String
-        /// Reason why the dependency is not ready; nil if it is ready.
-        package let missing: String?
-    }
+struct ReadinessReport: Sendable {
+    /// Dependencies, each with the reason why it is not ready; nil if it is ready.
+    var items: [(name: String, missing: String?)]
 
-    package let items: [Item]
-
-    package var isReady: Bool { items.allSatisfy { $0.missing == nil } }
+    var isReady: Bool { items.allSatisfy { $0.missing == nil } }
 }
 
 /// Runs the readiness checks concurrently, each with a time limit, and at most once a second, so that probes cause no
@@ -46,7 +41,7 @@ package final class Readiness: Sendable {
         self.freshness = freshness
     }
 
-    package func report() async -> ReadinessReport {
+    func report() async -> ReadinessReport {
         let report = state.withLock { state in
             if let report = state.report, state.endedAt.map({ $0.duration(to: .now) < freshness }) ?? true {
                 return report
@@ -64,33 +59,22 @@ package final class Readiness: Sendable {
     }
 
     private func run() async -> ReadinessReport {
-        let items = await withTaskGroup(of: (Int, ReadinessReport.Item).self) { group in
+        await withTaskGroup(of: (Int, String?).self) { group in
             for (index, check) in checks.enumerated() {
-                group.addTask { [timeLimit] in
-                    let missing = await Self.missing(check, within: timeLimit)
-                    return (index, ReadinessReport.Item(name: check.name, missing: missing))
-                }
+                group.addTask { (index, await self.missing(check)) }
             }
-            var items: [(Int, ReadinessReport.Item)] = []
-            for await item in group { items.append(item) }
-            return items
+            var report = ReadinessReport(items: checks.map { ($0.name, nil) })
+            for await (index, missing) in group { report.items[index].missing = missing }
+            return report
         }
-        return ReadinessReport(items: items.sorted { $0.0 < $1.0 }.map(\.1))
     }
 
-    private static func missing(_ check: ReadinessCheck, within limit: Duration) async -> String? {
-        await withTaskGroup(of: String?.self) { group in
-            group.addTask { await check.missing() }
-            group.addTask {
-                do {
-                    try await Task.sleep(for: limit)
-                    return "no answer within \(limit)"
-                } catch {
-                    return "not checked"
-                }
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? nil
+    private func missing(_ check: ReadinessCheck) async -> String? {
+        do {
+            let missing = try await withTimeLimit(timeLimit) { await check.missing() }
+            return missing ?? "no answer within \(timeLimit)"
+        } catch {
+            return "not checked"
         }
     }
 }

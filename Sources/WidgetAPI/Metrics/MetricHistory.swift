@@ -9,26 +9,14 @@ package final class MetricHistory: Sendable {
         let values: [String: Double]
     }
 
-    /// A metric that is kept.
-    private struct Kept: Sendable {
-        /// Label by which series are kept apart; others are combined. Nil: all are combined.
-        var label: String?
-    }
-
-    private static let kept: [String: Kept] = {
-        var kept: [String: Kept] = [
-            MetricCatalogue.ingestEvents.name: Kept(), MetricCatalogue.published.name: Kept(),
-            MetricCatalogue.stored.name: Kept(), MetricCatalogue.ingestLag.name: Kept(),
-            MetricCatalogue.readyLists.name: Kept(label: "lane"), MetricCatalogue.breakersOpen.name: Kept(),
-            MetricCatalogue.deadLettersWaiting.name: Kept(),
-            MetricCatalogue.deliveryChanges.name: Kept(label: "window"),
-            MetricCatalogue.deliveryMissed.name: Kept(label: "window"),
-        ]
-        for histogram in [MetricCatalogue.reloadLatency, MetricCatalogue.providerSeconds] {
-            kept[histogram.name + "_bucket"] = Kept(label: "le")
-        }
-        return kept
-    }()
+    /// Metrics that are kept, each with the label by which its series are kept apart; others are combined.
+    private static let kept: [String: String?] = [
+        MetricCatalogue.ingestEvents.name: nil, MetricCatalogue.published.name: nil, MetricCatalogue.stored.name: nil,
+        MetricCatalogue.ingestLag.name: nil, MetricCatalogue.readyLists.name: "lane",
+        MetricCatalogue.breakersOpen.name: nil, MetricCatalogue.deadLettersWaiting.name: nil,
+        MetricCatalogue.deliveryChanges.name: "window", MetricCatalogue.deliveryMissed.name: "window",
+        MetricCatalogue.reloadLatency.name + "_bucket": "le", MetricCatalogue.providerSeconds.name + "_bucket": "le",
+    ]
 
     private static let span = Duration.seconds(3_600)
     private static let limit = 400
@@ -48,9 +36,8 @@ package final class MetricHistory: Sendable {
             }
             let series = line[..<space]
             let name = String(series.prefix { $0 != "{" })
-            guard let kept = Self.kept[name] else { continue }
-            let label = kept.label.flatMap { Self.value(of: $0, in: series) }
-            let key = label.map { "\(name) \($0)" } ?? name
+            guard let label = Self.kept[name] else { continue }
+            let key = label.flatMap { Self.value(of: $0, in: series) }.map { "\(name) \($0)" } ?? name
             values[key, default: 0] += value
         }
         let sample = Sample(at: time, values: values)

@@ -50,18 +50,13 @@ final class GaugeSeries: MetricSeries, MeterHandler, RecorderHandler {
 }
 
 final class HistogramSeries: MetricSeries, RecorderHandler, TimerHandler {
-    private struct Counts {
-        /// Counts by bucket; the last is for values above all bounds.
-        var buckets: [UInt64]
-        var sum = 0.0
-    }
-
     private let bounds: [Double]
-    private let counts: Mutex<Counts>
+    /// Counts by bucket, the last one for values above all bounds, and the sum of the values.
+    private let counts: Mutex<(buckets: [UInt64], sum: Double)>
 
     init(_ bounds: [Double]) {
         self.bounds = bounds
-        counts = Mutex(Counts(buckets: Array(repeating: 0, count: bounds.count + 1)))
+        counts = Mutex((Array(repeating: 0, count: bounds.count + 1), 0))
     }
 
     func record(_ value: Int64) { record(Double(value)) }

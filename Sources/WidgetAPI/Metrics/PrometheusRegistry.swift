@@ -16,7 +16,7 @@ package final class PrometheusRegistry: MetricsFactory {
     private let catalogue: [String: MetricDefinition]
     private let maximumSeries: Int
     private let families = Mutex<[String: Family]>([:])
-    private let dropped = Mutex(0)
+    private let dropped = CounterSeries()
 
     package init(_ catalogue: [MetricDefinition] = MetricCatalogue.all, maximumSeries: Int = 2_000) {
         self.catalogue = Dictionary(catalogue.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
@@ -25,14 +25,11 @@ package final class PrometheusRegistry: MetricsFactory {
 
     /// The page, in the order of the names.
     package var text: String {
-        let (families, dropped) = (families.withLock { $0 }, dropped.withLock { $0 })
         var text = ""
-        var shown = families
+        var shown = families.withLock { $0 }
         if catalogue[MetricCatalogue.droppedSeries.name] != nil {
-            let counter = CounterSeries()
-            counter.increment(by: Int64(dropped))
             shown[MetricCatalogue.droppedSeries.name] = Family(
-                definition: MetricCatalogue.droppedSeries, series: ["": counter])
+                definition: MetricCatalogue.droppedSeries, series: ["": dropped])
         }
         for (name, family) in shown.sorted(by: { $0.key < $1.key }) where !family.series.isEmpty {
             text += "# HELP \(name) \(PrometheusText.escaped(family.definition.help, alsoQuotes: false))\n"
@@ -68,7 +65,7 @@ package final class PrometheusRegistry: MetricsFactory {
             return new
         }
         if let found { return found }
-        dropped.withLock { $0 += 1 }
+        dropped.increment(by: Int64(1))
         return make()
     }
 

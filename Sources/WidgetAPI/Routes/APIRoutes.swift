@@ -1,29 +1,17 @@
 import HTTPTypes
 import Hummingbird
 
-/// The table of all routes under `/v1`.
-struct APIRoutes: Sendable {
-    let all: [APIRoute]
-
-    init(_ parts: APIParts) {
-        all =
-            KindRoutes(parts: parts).all + WidgetRoutes(parts: parts).all
-            + ConfigurationRoutes(parts: parts).all + TimelineRoutes(parts: parts).all
-            + StackRoutes(parts: parts).all + DeviceRoutes(parts: parts).all
-            + RegistrationRoutes(parts: parts).all + ReloadRoutes(parts: parts).all
-            + OperatorRoutes(parts: parts).all
-            + EventRoutes(parts: parts).all
-            + DeadLetterRoutes(parts: parts).all + ProviderRoutes(parts: parts).all
+extension APIParts {
+    /// The table of all routes under `/v1`.
+    var routes: [APIRoute] {
+        kindRoutes + widgetRoutes + configurationRoutes + timelineRoutes + stackRoutes + deviceRoutes
+            + registrationRoutes + reloadRoutes + operatorRoutes + eventRoutes + deadLetterRoutes + providerRoutes
     }
+}
 
-    private init(_ all: [APIRoute]) {
-        self.all = all
-    }
-
-    func only(_ ids: Set<String>) -> APIRoutes { APIRoutes(all.filter { ids.contains($0.id) }) }
-
+extension [APIRoute] {
     func add(to router: Router<APIContext>, behind gate: APIGate) {
-        for route in all {
+        for route in self {
             let path = RouterPath(route.template)
             guard route.method != .get else {
                 router.onGet(path) { request, context in await gate.respond(route, request, context) }
@@ -37,7 +25,7 @@ struct APIRoutes: Sendable {
 
     /// Methods of the routes at a request's path. As in the router, literal segments have precedence over parameters.
     func methods(at path: String) -> [String] {
-        let matching = all.filter { $0.matches(path) }
+        let matching = filter { $0.matches(path) }
         let fewest = matching.map(\.parameterCount).min()
         return matching.filter { $0.parameterCount == fewest }
             .flatMap { $0.method == .get ? ["GET", "HEAD"] : [$0.method.rawValue] }.sorted()

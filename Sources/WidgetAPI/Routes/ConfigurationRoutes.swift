@@ -1,18 +1,15 @@
 import HTTPTypes
 import Hummingbird
-import NIOCore
 import WidgetEvents
 import WidgetModel
 import WidgetStore
 
 /// Routes of widgets' configurations: definitions, options, forms and changes.
-struct ConfigurationRoutes: Sendable {
+extension APIParts {
     /// Longest text of a search for options, in bytes.
     private static let maximumSearchBytes = 256
 
-    let parts: APIParts
-
-    var all: [APIRoute] {
+    var configurationRoutes: [APIRoute] {
         let place = ["family", "locale", "timeZone", "user", "configuration"]
         return [
             APIRoute("getIntent", .get, "kinds/{kind}/intent", .own(.widgetsRead), handle: intent),
@@ -37,7 +34,7 @@ struct ConfigurationRoutes: Sendable {
 
     /// The kind of the path, which must have an intent.
     private func kind(_ call: APICall) async throws -> (definition: KindDefinition, intent: IntentDefinition) {
-        let definition = try await parts.kind(of: call).definition
+        let definition = try await kind(of: call).definition
         guard let intent = definition.intent else { throw Problem.noIntent(definition.name) }
         return (definition, intent)
     }
@@ -50,7 +47,7 @@ struct ConfigurationRoutes: Sendable {
         if let search, let problem = Text.identifierProblem(search, maximumBytes: Self.maximumSearchBytes) {
             throw Problem.parameter("search", problem)
         }
-        let place = try Place(call)
+        let place = try WidgetPlace(call)
         let (definition, intent) = try await kind(call)
         guard let parameter = intent.parameter(name) else { throw Problem.notFound }
         if let listed = parameter.listedOptions(intent.localizations, place.environment.locale) {
@@ -63,23 +60,11 @@ struct ConfigurationRoutes: Sendable {
         let question = OptionsQuestion(
             parameter: parameter.name, search: answersSearch ? search : nil,
             context: try place.context())
-        let options = try await ask { provider throws(ConfigurationFailure) in
-            try await provider.options(question, of: definition, app: call.app)
-        }
+        guard let provider = resources.configurations else { throw Problem.noConfigurations }
+        let options = try await provider.options(question, of: definition, app: call.app)
         // The list is filtered unless the provider searches it.
         return Response(
             json: (answersSearch ? options : search.map { options.filtered(by: $0) } ?? options).encoded)
-    }
-
-    private func ask<Answer: Sendable>(
-        _ question: (any ConfigurationProvider) async throws(ConfigurationFailure) -> Answer
-    ) async throws(Problem) -> Answer {
-        guard let provider = parts.resources.configurations else { throw .noConfigurations }
-        do throws(ConfigurationFailure) {
-            return try await question(provider)
-        } catch {
-            throw Problem(error)
-        }
     }
 
     // MARK: Forms
@@ -87,10 +72,10 @@ struct ConfigurationRoutes: Sendable {
     /// The form of a widget that is not placed yet, with dynamic defaults. If the provider fails, those of the
     /// definition stay.
     private func kindForm(_ call: APICall) async throws -> Response {
-        var place = try Place(call)
+        var place = try WidgetPlace(call)
         let definition = try await kind(call).definition
         if place.configuration == nil, definition.intent?.parameters.contains(where: \.hasDynamicDefault) == true,
-            let context = try? place.context(), let provider = parts.resources.configurations
+            let context = try? place.context(), let provider = resources.configurations
         {
             place.configuration = try? await provider.defaults(context, of: definition, app: call.app)
         }
@@ -101,7 +86,7 @@ struct ConfigurationRoutes: Sendable {
         let (widget, definition) = try await find(try call.path("widget"), call)
         guard let definition else { throw Problem.notFound }
         let locale = try WidgetEnvironment(call, standard: widget.environment).locale
-        let place = Place(
+        let place = WidgetPlace(
             user: widget.user, family: widget.family,
             environment: WidgetEnvironment(storedLocale: locale, timeZone: widget.environment.timeZone),
             configuration: widget.configuration.map { WidgetConfiguration(storedCanonical: $0) })
@@ -109,7 +94,7 @@ struct ConfigurationRoutes: Sendable {
     }
 
     private func form(
-        of definition: KindDefinition, _ place: Place, _ call: APICall, widget: String?
+        of definition: KindDefinition, _ place: WidgetPlace, _ call: APICall, widget: String?
     ) throws(Problem) -> Response {
         guard
             let form = definition.form(
@@ -134,13 +119,10 @@ struct ConfigurationRoutes: Sendable {
     // MARK: Changing
 
     private func configure(_ call: APICall) async throws -> Response {
-        let id = try call.path("widget")
-        var body = EventBody(try await call.body(), members: ["app", "widget", "configuration"])
-        body.bind("app", to: call.app)
-        body.bind("widget", to: id)
+        let body = try await EventBody(call, path: ["widget"], members: ["configuration"])
         let event = try body.event(of: .widgetConfigured)
         // The placement of an unknown widget may still be in Kafka; ingest checks the event in that case.
-        if case .configured(_, _, let configuration) = event, let (widget, definition) = try? await find(id, call),
+        if case .configured(_, let id, let configuration) = event, let (widget, definition) = try? await find(id, call),
             let intent = definition?.intent
         {
             let problems = intent.resolve(configuration, family: widget.family).problems
@@ -149,31 +131,31 @@ struct ConfigurationRoutes: Sendable {
                     problems.map { Problem.Item(detail: $0.message, pointer: "/configuration\($0.pointer)") })
             }
         }
-        return try await parts.publish(event, for: call)
+        return try await publish(event, for: call)
     }
 
     /// A widget of the bearer with the definition of its kind; nil for a retired kind.
     private func find(_ id: String, _ call: APICall) async throws -> (WidgetDetail, KindDefinition?) {
         let filter = WidgetFilter(app: call.app, user: call.user, widget: id)
-        guard let widget = try await parts.store.query(.listWidgets(filter, limit: 1)).first,
+        guard let widget = try await store.query(.listWidgets(filter, limit: 1)).first,
             widget.timelineID != nil
         else { throw Problem.notFound }
-        let directory = try await parts.directory.directory(maximumAge: .seconds(5))
+        let directory = try await directory.directory(maximumAge: .seconds(5))
         return (widget, EventRules.find(widget.kind, call.app, directory)?.definition)
     }
 }
 
-/// Context of an edited configuration: owner, family and environment of the widget.
-private struct Place: Sendable {
+/// Place of a widget that a query describes: owner, family, environment and configuration.
+struct WidgetPlace: Sendable {
     var user: String?
     let family: WidgetFamily
     let environment: WidgetEnvironment
     var configuration: WidgetConfiguration?
 }
 
-extension Place {
+extension WidgetPlace {
     /// Reads the parameters of the query.
-    fileprivate init(_ call: APICall) throws(Problem) {
+    init(_ call: APICall) throws(Problem) {
         let (family, environment) = (try call.family(), try WidgetEnvironment(call))
         self.init(
             user: try call.widgetUser(), family: family, environment: environment,
@@ -254,17 +236,5 @@ extension Problem {
 
     fileprivate static func noIntent(_ kind: String) -> Problem {
         Problem(.notFound, "the kind \(Text.quoted(kind)) has no intent, so its widgets have no parameters")
-    }
-
-    /// The problem with a provider's options.
-    fileprivate init(_ failure: ConfigurationFailure) {
-        let status: HTTPResponse.Status =
-            switch failure.reason {
-            case .resting: .serviceUnavailable
-            case .timeout: .gatewayTimeout
-            case .refused, .failed, .invalid: .badGateway
-            }
-        self.init(status, "the provider's answer is not available: \(failure.message)", title: "Provider failed")
-        headers[.retryAfter] = failure.retryAfter.map { "\($0.seconds(roundedUp: 1))" }
     }
 }

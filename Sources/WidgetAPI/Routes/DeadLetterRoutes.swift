@@ -6,7 +6,7 @@ import WidgetRepresentation
 import WidgetStore
 
 /// Routes of the app's dead letters.
-struct DeadLetterRoutes: Sendable {
+extension APIParts {
     /// Upper bound of a count.
     static let countLimit = 100_000
     /// Bytes of a payload that a response contains.
@@ -14,9 +14,7 @@ struct DeadLetterRoutes: Sendable {
     /// Largest number of letters of a replay.
     private static let replayLimit = 10_000
 
-    let parts: APIParts
-
-    var all: [APIRoute] {
+    var deadLetterRoutes: [APIRoute] {
         [
             APIRoute(
                 "listDeadLetters", .get, "dead-letters", .app(.operateRead), query: ["cause", "limit", "cursor"],
@@ -42,7 +40,7 @@ struct DeadLetterRoutes: Sendable {
         }
         let statement = Statements.listAppDeadLetters(
             app: call.app, causes: try causes(call), before: before, limit: limit)
-        let letters = try await parts.store.query(statement)
+        let letters = try await store.query(statement)
         let next = letters.count == limit ? letters.last.map { PageCursor.encode("\($0.id)") } : nil
         return Response(["deadLetters": .array(letters.map(\.json)), "next": .text(next)])
     }
@@ -55,7 +53,7 @@ struct DeadLetterRoutes: Sendable {
 
     private func get(_ call: APICall) async throws -> Response {
         let statement = Statements.readDeadLetter(id: try letterID(call), app: call.app)
-        guard let row = try await parts.store.query(statement).first,
+        guard let row = try await store.query(statement).first,
             case .object(var object) = row.summary.json
         else { throw Problem.notFound }
         // Headers are left out, since they may hold secrets.
@@ -68,7 +66,7 @@ struct DeadLetterRoutes: Sendable {
     private func discard(_ call: APICall) async throws -> Response {
         var filter = DeadLetterFilter(owner: .app(call.app))
         filter.ids = [try letterID(call)]
-        let ids = try await parts.store.query(.discardDeadLetters(filter, limit: 1))
+        let ids = try await store.query(.discardDeadLetters(filter, limit: 1))
         guard !ids.isEmpty else { throw Problem.notFound }
         return Response(status: .noContent)
     }
@@ -90,7 +88,7 @@ struct DeadLetterRoutes: Sendable {
         for cause in DeadLetterCause.allCases {
             let filter = DeadLetterFilter(owner: .app(call.app), causes: [cause])
             let count =
-                try await parts.store.query(Statements.countDeadLetters(filter, limit: Self.countLimit)).first ?? 0
+                try await store.query(Statements.countDeadLetters(filter, limit: Self.countLimit)).first ?? 0
             counts[cause.rawValue] = .count(count)
         }
         return Response(["counts": .object(counts), "limit": .count(Self.countLimit)])
@@ -104,21 +102,29 @@ struct DeadLetterRoutes: Sendable {
     private func replay(_ call: APICall) async throws -> Response {
         var filter = DeadLetterFilter(owner: .app(call.app))
         filter.ids = [try letterID(call)]
-        guard try await parts.store.query(Statements.countDeadLetters(filter, limit: 1)) == [1] else {
+        guard try await store.query(Statements.countDeadLetters(filter, limit: 1)) == [1] else {
             throw Problem.notFound
         }
         return try await replay(filter, 1, call)
     }
 
     private func replay(_ filter: DeadLetterFilter, _ limit: Int, _ call: APICall) async throws -> Response {
-        var options = DeadLetterReplayer.Options()
-        options.isRehearsal = try call.flag("dryRun")
-        options.limit = limit
-        let replayer = DeadLetterReplayer(configuration: parts.resources.ingest, pool: parts.store.pool)
-        let outcome = try await replayer.replay(filter, options)
-        guard !outcome.isHeldBack else { throw Problem.conflict(DeadLetterReplayer.Outcome.heldBack) }
-        var object = outcome.json
-        object["dryRun"] = .bool(options.isRehearsal)
+        let isRehearsal = try call.flag("dryRun")
+        var object = try await replay(filter, limit: limit, isRehearsal: isRehearsal).json
+        object["dryRun"] = .bool(isRehearsal)
         return Response(.object(object))
+    }
+
+    /// Replays dead letters.
+    func replay(
+        _ filter: DeadLetterFilter, limit: Int, isRehearsal: Bool
+    ) async throws -> DeadLetterReplayer.Outcome {
+        var options = DeadLetterReplayer.Options()
+        options.isRehearsal = isRehearsal
+        options.limit = limit
+        let outcome = try await DeadLetterReplayer(configuration: resources.ingest, pool: store.pool).replay(
+            filter, options)
+        guard !outcome.isHeldBack else { throw Problem.conflict(DeadLetterReplayer.Outcome.heldBack) }
+        return outcome
     }
 }

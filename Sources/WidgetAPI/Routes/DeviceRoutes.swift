@@ -9,32 +9,21 @@ import WidgetRepresentation
 import WidgetStore
 
 /// Routes of devices: their environment and a stream of changes.
-struct DeviceRoutes: Sendable {
-    let parts: APIParts
-
+extension APIParts {
     /// Most widgets in a stream.
     static let widgetLimit = 500
     /// Longest duration of a stream, in seconds.
     static let longestStream = 3_600
 
-    var all: [APIRoute] {
+    var deviceRoutes: [APIRoute] {
         [
             // The event affects all users' widgets on the device.
-            APIRoute(
-                "changeEnvironment", .put, "devices/{device}/environment", .app(.widgetsWrite), query: ["wait"],
-                handle: environment),
+            change(
+                "changeEnvironment", .put, "devices/{device}/environment", .deviceEnvironmentChanged,
+                .app(.widgetsWrite), members: ["environment", "significantTimeChange"]),
             APIRoute(
                 "watchDevice", .get, "devices/{device}/events", .own(.widgetsRead), query: ["for"], handle: events),
         ]
-    }
-
-    private func environment(_ call: APICall) async throws -> Response {
-        let device = try call.path("device")
-        var body = EventBody(try await call.body(), members: ["app", "device", "environment", "significantTimeChange"])
-        body.bind("app", to: call.app)
-        body.bind("device", to: device)
-        let event = try body.event(of: .deviceEnvironmentChanged)
-        return try await parts.publish(event, for: call)
     }
 
     // MARK: Stream
@@ -48,38 +37,31 @@ struct DeviceRoutes: Sendable {
     private func events(_ call: APICall) async throws -> Response {
         let device = try call.path("device")
         let seconds = try call.integer("for", in: 1...Self.longestStream, default: Self.longestStream)
-        let watch = try parts.watch(.stream, [], for: call)
+        let watch = try watch(.stream, [], for: call)
         let stream = DeviceStream(
-            store: parts.store, app: call.app, device: device, user: call.user, watch: watch,
-            againAfter: parts.changes.patience,
+            store: store, app: call.app, device: device, user: call.user, watch: watch,
+            againAfter: changes.patience,
             known: call.request.headers[.lastEventID])
         // The stream ends with the token, and soon after its key is removed.
         let expiry = call.principal.expiresAt - WallClock.now()
         let end = ContinuousClock.now + min(.seconds(seconds), max(.zero, expiry))
-        let changes = parts.changes
-        let logger = call.logger
-        return Response(
-            status: .ok,
-            headers: [.contentType: "text/event-stream", .cacheControl: "no-store", .init("X-Accel-Buffering")!: "no"],
-            body: ResponseBody { writer in
-                var stream = stream
-                try await writer.write(ByteBuffer(string: "retry: 3000\n\n"))
-                while true {
-                    guard (try? await call.checkToken()) != nil else { break }
-                    do {
-                        let text = try await stream.news()
-                        try await writer.write(ByteBuffer(string: text.isEmpty ? ": still here\n\n" : text))
-                    } catch let error as PostgresError {
-                        logger.warning("a stream cannot read the database", metadata: ["error": "\(error)"])
-                        try await writer.write(ByteBuffer(string: ": the database does not answer\n\n"))
-                    }
-                    let left = ContinuousClock.now.duration(to: end)
-                    guard left > .zero else { break }
-                    let slice = min(left, changes.isLive ? changes.patience : .seconds(2))
-                    guard await stream.watch.wait(atMost: slice) != .ended else { break }
+        return Response { writer in
+            var stream = stream
+            while true {
+                guard (try? await call.checkToken()) != nil else { break }
+                do {
+                    let text = try await stream.news()
+                    try await writer.write(ByteBuffer(string: text.isEmpty ? ": still here\n\n" : text))
+                } catch let error as PostgresError {
+                    call.context.logger.warning("a stream cannot read the database", metadata: ["error": "\(error)"])
+                    try await writer.write(ByteBuffer(string: ": the database does not answer\n\n"))
                 }
-                try await writer.finish(nil)
-            })
+                let left = ContinuousClock.now.duration(to: end)
+                guard left > .zero else { break }
+                let slice = min(left, changes.isLive ? changes.patience : .seconds(2))
+                guard await stream.watch.wait(atMost: slice) != .ended else { break }
+            }
+        }
     }
 }
 
@@ -106,7 +88,7 @@ private struct DeviceStream: Sendable {
     /// Text of the events since the last call; empty for none.
     mutating func news() async throws -> String {
         let statement = Statements.deviceTimelines(
-            app: app, device: device, user: user, limit: DeviceRoutes.widgetLimit)
+            app: app, device: device, user: user, limit: APIParts.widgetLimit)
         let rows = try await store.query(statement)
         let owners = Set(rows.map(\.user)).union(user.map { [$0] } ?? [])
         try await plan(for: owners)

@@ -6,10 +6,8 @@ import WidgetModel
 import WidgetStore
 
 /// Routes that publish CloudEvents, for producers without Kafka, and return the outcomes of events.
-struct EventRoutes: Sendable {
-    let parts: APIParts
-
-    var all: [APIRoute] {
+extension APIParts {
+    var eventRoutes: [APIRoute] {
         [
             APIRoute("publishEvents", .post, "events", .own(.publish), query: ["wait"], handle: publish),
             APIRoute("getEvent", .get, "events/{event}", .own(.widgetsRead), query: ["wait", "source"], handle: get),
@@ -24,8 +22,8 @@ struct EventRoutes: Sendable {
             app: call.app, id: try call.path("event", maximumBytes: EventDecoder.maximumAttributeBytes),
             source: try call.identifier("source", maximumBytes: EventDecoder.maximumAttributeBytes),
             user: call.user, isOfAnyUser: call.user == nil)
-        let watch = try call.waitsForOutcome ? parts.watch(event, for: call) : nil
-        guard let outcome = try await parts.outcome(of: event, watch) else { throw Problem.notFound }
+        let watch = try call.waitsForOutcome ? watch(.poll, [.event(event)], for: call) : nil
+        guard let outcome = try await outcome(of: event, watch) else { throw Problem.notFound }
         return Response(.object(PublishedEvent(outcome).document(outcome)))
     }
 
@@ -44,10 +42,10 @@ struct EventRoutes: Sendable {
         let isStructured = call.mediaType == EventEncoder.structuredContentType
         var headers = isStructured ? [] : call.cloudEventHeaders
         if let type = call.mediaType { headers.append(("content-type", type)) }
-        var rules = EventRules(parts)
+        var rules = EventRules(parts: self)
         let decoded = try EventDecoder().decode(body, headers: headers)
         let outgoing = try await outgoing(decoded, call, &rules, data: isStructured ? "/data" : "")
-        return try await parts.publish(outgoing, for: call)
+        return try await publish(outgoing, for: call)
     }
 
     /// Publishes the valid events of a batch in order and returns a result for each event.
@@ -59,7 +57,7 @@ struct EventRoutes: Sendable {
             throw Problem.unprocessable("", "expected at most \(Self.maximumBatch) events, found \(items.count)")
         }
         try call.counts(as: items.count)
-        var rules = EventRules(parts)
+        var rules = EventRules(parts: self)
         var events: [EventOutlet.Outgoing] = []
         var problems: [Int: Problem] = [:]
         for (index, item) in items.enumerated() {
@@ -72,7 +70,7 @@ struct EventRoutes: Sendable {
                 problems[index] = problem.moved(below: "/\(index)")
             }
         }
-        var published = try await parts.send(events, for: call, body: value.encoded).makeIterator()
+        var published = try await send(events, for: call, body: value.encoded).makeIterator()
         let results = items.indices.map { index -> JSONValue in
             if let problem = problems[index] { return problem.result }
             guard let result = published.next() else { return Problem.internal.result }

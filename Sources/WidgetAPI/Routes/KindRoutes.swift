@@ -5,10 +5,8 @@ import WidgetRepresentation
 import WidgetStore
 
 /// Routes of the app's kinds and their gallery.
-struct KindRoutes: Sendable {
-    let parts: APIParts
-
-    var all: [APIRoute] {
+extension APIParts {
+    var kindRoutes: [APIRoute] {
         [
             APIRoute("listKinds", .get, "kinds", .own(.widgetsRead), handle: list),
             APIRoute("getKind", .get, "kinds/{kind}", .own(.widgetsRead), handle: get),
@@ -24,13 +22,13 @@ struct KindRoutes: Sendable {
     }
 
     private func list(_ call: APICall) async throws -> Response {
-        let kinds = try await parts.store.query(.listKinds(app: call.app)).filter { !$0.isRetired }
+        let kinds = try await store.query(.listKinds(app: call.app)).filter { !$0.isRetired }
         let moves = try await moves(call)
         return Response(["kinds": .array(kinds.map { json($0, moves, call) })])
     }
 
     private func get(_ call: APICall) async throws -> Response {
-        Response(json(try await parts.kind(of: call), try await moves(call), call))
+        Response(json(try await kind(of: call), try await moves(call), call))
     }
 
     /// Whether the bearer sees the whole definition; others see the gallery's part.
@@ -48,7 +46,7 @@ struct KindRoutes: Sendable {
 
     private func moves(_ call: APICall) async throws -> [Int32: KindMove] {
         guard seesAll(call) else { return [:] }
-        return Dictionary(try await parts.store.query(.listMoves()).map { ($0.kindID, $0) }) { $1 }
+        return Dictionary(try await store.query(.listMoves()).map { ($0.kindID, $0) }) { $1 }
     }
 
     private func put(_ call: APICall) async throws -> Response {
@@ -63,14 +61,10 @@ struct KindRoutes: Sendable {
         }
         body["name"] = .string(name)
         let definition = try await check(body, errors)
-        let change: KindChange?
-        do {
-            change = try await parts.store.put(definition, of: call.app, isDryRun: isDryRun)
-        } catch let conflict as KindConflict {
-            throw Problem.conflict("\(Text.quoted(conflict.kind)) \(conflict.message)")
+        guard let change = try await store.put(definition, of: call.app, isDryRun: isDryRun) else {
+            throw Problem.notFound
         }
-        guard let change else { throw Problem.notFound }
-        if !isDryRun { _ = try? await parts.directory.refresh() }
+        if !isDryRun { _ = try? await directory.refresh() }
         return Response(change.json, change.action == .add && !isDryRun ? .created : .ok)
     }
 
@@ -82,7 +76,7 @@ struct KindRoutes: Sendable {
         case .success(let definition):
             var errors = errors
             if let url = try? ProviderURL(definition.providerURL),
-                let reason = await parts.resources.providerProblem(url)
+                let reason = await resources.providerProblem(url)
             {
                 errors.append(Problem.Item(detail: reason, pointer: "/providerURL"))
             }
@@ -93,8 +87,8 @@ struct KindRoutes: Sendable {
 
     private func delete(_ call: APICall) async throws -> Response {
         let name = try call.path("kind")
-        guard let retirement = try await parts.store.retire(app: call.app, kind: name) else { throw Problem.notFound }
-        _ = try? await parts.directory.refresh()
+        guard let retirement = try await store.retire(app: call.app, kind: name) else { throw Problem.notFound }
+        _ = try? await directory.refresh()
         return Response(
             [
                 "app": .string(call.app), "kind": .string(name), "changed": .bool(retirement.isChanged),
@@ -108,35 +102,26 @@ struct KindRoutes: Sendable {
         let name = try call.path("kind")
         let family = try call.family()
         let environment = try WidgetEnvironment(call)
-        return try await placeholder(call, name, family, environment)
-    }
-
-    private func placeholder(
-        _ call: APICall, _ kind: String, _ family: WidgetFamily, _ environment: WidgetEnvironment
-    ) async throws -> Response {
         let statement = Statements.readKindPlaceholder(
-            app: call.app, kind: kind, family: family, environment: environment)
-        guard let placeholder = try await parts.store.query(statement).first else { throw Problem.notFound }
+            app: call.app, kind: name, family: family, environment: environment)
+        guard let placeholder = try await store.query(statement).first else { throw Problem.notFound }
         return Response(json: placeholder.encoded)
     }
 
     /// Content that a new widget would show: the current entry of an existing timeline, else the fallback content.
     private func snapshot(_ call: APICall) async throws -> Response {
         let name = try call.path("kind")
-        let family = try call.family()
-        let environment = try WidgetEnvironment(call)
-        let user = try call.widgetUser()
-        let configuration = try call.configuration() ?? .empty
-        let kind = try await parts.kind(of: call)
-        if user != nil || kind.definition.sharing == .shared {
+        let place = try WidgetPlace(call)
+        let kind = try await kind(of: call)
+        if place.user != nil || kind.definition.sharing == .shared {
             let placement = WidgetPlacement(
-                app: call.app, widget: "gallery", user: user ?? "", device: "gallery", kind: name, family: family,
-                configuration: configuration, environment: environment)
+                app: call.app, widget: "gallery", user: place.user ?? "", device: "gallery", kind: name,
+                family: place.family, configuration: place.configuration ?? .empty, environment: place.environment)
             let id = kind.definition.identity(of: placement).id
-            if let timeline = try await parts.store.query(.readTimeline(id: id, app: call.app)).first {
+            if let timeline = try await store.query(.readTimeline(id: id, app: call.app)).first {
                 return Response(json: timeline.shown())
             }
         }
-        return try await placeholder(call, name, family, environment)
+        return try await placeholder(call)
     }
 }

@@ -4,13 +4,11 @@ import WidgetRepresentation
 import WidgetStore
 
 /// Routes of the secret that signs requests to the app's providers, and of test requests to them.
-struct ProviderRoutes: Sendable {
+extension APIParts {
     /// Longest time for which a replaced secret stays valid, in seconds.
     private static let longestOverlap = 366 * 86_400
 
-    let parts: APIParts
-
-    var all: [APIRoute] {
+    var providerRoutes: [APIRoute] {
         [
             APIRoute("getSigningSecret", .get, "signing-secret", .app(.kindsWrite), handle: get),
             APIRoute(
@@ -22,7 +20,7 @@ struct ProviderRoutes: Sendable {
     }
 
     private func secrets(_ call: APICall) async throws -> AppSecrets {
-        guard let secrets = try await parts.store.query(.readSecrets(app: call.app)).first else {
+        guard let secrets = try await store.query(.readSecrets(app: call.app)).first else {
             throw Problem.notFound
         }
         return secrets
@@ -36,7 +34,7 @@ struct ProviderRoutes: Sendable {
         let seconds = try call.integer(
             "keepOld", in: 0...Self.longestOverlap, default: Int(WidgetStore.secretOverlap.components.seconds))
         let secret = SigningSecret.random()
-        let rotation = try await parts.store.rotateSecret(
+        let rotation = try await store.rotateSecret(
             app: call.app, to: secret.bytes, keepingOld: .seconds(seconds), unlessRotating: true)
         guard let rotation else { throw Problem.notFound }
         guard rotation.isChanged else {
@@ -48,20 +46,20 @@ struct ProviderRoutes: Sendable {
 
     private func end(_ call: APICall) async throws -> Response {
         _ = try await secrets(call)
-        let isEnded = try await parts.store.endSecretRotation(app: call.app)
+        let isEnded = try await store.endSecretRotation(app: call.app)
         return Response(["app": .string(call.app), "ended": .bool(isEnded)])
     }
 
     /// Sends a signed request for no timelines to the kind's provider.
     private func test(_ call: APICall) async throws -> Response {
         let name = try call.path("kind")
-        let directory = try await parts.directory.refresh()
+        let directory = try await directory.refresh()
         guard let app = directory.apps[call.app], let kind = EventRules.find(name, call.app, directory) else {
             throw Problem.notFound
         }
         let url = kind.definition.providerURL
         let began = ContinuousClock.now
-        let failure = await parts.resources.askProvider(url, app.signingSecrets)
+        let failure = await resources.askProvider(url, app.signingSecrets)
         let milliseconds = Int((ContinuousClock.now - began) / .milliseconds(1))
         return Response([
             "url": .string(url), "accepted": .bool(failure == nil),

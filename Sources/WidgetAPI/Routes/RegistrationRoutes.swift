@@ -5,13 +5,12 @@ import WidgetModel
 import WidgetStore
 
 /// Routes of the devices that are registered for notifications.
-struct RegistrationRoutes: Sendable {
-    let parts: APIParts
-
-    var all: [APIRoute] {
+extension APIParts {
+    var registrationRoutes: [APIRoute] {
         [
             APIRoute("listDevices", .get, "users/{user}/devices", .own(.widgetsRead), handle: list),
-            .change("registerDevice", .put, "users/{user}/devices/{device}", handle: register),
+            change(
+                "registerDevice", .put, "users/{user}/devices/{device}", .deviceRegistered, members: ["channel"]),
             .change("unregisterDevice", .delete, "users/{user}/devices/{device}", handle: unregister),
         ]
     }
@@ -20,21 +19,12 @@ struct RegistrationRoutes: Sendable {
         let user = try call.path("user")
         // A device must not learn whether another user exists.
         if let own = call.user, !Text.equal(own, user) { throw Problem.notFound }
-        let devices = try await parts.store.query(.listRegistrations(app: call.app, user: user))
+        let devices = try await store.query(.listRegistrations(app: call.app, user: user))
         return Response(["devices": .array(devices.map(\.json))])
-    }
-
-    private func register(_ call: APICall) async throws -> Response {
-        let (user, device) = (try call.path("user"), try call.path("device"))
-        var body = EventBody(try await call.body(), members: ["app", "user", "device", "channel"])
-        body.bind("app", to: call.app)
-        body.bind("user", to: user)
-        body.bind("device", to: device)
-        return try await parts.publish(try body.event(of: .deviceRegistered), for: call)
     }
 
     private func unregister(_ call: APICall) async throws -> Response {
         let (user, device) = (try call.path("user"), try call.path("device"))
-        return try await parts.publish(.deviceUnregistered(app: call.app, user: user, device: device), for: call)
+        return try await publish(.deviceUnregistered(app: call.app, user: user, device: device), for: call)
     }
 }

@@ -1,13 +1,10 @@
 import Hummingbird
 import WidgetEvents
 import WidgetModel
-import WidgetStore
 
 /// The route that requests reloads. The requests are published to Kafka like those of any producer.
-struct ReloadRoutes: Sendable {
-    let parts: APIParts
-
-    var all: [APIRoute] {
+extension APIParts {
+    var reloadRoutes: [APIRoute] {
         [APIRoute("requestReload", .post, "reloads", .own(.reload), query: ["wait"], handle: post)]
     }
 
@@ -27,7 +24,7 @@ struct ReloadRoutes: Sendable {
         if type == .appChanged { body["state"] = reason }
         let event = try body.event(of: type)
         let asked = body["kinds"]?.arrayValue ?? []
-        return try await parts.publish(event, for: call) { name in
+        return try await publish(event, for: call) { name in
             "/kinds/\(asked.firstIndex(of: .string(name)) ?? 0)"
         }
     }

@@ -1,22 +1,19 @@
 import HTTPTypes
 import Hummingbird
-import NIOCore
 import WidgetEvents
 import WidgetModel
 import WidgetRepresentation
 import WidgetStore
 
 /// Routes of stacks: their arrangement, and the schedule of their top widgets.
-struct StackRoutes: Sendable {
-    let parts: APIParts
-
+extension APIParts {
     /// Time for which a first reader waits for the plan, and the pause between looks for it.
     private static let patience = Duration.seconds(10)
     private static let betweenLooks = Duration.milliseconds(200)
     /// Polling interval while the change feed is down.
     private static let lookAgain = Duration.seconds(2)
 
-    var all: [APIRoute] {
+    var stackRoutes: [APIRoute] {
         [
             APIRoute(
                 "readSchedule", .get, "users/{user}/stacks/{stack}/schedule", .own(.widgetsRead),
@@ -24,33 +21,22 @@ struct StackRoutes: Sendable {
             APIRoute(
                 "explainStack", .get, "users/{user}/stacks/{stack}/explanation", .own(.widgetsRead), query: ["device"],
                 handle: explain),
-            .change("arrangeStack", .put, "users/{user}/stacks/{stack}", handle: arrange),
-            .change("turnStack", .post, "users/{user}/stacks/{stack}/turns", handle: turn),
-            .change("replaceShortcuts", .put, "users/{user}/shortcuts", handle: replaceShortcuts),
-            .change("donateInteraction", .post, "users/{user}/donations", handle: donate),
+            change(
+                "arrangeStack", .put, "users/{user}/stacks/{stack}", .stackChanged,
+                members: ["device", "widgets", "smartRotate", "suggestions"]),
+            change(
+                "turnStack", .post, "users/{user}/stacks/{stack}/turns", .stackTurned, members: ["device", "widget"]),
+            change(
+                "replaceShortcuts", .put, "users/{user}/shortcuts", .shortcutsReplaced,
+                members: ["device", "shortcuts"]),
+            change(
+                "donateInteraction", .post, "users/{user}/donations", .interactionDonated,
+                members: ["kind", "configuration", "device", "timeZone"]),
             APIRoute("clearHabits", .delete, "users/{user}/habits", .own(.widgetsWrite), handle: clearHabits),
         ]
     }
 
     // MARK: Changing
-
-    private func arrange(_ call: APICall) async throws -> Response {
-        try await publish(
-            .stackChanged, call, of: "stack", besides: ["device", "widgets", "smartRotate", "suggestions"])
-    }
-
-    private func turn(_ call: APICall) async throws -> Response {
-        try await publish(.stackTurned, call, of: "stack", besides: ["device", "widget"])
-    }
-
-    private func replaceShortcuts(_ call: APICall) async throws -> Response {
-        try await publish(.shortcutsReplaced, call, besides: ["device", "shortcuts"])
-    }
-
-    private func donate(_ call: APICall) async throws -> Response {
-        try await publish(
-            .interactionDonated, call, besides: ["kind", "configuration", "device", "timeZone"])
-    }
 
     /// Clears habits in the database at once; donations that wait in Kafka are learned afterwards.
     private func clearHabits(_ call: APICall) async throws -> Response {
@@ -58,29 +44,15 @@ struct StackRoutes: Sendable {
         if let own = call.user, !Text.equal(own, user) {
             throw Problem.forbidden("a token of one user changes stacks, habits and devices of this user only")
         }
-        let cleared = try await parts.store.clearHabits(of: user, app: call.app)
+        let cleared = try await store.clearHabits(of: user, app: call.app)
         return Response(["cleared": .bool(cleared)])
-    }
-
-    /// - Parameter parameter: name of a further parameter of the path that is a member of the event.
-    private func publish(
-        _ type: EventType, _ call: APICall, of parameter: String? = nil, besides members: [String]
-    ) async throws -> Response {
-        let bound = ["user"] + (parameter.map { [$0] } ?? [])
-        var body = EventBody(try await call.body(), members: ["app"] + bound + members)
-        body.bind("app", to: call.app)
-        for name in bound { body.bind(name, to: try call.path(name)) }
-        let event = try body.event(of: type)
-        var rules = EventRules(parts)
-        try await rules.check(event, call)
-        return try await parts.publish(event, for: call)
     }
 
     // MARK: Reading
 
     private func read(_ call: APICall) async throws -> Response {
         let key = try await key(call)
-        let wait = try call.integer("wait", in: 0...TimelineRoutes.longestWait, default: 0)
+        let wait = try call.integer("wait", in: 0...Self.longestWait, default: 0)
         let known = EntityTags(call.request.headers[values: .ifNoneMatch])
         let began = ContinuousClock.now
         var watch: TimelineChanges.Watch?
@@ -91,15 +63,15 @@ struct StackRoutes: Sendable {
                 continue
             }
             let tag = "W/\"\(found.revision)\""
-            guard known.contain(tag) else { return Self.answer(json, tag, revision: found.revision) }
+            guard known.contain(tag) else { return Response(Array(json.utf8), tag, revision: found.revision) }
             let left = Duration.seconds(wait) - began.duration(to: .now)
-            guard left > .zero else { return Self.answer(nil, tag, revision: found.revision) }
+            guard left > .zero else { return Response(nil, tag, revision: found.revision) }
             // Read once more after the watch has begun, so that no change is missed.
             guard let watch else {
-                watch = try parts.watch(.poll, [.timeline(key.id)], for: call)
+                watch = try self.watch(.poll, [.timeline(key.id)], for: call)
                 continue
             }
-            _ = await watch.wait(atMost: min(left, parts.changes.isLive ? parts.changes.patience : Self.lookAgain))
+            _ = await watch.wait(atMost: min(left, changes.isLive ? changes.patience : Self.lookAgain))
             try await call.checkToken()
         }
     }
@@ -107,8 +79,8 @@ struct StackRoutes: Sendable {
     /// Reasons why each widget of a stack is or is not on top, as `freshet explain --stack` prints them.
     private func explain(_ call: APICall) async throws -> Response {
         let key = try await key(call)
-        let stacks = try await parts.store.explainStacks(
-            named: key.stack, of: key.user, app: key.app, policy: parts.resources.rotation, at: WallClock.now())
+        let stacks = try await store.explainStacks(
+            named: key.stack, of: key.user, app: key.app, policy: resources.rotation, at: WallClock.now())
         guard let stack = stacks.first(where: { Text.equal($0.stack.device, key.device) }) else {
             throw Problem.notFound
         }
@@ -123,7 +95,7 @@ struct StackRoutes: Sendable {
         if let device = try call.identifier("device") {
             return StackPlan.Key(app: call.app, user: user, device: device, stack: stack)
         }
-        let found = try await parts.store.stacks(of: user, app: call.app).filter { Text.equal($0.name, stack) }
+        let found = try await store.stacks(of: user, app: call.app).filter { Text.equal($0.name, stack) }
         guard let device = found.first?.device else { throw Problem.notFound }
         guard found.count == 1 else {
             throw Problem.parameter("device", "is needed: \(found.count) devices have a stack of this name")
@@ -133,25 +105,16 @@ struct StackRoutes: Sendable {
 
     /// The stored schedule. Requests a plan if the schedule was not read lately.
     private func schedule(_ key: StackPlan.Key) async throws -> ReadSchedule? {
-        let found = try await parts.store.query(
+        let found = try await store.query(
             .readSchedules(app: key.app, user: key.user, stack: key.stack, device: key.device)
         ).first
         if found?.schedule == nil {
-            let stacks = try await parts.store.stacks(of: key.user, app: key.app)
+            let stacks = try await store.stacks(of: key.user, app: key.app)
             let exists = stacks.contains { Text.equal($0.name, key.stack) && Text.equal($0.device, key.device) }
             guard exists else { throw Problem.notFound }
         }
         if let found, !found.isReadLongAgo { return found }
-        try await parts.store.wantSchedule(key)
+        try await store.wantSchedule(key)
         return found
-    }
-
-    private static func answer(_ json: String?, _ tag: String, revision: Int64) -> Response {
-        var headers: HTTPFields = [.cacheControl: "private, no-cache", .vary: "Accept-Encoding"]
-        headers[.eTag] = tag
-        headers[.freshetRevision] = "\(revision)"
-        guard let json else { return Response(status: .notModified, headers: headers) }
-        headers[.contentType] = "application/json"
-        return Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(string: json)))
     }
 }

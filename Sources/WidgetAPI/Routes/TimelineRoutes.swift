@@ -1,6 +1,5 @@
 import HTTPTypes
 import Hummingbird
-import NIOCore
 import PostgresClient
 import WidgetModel
 import WidgetRepresentation
@@ -10,9 +9,7 @@ import WidgetStore
 ///
 /// A stale timeline is returned at once and marked as stale. Readers with the current content (`If-None-Match`) get
 /// 304, or wait for new content (`wait`).
-struct TimelineRoutes: Sendable {
-    let parts: APIParts
-
+extension APIParts {
     /// Longest wait, in seconds.
     static let longestWait = 60
     /// Number of reads for an unknown widget, since its placement may still be in Kafka.
@@ -24,7 +21,7 @@ struct TimelineRoutes: Sendable {
     /// Largest number of widgets in a request for many timelines.
     private static let mostWidgets = 50
 
-    var all: [APIRoute] {
+    var timelineRoutes: [APIRoute] {
         [
             APIRoute(
                 "getTimeline", .get, "widgets/{widget}/timeline", .own(.widgetsRead), query: ["at", "wait"], handle: get
@@ -43,26 +40,25 @@ struct TimelineRoutes: Sendable {
         try call.counts(as: widgets.count)
         let statement = Statements.pollTimeline(
             app: call.app, widgets: widgets, user: call.user, known: known.hashes, knowsAny: known.isAny)
-        let found = Dictionary(try await parts.store.query(statement).map { (Array($0.widget.utf8), $0.timeline) }) {
+        let found = Dictionary(try await store.query(statement).map { (Array($0.widget.utf8), $0.timeline) }) {
             $1
         }
-        for widget in widgets {
-            if let timeline = found[Array(widget.utf8)] { noteServed(timeline, widget, at, call) }
-        }
-        let results = widgets.map { Self.result($0, found[Array($0.utf8)] ?? .removed, at, known) }
+        let results = widgets.map { result($0, found[Array($0.utf8)] ?? .removed, at, known, call) }
         return Response(json: Array(#"{"results":["#.utf8) + results.joined(separator: ",".utf8) + Array("]}".utf8))
     }
 
-    private static func result(
-        _ widget: String, _ found: PolledTimeline, _ at: Timestamp?, _ known: EntityTags
+    private func result(
+        _ widget: String, _ found: PolledTimeline, _ at: Timestamp?, _ known: EntityTags, _ call: APICall
     ) -> [UInt8] {
         var (status, tag, isStale) = (HTTPResponse.Status.notFound, nil as String?, nil as Bool?)
         var timeline: [UInt8]?
         switch found {
         case .removed: break
         case .known(let shown):
+            noteServed(shown.contentRevision, widget, at, call)
             (status, tag, isStale) = (.notModified, shown.hash.map(EntityTags.tag), shown.isStale)
         case .timeline(let detail):
+            noteServed(detail.revision, widget, at, call)
             let detailTag = EntityTags.tag(detail, at)
             (status, tag, isStale) = (known.contain(detailTag) ? .notModified : .ok, detailTag, detail.isStale)
             if status == .ok { timeline = detail.encoded(at: at) }
@@ -86,19 +82,21 @@ struct TimelineRoutes: Sendable {
         var isOver = false
         var looks = wait > 0 ? Self.looksForNew : 0
         while true {
-            let found = try await parts.store.query(statement).first?.timeline
+            let found = try await store.query(statement).first?.timeline
             let left = isOver ? .zero : ContinuousClock.now.duration(to: deadline)
             let id: TimelineID
             switch found {
             case .known(let shown):
                 guard left > .zero else {
-                    noteServed(.known(shown), widget, at, call)
-                    return notModified(shown)
+                    noteServed(shown.contentRevision, widget, at, call)
+                    return Response(
+                        nil, shown.hash.map(EntityTags.tag), revision: shown.contentRevision, isStale: shown.isStale,
+                        age: shown.age)
                 }
                 id = shown.id
             case .timeline(let timeline):
                 guard left > .zero, timeline.content == nil else {
-                    noteServed(.timeline(timeline), widget, at, call)
+                    noteServed(timeline.revision, widget, at, call)
                     return answer(timeline, at, known)
                 }
                 id = timeline.id
@@ -114,7 +112,7 @@ struct TimelineRoutes: Sendable {
             if let watch {
                 watch.set([.timeline(id)])
             } else {
-                watch = try parts.watch(.poll, [.timeline(id)], for: call)
+                watch = try self.watch(.poll, [.timeline(id)], for: call)
             }
             guard hadWatch, let watch else { continue }
             isOver = try await self.wait(watch, until: deadline, call) == .ended
@@ -123,15 +121,9 @@ struct TimelineRoutes: Sendable {
 
     /// Notes that a widget's device has been served its present content. Reads with the app's own token are those of a
     /// backend or an operator, and not of the device.
-    private func noteServed(_ timeline: PolledTimeline, _ widget: String, _ at: Timestamp?, _ call: APICall) {
+    private func noteServed(_ revision: Int64?, _ widget: String, _ at: Timestamp?, _ call: APICall) {
         guard at == nil, call.user != nil else { return }
-        switch timeline {
-        case .removed: break
-        case .known(let shown):
-            parts.resources.fetches?.served(app: call.app, widget: widget, revision: shown.contentRevision)
-        case .timeline(let detail):
-            parts.resources.fetches?.served(app: call.app, widget: widget, revision: detail.revision)
-        }
+        resources.fetches?.served(app: call.app, widget: widget, revision: revision)
     }
 
     /// Waits until a change or the deadline. Throws if the token is no longer valid.
@@ -140,8 +132,8 @@ struct TimelineRoutes: Sendable {
     ) async throws(Problem) -> TimelineChanges.Watch.Outcome {
         while true {
             let left = ContinuousClock.now.duration(to: deadline)
-            let isLive = parts.changes.isLive
-            let outcome = await watch.wait(atMost: min(left, isLive ? parts.changes.patience : Self.lookAgain))
+            let isLive = changes.isLive
+            let outcome = await watch.wait(atMost: min(left, isLive ? changes.patience : Self.lookAgain))
             try await call.checkToken()
             guard outcome == .timedOut, isLive, ContinuousClock.now < deadline else { return outcome }
         }
@@ -149,29 +141,9 @@ struct TimelineRoutes: Sendable {
 
     private func answer(_ timeline: TimelineDetail, _ at: Timestamp?, _ known: EntityTags) -> Response {
         let tag = EntityTags.tag(timeline, at)
-        var headers = Self.headers(tag, isStale: timeline.isStale, revision: timeline.revision, age: timeline.age)
-        guard !known.contain(tag) else { return Response(status: .notModified, headers: headers) }
-        headers[.contentType] = "application/json"
         return Response(
-            status: .ok, headers: headers,
-            body: ResponseBody(byteBuffer: ByteBuffer(bytes: timeline.encoded(at: at))))
-    }
-
-    private func notModified(_ shown: ClaimedTimeline) -> Response {
-        Response(
-            status: .notModified,
-            headers: Self.headers(
-                shown.hash.map(EntityTags.tag), isStale: shown.isStale, revision: shown.contentRevision, age: shown.age)
-        )
-    }
-
-    private static func headers(_ tag: String?, isStale: Bool, revision: Int64?, age: Duration?) -> HTTPFields {
-        var headers: HTTPFields = [.cacheControl: "private, no-cache", .vary: "Accept-Encoding"]
-        headers[.eTag] = tag
-        headers[.freshetStale] = isStale ? "true" : "false"
-        headers[.freshetRevision] = revision.map { "\($0)" }
-        headers[.age] = age.map { "\($0.components.seconds)" }
-        return headers
+            known.contain(tag) ? nil : timeline.encoded(at: at), tag, revision: timeline.revision,
+            isStale: timeline.isStale, age: timeline.age)
     }
 }
 

@@ -6,10 +6,8 @@ import WidgetRepresentation
 import WidgetStore
 
 /// Routes of widgets.
-struct WidgetRoutes: Sendable {
-    let parts: APIParts
-
-    var all: [APIRoute] {
+extension APIParts {
+    var widgetRoutes: [APIRoute] {
         [
             APIRoute(
                 "listWidgets", .get, "widgets", .own(.widgetsRead),
@@ -31,14 +29,14 @@ struct WidgetRoutes: Sendable {
             kind: try call.identifier("kind"), after: try PageCursor.decode(call) ?? "")
         // A device must not learn whether another user exists.
         let isForeign = call.user.map { own in asked.map { !Text.equal(own, $0) } ?? false } ?? false
-        let widgets = isForeign ? [] : try await parts.store.query(.listWidgets(filter, limit: limit))
+        let widgets = isForeign ? [] : try await store.query(.listWidgets(filter, limit: limit))
         let next = widgets.count == limit ? widgets.last.map { PageCursor.encode($0.id) } : nil
         return Response(["widgets": .array(widgets.map(\.json)), "next": .text(next)])
     }
 
     private func get(_ call: APICall) async throws -> Response {
         let filter = WidgetFilter(app: call.app, user: call.user, widget: try call.path("widget"))
-        guard let widget = try await parts.store.query(.listWidgets(filter, limit: 1)).first else {
+        guard let widget = try await store.query(.listWidgets(filter, limit: 1)).first else {
             throw Problem.notFound
         }
         return Response(widget.json)
@@ -47,21 +45,17 @@ struct WidgetRoutes: Sendable {
     // MARK: Changing
 
     private func place(_ call: APICall) async throws -> Response {
-        let id = try call.path("widget")
-        var body = EventBody(
-            try await call.body(),
-            members: ["app", "widget", "user", "device", "kind", "family", "configuration", "environment"])
+        var body = try await EventBody(
+            call, path: ["widget"], members: ["user", "device", "kind", "family", "configuration", "environment"])
         if let user = call.user, body["user"] == nil { body["user"] = .string(user) }
-        body.bind("app", to: call.app)
-        body.bind("widget", to: id)
-        return try await parts.publish(try body.event(of: .widgetPlaced), for: call)
+        return try await publish(try body.event(of: .widgetPlaced), for: call)
     }
 
     private func remove(_ call: APICall) async throws -> Response {
-        return try await parts.publish(.removed(app: call.app, widget: try call.path("widget")), for: call)
+        return try await publish(.removed(app: call.app, widget: try call.path("widget")), for: call)
     }
 
     private func view(_ call: APICall) async throws -> Response {
-        return try await parts.publish(.viewed(app: call.app, widget: try call.path("widget")), for: call)
+        return try await publish(.viewed(app: call.app, widget: try call.path("widget")), for: call)
     }
 }

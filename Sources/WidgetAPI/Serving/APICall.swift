@@ -1,7 +1,6 @@
 import Foundation
 import HTTPTypes
 import Hummingbird
-import Logging
 import NIOCore
 import WidgetModel
 
@@ -12,19 +11,13 @@ struct APICall: Sendable {
 
     let request: Request
     let principal: Principal
-    let requestID: String
-    let quotas: Quotas
-    let logger: Logger
+    let context: APIContext
+    let gate: APIGate
     let parameters: Parameters
-    /// Limit for the arrival of the body.
-    let receiveTime: Duration
-    /// Sends 100 Continue to a client that waits for it.
-    let wantBody: @Sendable () -> Void
-    /// Throws if the token is no longer valid.
-    let recheck: @Sendable () async throws(TokenRefusal) -> Void
     let query: [(name: String, value: String)]
 
     var app: String { principal.app }
+    var quotas: Quotas { gate.quotas }
 
     /// The user that the bearer is limited to; nil for the whole app.
     var user: String? { principal.user }
@@ -32,7 +25,7 @@ struct APICall: Sendable {
     /// Checks that the token has not expired and that its key is still current. Long requests call it repeatedly.
     func checkToken() async throws(Problem) {
         do throws(TokenRefusal) {
-            try await recheck()
+            _ = try await gate.verifier.principal(authorization: request.headers[.authorization])
         } catch {
             throw .unauthorized(error)
         }
@@ -122,23 +115,16 @@ struct APICall: Sendable {
 
     /// The whole body, if it arrives in time.
     static func collect(
-        _ request: Request, upTo limit: Int, within time: Duration, wantBody: () -> Void
+        _ request: Request, _ context: APIContext, upTo limit: Int, within time: Duration
     ) async throws -> ByteBuffer {
         if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > limit {
             throw Problem.tooLarge(limit)
         }
-        if request.headers[.expect] != nil { wantBody() }
+        if request.headers[.expect] != nil { context.wantBody() }
         do {
-            return try await withThrowingTaskGroup(of: ByteBuffer?.self) { group in
-                group.addTask { try await request.body.collect(upTo: limit) }
-                group.addTask {
-                    try await Task.sleep(for: time)
-                    return nil
-                }
-                defer { group.cancelAll() }
-                guard let buffer = try await group.next() ?? nil else { throw Problem.requestTimeout }
-                return buffer
-            }
+            let body = try await withTimeLimit(time) { try await request.body.collect(upTo: limit) }
+            guard let body else { throw Problem.requestTimeout }
+            return body
         } catch is NIOTooManyBytesError {
             throw Problem.tooLarge(limit)
         }
@@ -158,7 +144,7 @@ struct APICall: Sendable {
             throw Problem.unsupportedEncoding
         }
         let buffer = try await Self.collect(
-            request, upTo: Self.maximumBodyBytes, within: receiveTime, wantBody: wantBody)
+            request, context, upTo: Self.maximumBodyBytes, within: gate.receiveTime)
         guard buffer.readableBytes > 0 else { throw Problem.badRequest("expected a body of application/json") }
         return Array(buffer.readableBytesView)
     }

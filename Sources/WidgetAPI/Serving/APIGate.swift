@@ -23,7 +23,7 @@ struct APIGate: Sendable {
         } catch {
             response = error.response
         }
-        if route.isAudited { audit(nil, route.id, request, response, context) }
+        if route.isAudited { audit(nil, route.id, path: request.uri.description, response.status, context) }
         return response
     }
 
@@ -37,21 +37,16 @@ struct APIGate: Sendable {
         do {
             try quotas.take(.requests, for: bearer)
             try check(bearer, route, parameters)
-            let authorization = request.headers[.authorization]
             let call = try APICall(
-                request: request, principal: bearer, requestID: context.requestID, quotas: quotas,
-                logger: context.logger, parameters: parameters, receiveTime: receiveTime,
-                wantBody: { context.wantBody() },
-                recheck: { [verifier] () async throws(TokenRefusal) in
-                    _ = try await verifier.principal(authorization: authorization)
-                }, query: APICall.query(request.uri.query ?? ""))
+                request: request, principal: bearer, context: context, gate: self, parameters: parameters,
+                query: APICall.query(request.uri.query ?? ""))
             try call.allowQuery(route.query)
             response = try await route.handle(call)
         } catch {
             response = ProblemMiddleware.problem(error, request, context.logger).response
         }
         response.headers.append(contentsOf: quotas.headers(for: bearer))
-        if route.isAudited { audit(bearer, route.id, request, response, context) }
+        if route.isAudited { audit(bearer, route.id, path: request.uri.description, response.status, context) }
         return response
     }
 
@@ -86,21 +81,17 @@ struct APIGate: Sendable {
         }
     }
 
-    private func audit(
-        _ principal: Principal?, _ what: String, _ request: Request, _ response: Response, _ context: APIContext
-    ) {
-        audit(
-            principal, what, path: request.uri.description, outcome: response.status.code, requestID: context.requestID)
-    }
-
     /// Logs bearer, action and outcome, never the token.
-    func audit(_ principal: Principal?, _ what: String, path: String, outcome: Int, requestID: String) {
+    func audit(
+        _ principal: Principal?, _ what: String, path: String, _ outcome: HTTPResponse.Status, _ context: APIContext
+    ) {
         logger.notice(
             "audit",
             metadata: [
                 "who": "\(principal?.name ?? "nobody")", "app": "\(principal?.app ?? "-")",
                 "user": "\(principal?.user ?? "-")", "what": "\(what)",
-                "path": "\(Text.printable(path, maximum: 512))", "outcome": "\(outcome)", "request": "\(requestID)",
+                "path": "\(Text.printable(path, maximum: 512))", "outcome": "\(outcome.code)",
+                "request": "\(context.requestID)",
             ])
     }
 }

@@ -12,8 +12,6 @@ package struct ConnectionTimes: Hashable, Sendable {
     /// Limit for the whole body of a request, however steadily it arrives.
     package var receive = Duration.seconds(30)
 
-    package init() {}
-
     /// Time after which a connection with an unread body is closed, later than the response 408.
     var close: Duration { receive + min(receive, .seconds(5)) }
 
@@ -22,9 +20,7 @@ package struct ConnectionTimes: Hashable, Sendable {
         let close = TimeAmount(close)
         return .http1(
             configuration: .init(
-                additionalChannelHandlers: [
-                    HTTPRules.Installer(), ResponseCompression(), ReceiveDeadline(after: close),
-                ],
+                additionalChannelHandlers: [HTTPHandlers(), ReceiveDeadline(after: close)],
                 idleTimeout: TimeAmount(idle)))
     }
 }
@@ -70,8 +66,7 @@ final class ReceiveDeadline: ChannelInboundHandler, RemovableChannelHandler {
         case .body: break
         case .end:
             isReceiving = false
-            timer?.cancel()
-            timer = nil
+            cancel()
         }
         context.fireChannelRead(data)
     }
@@ -85,12 +80,13 @@ final class ReceiveDeadline: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        timer?.cancel()
-        timer = nil
+        cancel()
         context.fireChannelInactive()
     }
 
-    func handlerRemoved(context: ChannelHandlerContext) {
+    func handlerRemoved(context: ChannelHandlerContext) { cancel() }
+
+    private func cancel() {
         timer?.cancel()
         timer = nil
     }

@@ -1,7 +1,6 @@
 import HTTPTypes
 import NIOCore
 import NIOHTTP1
-import NIOHTTPTypes
 import NIOHTTPTypesHTTP1
 import WidgetModel
 
@@ -183,21 +182,6 @@ final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
         isClosing = true
         context.writeAndFlush(last, promise: promise)
         context.close(mode: .output, promise: nil)
-    }
-
-    /// Adds the rules on the network's side of the codec.
-    final class Installer: ChannelInboundHandler, RemovableChannelHandler {
-        typealias InboundIn = HTTPRequestPart
-
-        func handlerAdded(context: ChannelHandlerContext) {
-            let pipeline = context.pipeline.syncOperations
-            do {
-                let codec = try pipeline.handler(type: HTTP1ToHTTPServerCodec.self)
-                try pipeline.addHandler(HTTPRules(), position: .before(codec))
-            } catch {
-                context.fireErrorCaught(error)
-            }
-        }
     }
 }
 

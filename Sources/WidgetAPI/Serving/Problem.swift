@@ -6,6 +6,7 @@ import NIOHTTP1
 import PostgresClient
 import WidgetEvents
 import WidgetModel
+import WidgetStore
 
 /// An error response (RFC 9457). `type` is stable for programs; `detail` is for people.
 struct Problem: Error, HTTPResponseError {
@@ -239,6 +240,18 @@ extension Problem {
         }
     }
 
+    /// The problem with a provider's options.
+    private init(_ failure: ConfigurationFailure) {
+        let status: HTTPResponse.Status =
+            switch failure.reason {
+            case .resting: .serviceUnavailable
+            case .timeout: .gatewayTimeout
+            case .refused, .failed, .invalid: .badGateway
+            }
+        self.init(status, "the provider's answer is not available: \(failure.message)", title: "Provider failed")
+        headers[.retryAfter] = failure.retryAfter.map { "\($0.seconds(roundedUp: 1))" }
+    }
+
     /// The problem for an error of a route; nil for an internal error.
     init?(explaining error: any Error) {
         switch error {
@@ -246,6 +259,8 @@ extension Problem {
         case let error as EventError: self = Problem(error)
         case let error as ModelErrors: self = .unprocessable(error)
         case let error as PostgresError where error.isRetriable: self = .unavailable
+        case let error as KindConflict: self = .conflict("\(Text.quoted(error.kind)) \(error.message)")
+        case let error as ConfigurationFailure: self = Problem(error)
         case is KafkaError: self = .eventsUnavailable
         case let error as HTTPParserError: self = .badRequest("the body is not framed as HTTP/1.1: \(error)")
         default: return nil
@@ -263,5 +278,30 @@ extension Response {
         self.init(
             status: status, headers: [.contentType: contentType, .cacheControl: "no-store"],
             body: ResponseBody(byteBuffer: ByteBuffer(bytes: json)))
+    }
+
+    /// Server-sent events. A client that loses the connection comes back after 3 s.
+    init(events: @escaping @concurrent @Sendable (inout any ResponseBodyWriter) async throws -> Void) {
+        self.init(
+            status: .ok,
+            headers: [.contentType: "text/event-stream", .cacheControl: "no-store", .init("X-Accel-Buffering")!: "no"],
+            body: ResponseBody { writer in
+                try await writer.write(ByteBuffer(string: "retry: 3000\n\n"))
+                try await events(&writer)
+                try await writer.finish(nil)
+            })
+    }
+
+    /// The response to a conditional request: the document, or 304 if the caller has it.
+    init(_ document: [UInt8]?, _ tag: String?, revision: Int64?, isStale: Bool? = nil, age: Duration? = nil) {
+        var headers: HTTPFields = [.cacheControl: "private, no-cache", .vary: "Accept-Encoding"]
+        headers[.eTag] = tag
+        headers[.freshetStale] = isStale.map { "\($0)" }
+        headers[.freshetRevision] = revision.map { "\($0)" }
+        headers[.age] = age.map { "\($0.components.seconds)" }
+        if document != nil { headers[.contentType] = "application/json" }
+        self.init(
+            status: document == nil ? .notModified : .ok, headers: headers,
+            body: document.map { ResponseBody(byteBuffer: ByteBuffer(bytes: $0)) } ?? ResponseBody())
     }
 }

@@ -5,15 +5,13 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-/// Quotas of one app; nil for none.
+/// Quotas of one app; 0 for none.
 package struct AppQuotas: Hashable, Sendable {
     /// Events per minute, and reload requests among them.
-    package var events: Int?
-    package var reloads: Int?
+    package var events = 0
+    package var reloads = 0
     /// Largest number of waiting dead letters with which events may be published.
-    package var deadLetters: Int?
-
-    package init() {}
+    package var deadLetters = 100_000
 }
 
 /// Quotas of bearers and apps within this process. Responses state them (`RateLimit-Policy`, `RateLimit`).
@@ -41,16 +39,16 @@ final class Quotas: Sendable {
     private let refusals: [Name: Counter]
     private let policy: String
 
-    init(requests: RateLimiter<ContentHash>?, _ quotas: AppQuotas, changes: TimelineChanges, pool: PostgresPool) {
-        var limiters = requests.map { [(name: Name.requests, limiter: $0)] } ?? []
-        for (name, limit) in [(Name.events, quotas.events), (.reloads, quotas.reloads)] {
-            guard let limit else { continue }
-            limiters.append((name, RateLimiter(rate: Double(limit) / 60, burst: limit)))
-        }
-        self.limiters = limiters
+    init(requests: Int, burst: Int, _ quotas: AppQuotas, changes: TimelineChanges, pool: PostgresPool) {
+        let limits = [
+            (name: Name.requests, rate: Double(requests), burst: burst),
+            (.events, Double(quotas.events) / 60, quotas.events),
+            (.reloads, Double(quotas.reloads) / 60, quotas.reloads),
+        ]
+        limiters = limits.filter { $0.rate > 0 }.map { ($0.name, RateLimiter(rate: $0.rate, burst: $0.burst)) }
         self.changes = changes
         self.pool = pool
-        deadLetters = quotas.deadLetters
+        deadLetters = quotas.deadLetters > 0 ? quotas.deadLetters : nil
         refusals = Dictionary(
             uniqueKeysWithValues: Name.allCases.map {
                 ($0, Counter(label: MetricCatalogue.apiRefusals.name, dimensions: [("quota", $0.rawValue)]))

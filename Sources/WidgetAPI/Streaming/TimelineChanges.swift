@@ -21,17 +21,11 @@ package final class TimelineChanges: Sendable {
     /// Limits on waiters by mode.
     package struct Limits: Hashable, Sendable {
         /// Requests that wait for a timeline.
-        package var polls: Int
+        package var polls = 10_000
         /// Open streams.
-        package var streams: Int
-        /// Both, for one app; nil for half of each limit.
-        package var ofApp: Int?
-
-        package init(polls: Int = 10_000, streams: Int = 2_000, ofApp: Int? = nil) {
-            self.polls = polls
-            self.streams = streams
-            self.ofApp = ofApp
-        }
+        package var streams = 2_000
+        /// Both, for one app; 0 for half of each limit.
+        package var ofApp = 0
     }
 
     /// Reason to refuse a wait.
@@ -86,6 +80,68 @@ package final class TimelineChanges: Sendable {
         var next: UInt64 = 0
         var isClosed = false
         var isLive = false
+
+        /// Number of an app's waits.
+        func places(of app: String) -> Int {
+            Mode.allCases.reduce(0) {
+                $0 + held[Place(mode: $1, holder: Holder(app: app)), default: 0]
+            }
+        }
+
+        /// Changes the number of waits of an app and its user.
+        mutating func hold(_ mode: Mode, _ holder: Holder, _ change: Int) {
+            var places = [Place(mode: mode, holder: Holder(app: holder.app))]
+            if holder.user != nil { places.append(Place(mode: mode, holder: holder)) }
+            for place in places {
+                let count = held[place, default: 0] + change
+                held[place] = count > 0 ? count : nil
+            }
+        }
+
+        /// Notes a hint for a waiter and returns the continuation of its task, if one waits.
+        mutating func signal(_ id: UInt64) -> CheckedContinuation<Waking, Never>? {
+            guard let continuation = waiters[id]?.continuation else {
+                waiters[id]?.isSignalled = true
+                return nil
+            }
+            waiters[id]?.continuation = nil
+            return continuation
+        }
+
+        /// Parks a task, or returns the outcome if there is one already.
+        mutating func park(
+            _ id: UInt64, _ continuation: CheckedContinuation<Waking, Never>
+        ) -> Watch.Outcome? {
+            guard !isClosed, let waiter = waiters[id], waiter.continuation == nil else { return .ended }
+            if waiter.isSignalled {
+                waiters[id]?.isSignalled = false
+                return .changed
+            }
+            waiters[id]?.continuation = continuation
+            return nil
+        }
+
+        /// Removes and returns the continuation of the waiting task.
+        mutating func unpark(_ id: UInt64) -> CheckedContinuation<Waking, Never>? {
+            defer { waiters[id]?.continuation = nil }
+            return waiters[id]?.continuation
+        }
+
+        mutating func setKeys(_ keys: Set<Key>, of id: UInt64) {
+            guard let old = waiters[id]?.keys else { return }
+            for key in old.subtracting(keys) {
+                byKey[key]?.remove(id)
+                if byKey[key]?.isEmpty == true { byKey[key] = nil }
+                if case .user = key { userKeys -= 1 }
+                if case .event = key { eventKeys -= 1 }
+            }
+            for key in keys.subtracting(old) {
+                byKey[key, default: []].insert(id)
+                if case .user = key { userKeys += 1 }
+                if case .event = key { eventKeys += 1 }
+            }
+            waiters[id]?.keys = keys
+        }
     }
 
     /// Waiters that are woken without delay; others are woken at this rate, with at most this delay.
@@ -119,7 +175,7 @@ package final class TimelineChanges: Sendable {
     }
 
     /// Largest number of waits of one app.
-    var placesOfApp: Int { limits.ofApp ?? (half(of: limits.polls) + half(of: limits.streams)) }
+    var placesOfApp: Int { limits.ofApp > 0 ? limits.ofApp : half(of: limits.polls) + half(of: limits.streams) }
 
     /// Number of an app's waits.
     func places(of app: String) -> Int { state.withLock { $0.places(of: app) } }
@@ -292,69 +348,5 @@ package final class TimelineChanges: Sendable {
                 return first
             }
         }
-    }
-}
-
-extension TimelineChanges.State {
-    /// Number of an app's waits.
-    fileprivate func places(of app: String) -> Int {
-        TimelineChanges.Mode.allCases.reduce(0) {
-            $0 + held[TimelineChanges.Place(mode: $1, holder: TimelineChanges.Holder(app: app)), default: 0]
-        }
-    }
-
-    /// Changes the number of waits of an app and its user.
-    fileprivate mutating func hold(_ mode: TimelineChanges.Mode, _ holder: TimelineChanges.Holder, _ change: Int) {
-        var places = [TimelineChanges.Place(mode: mode, holder: TimelineChanges.Holder(app: holder.app))]
-        if holder.user != nil { places.append(TimelineChanges.Place(mode: mode, holder: holder)) }
-        for place in places {
-            let count = held[place, default: 0] + change
-            held[place] = count > 0 ? count : nil
-        }
-    }
-
-    /// Notes a hint for a waiter and returns the continuation of its task, if one waits.
-    fileprivate mutating func signal(_ id: UInt64) -> CheckedContinuation<TimelineChanges.Waking, Never>? {
-        guard let continuation = waiters[id]?.continuation else {
-            waiters[id]?.isSignalled = true
-            return nil
-        }
-        waiters[id]?.continuation = nil
-        return continuation
-    }
-
-    /// Parks a task, or returns the outcome if there is one already.
-    fileprivate mutating func park(
-        _ id: UInt64, _ continuation: CheckedContinuation<TimelineChanges.Waking, Never>
-    ) -> TimelineChanges.Watch.Outcome? {
-        guard !isClosed, let waiter = waiters[id], waiter.continuation == nil else { return .ended }
-        if waiter.isSignalled {
-            waiters[id]?.isSignalled = false
-            return .changed
-        }
-        waiters[id]?.continuation = continuation
-        return nil
-    }
-
-    /// Removes and returns the continuation of the waiting task.
-    fileprivate mutating func unpark(_ id: UInt64) -> CheckedContinuation<TimelineChanges.Waking, Never>? {
-        defer { waiters[id]?.continuation = nil }
-        return waiters[id]?.continuation
-    }
-
-    fileprivate mutating func setKeys(_ keys: Set<TimelineChanges.Key>, of id: UInt64) {
-        guard let old = waiters[id]?.keys else { return }
-        for key in old.subtracting(keys) {
-            byKey[key]?.remove(id)
-            if byKey[key]?.isEmpty == true { byKey[key] = nil }
-            if case .user = key { userKeys -= 1 }
-            if case .event = key { eventKeys -= 1 }
-        }
-        for key in keys.subtracting(old) {
-            byKey[key, default: []].insert(id)
-            if case .user = key { userKeys += 1 }
-            if case .event = key { eventKeys += 1 }
-        }
-        waiters[id]?.keys = keys
     }
 }

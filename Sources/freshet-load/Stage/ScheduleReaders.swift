@@ -49,7 +49,7 @@ final class ScheduleReaders: Sendable {
         guard FileManager.default.createFile(atPath: file.path, contents: Data(jwks.encoded), attributes: attributes)
         else { throw CommandFailure(.failure, "cannot write \(file.path)") }
         return try await TokenIssuer(keys: try await TokenKeys(jwks: jwks.encoded)).issue(
-            TokenIssuer.Grant(app: app, scopes: [.widgetsRead], expiresAt: WallClock.now() + .seconds(86_400)))
+            app: app, scopes: [.widgetsRead], expiresAt: WallClock.now() + .seconds(86_400))
     }
 
     var answers: Int { state.withLock { $0.answers } }

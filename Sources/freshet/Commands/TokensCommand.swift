@@ -87,11 +87,10 @@ struct TokensCommand: AsyncParsableCommand {
             let (keys, settings) = try await options.load()
             let now = WallClock.now()
             let end = now + lifetime
-            let grant = TokenIssuer.Grant(
-                app: app, user: user, scopes: scopes, subject: subject,
-                issuer: settings.api.rules.issuer, audience: settings.api.rules.audience, expiresAt: end)
             do throws(TokenIssuer.NoSigningKey) {
-                let token = try await TokenIssuer(keys: keys.current().keys).issue(grant, keyID: key, now: now)
+                let token = try await TokenIssuer(keys: keys.current().keys).issue(
+                    app: app, user: user, scopes: scopes, subject: subject, issuer: settings.api.rules.issuer,
+                    audience: settings.api.rules.audience, expiresAt: end, keyID: key, now: now)
                 guard json else { return Terminal.print(token) }
                 Terminal.print(["token": .string(token), "expiresAt": .time(end)])
             } catch {
@@ -120,9 +119,8 @@ struct TokensCommand: AsyncParsableCommand {
             let (store, values) = try await options.load()
             let line = readLine(strippingNewline: true) ?? ""
             do throws(TokenRefusal) {
-                let principal = try await TokenVerifier(keys: store, rules: values.api.rules).principal(
-                    token: Array(line.utf8))
-                Terminal.print(principal.json)
+                let verifier = TokenVerifier(keys: store, rules: values.api.rules)
+                Terminal.print(try await verifier.principal(token: Array(line.utf8)).json)
             } catch {
                 throw CommandFailure(.failure, error.rawValue)
             }

@@ -20,9 +20,8 @@ enum DemoConsole {
         settings.console.enabled = true
         settings.console.key = Data((0..<ConsoleKey.minimumBytes).map { _ in UInt8.random(in: 0...255) })
             .base64EncodedString()
-        let grant = TokenIssuer.Grant(
+        return try await TokenIssuer(keys: TokenKeys(jwks: set.encoded)).issue(
             app: SampleWorld.bank, scopes: TokenScope.allCases, subject: "demo", issuer: settings.api.rules.issuer,
             audience: settings.api.rules.audience, expiresAt: WallClock.now() + .seconds(86_400))
-        return try await TokenIssuer(keys: TokenKeys(jwks: set.encoded)).issue(grant)
     }
 }

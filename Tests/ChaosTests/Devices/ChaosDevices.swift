@@ -100,8 +100,7 @@ final class ChaosDevices: Sendable {
         for index in 0..<count {
             let (user, device) = device(index)
             tokens[device] = try await issuer.issue(
-                TokenIssuer.Grant(
-                    app: app, user: user, scopes: [.widgetsRead], expiresAt: WallClock.now() + .seconds(86_400)))
+                app: app, user: user, scopes: [.widgetsRead], expiresAt: WallClock.now() + .seconds(86_400))
         }
         return tokens
     }

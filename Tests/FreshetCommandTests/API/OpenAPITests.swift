@@ -24,12 +24,12 @@ struct OpenAPITests {
         return try #require(outcome.documents.first).json
     }
 
-    private static let routes: APIRoutes = APIService(
+    private static let routes = APIService(
         configuration: APIConfiguration(),
         store: WidgetStore(
             pool: PostgresPool(configuration: PostgresConfiguration(connectionString: ""), logger: quietLogger)),
         readiness: Readiness(checks: []), logger: quietLogger
-    ).routes
+    ).parts.routes
 
     private static let methods = ["get", "put", "post", "delete", "patch", "head", "options"]
 
@@ -67,7 +67,7 @@ struct OpenAPITests {
     func routes() throws {
         let document = try Self.document()
         #expect(document["openapi"] == "3.1.0")
-        var open = Dictionary(uniqueKeysWithValues: Self.routes.all.map { ($0.id, $0) })
+        var open = Dictionary(uniqueKeysWithValues: Self.routes.map { ($0.id, $0) })
         for operation in try Self.operations(document) {
             let id = try #require(operation.value["operationId"]?.stringValue)
             guard let route = open.removeValue(forKey: id) else {

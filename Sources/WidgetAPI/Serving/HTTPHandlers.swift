@@ -5,9 +5,9 @@ import NIOHTTPCompression
 import NIOHTTPTypes
 import NIOHTTPTypesHTTP1
 
-/// Compresses responses of a known length from ``leastLength`` bytes on for clients that accept it. Streams have no
-/// known length, so they are sent as they are.
-final class ResponseCompression: ChannelInboundHandler, RemovableChannelHandler {
+/// Adds ``HTTPRules``, and compression of responses of a known length from ``leastLength`` bytes on for clients that
+/// accept it. Streams have no known length, so they are sent as they are.
+final class HTTPHandlers: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
 
     /// Shortest body that is compressed, in bytes.
@@ -23,11 +23,11 @@ final class ResponseCompression: ChannelInboundHandler, RemovableChannelHandler 
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
-        // The compressor handles NIOHTTP1's parts, so it is on the network's side of the codec.
+        // They handle NIOHTTP1's parts, so they are on the network's side of the codec.
         let pipeline = context.pipeline.syncOperations
         do {
             let codec = try pipeline.handler(type: HTTP1ToHTTPServerCodec.self)
-            try pipeline.addHandler(compressor, position: .before(codec))
+            try pipeline.addHandlers([HTTPRules(), compressor], position: .before(codec))
         } catch {
             context.fireErrorCaught(error)
         }
