@@ -2,8 +2,8 @@
 
 import PackageDescription
 
-/// The settings of the parent's targets; `-enable-testing` because the cases also use what is internal to them. It keeps
-/// internal symbols, and changes no allocation.
+/// The settings of the parent's targets; `-enable-testing` because the cases also use what is internal to them. It
+/// keeps internal symbols, and changes no allocation.
 let strict: [SwiftSetting] = [
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("MemberImportVisibility"),
@@ -20,13 +20,14 @@ let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "
 let metrics: Target.Dependency = .product(name: "Metrics", package: "swift-metrics")
 let tracing: Target.Dependency = .product(name: "Tracing", package: "swift-distributed-tracing")
 
-// The measured code is the parent's, through the links in Freshet/: its targets are of `package` access and no products, so
-// that a package that depends on the parent could neither link nor call them.
+// The measured code is the parent's, through the links in Freshet/: its targets are of `package` access and no
+// products, so that a package that depends on the parent could neither link nor call them.
 let package = Package(
     name: "freshet-benchmarks",
     platforms: [.macOS(.v15)],
     dependencies: [
-        // Without traits: its malloc hook has no counterpart for every toolchain, and then counts 0. CAllocations counts.
+        // Without traits: its malloc hook has no counterpart for every toolchain, and then counts 0. CAllocations
+        // counts.
         .package(url: "https://github.com/ordo-one/benchmark", from: "1.38.1", traits: []),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.100.0"),

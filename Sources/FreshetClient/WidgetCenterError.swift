@@ -32,8 +32,8 @@ public struct WidgetCenterError: Error, Sendable, CustomStringConvertible {
     /// Whether the brokers may have stored the event despite the error. Publishing it again causes at most one more
     /// reload.
     public let isPossiblyStored: Bool
-    /// Indices of the events that were not published. After `invalidArgument` and `overloaded` these are all events of the
-    /// call; after other errors the rest was published.
+    /// Indices of the events that were not published. After `invalidArgument` and `overloaded` these are all events of
+    /// the call; after other errors the rest was published.
     public internal(set) var failedEvents: [Int]
 
     public var description: String { message }

@@ -15,8 +15,8 @@ enum LoadContent: SampleContent {
     }
 }
 
-/// Answers a request for load timelines of about 650 bytes each from one template, into which ids and numbers are written,
-/// so that the provider is not the bottleneck of a load test.
+/// Answers a request for load timelines of about 650 bytes each from one template, into which ids and numbers are
+/// written, so that the provider is not the bottleneck of a load test.
 struct LoadAnswer: Sendable {
     /// Bytes after the id: the policy and the entries, with zeros in place of the number.
     private let template: [UInt8]

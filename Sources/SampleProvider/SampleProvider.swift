@@ -7,8 +7,8 @@ package import WidgetModel
 
 /// A timeline provider for demonstrations and tests: a bank, Emoji Rangers and the weather, over HTTP.
 ///
-/// Its answers depend on the seed, the requested content, the injected clock, and the number of earlier requests for the
-/// same content.
+/// Its answers depend on the seed, the requested content, the injected clock, and the number of earlier requests for
+/// the same content.
 package final class SampleProvider: Service, Sendable {
     /// Faults that are injected.
     package struct Faults: Sendable {

@@ -88,7 +88,8 @@ package final class SampleStatistics: Sendable {
     private let state = Mutex(State())
     private let maximumTracked: Int
 
-    /// - Parameter maximumTracked: number of timelines that are counted individually; later ones only count in the sums.
+    /// - Parameter maximumTracked: number of timelines that are counted individually; later ones only count in the
+    ///   sums.
     init(maximumTracked: Int) {
         self.maximumTracked = maximumTracked
     }

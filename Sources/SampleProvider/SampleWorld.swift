@@ -1,6 +1,7 @@
 package import WidgetModel
 
-/// The people of the sample apps and their widgets: all of it follows from an index, so that nothing has to be remembered.
+/// The people of the sample apps and their widgets: all of it follows from an index, so that nothing has to be
+/// remembered.
 package struct SampleWorld: Sendable {
     package static let bank = "com.example.bank"
     package static let rangers = "com.example.rangers"

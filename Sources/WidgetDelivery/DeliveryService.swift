@@ -8,8 +8,8 @@ package import WidgetStore
 
 /// The delivery role of a process: marks the devices that show changed timelines, and notifies them.
 ///
-/// Any number of processes run it against one database. A list that a process leaves behind is claimed again when its lease
-/// ends: a device may be notified twice, but no notification is lost.
+/// Any number of processes run it against one database. A list that a process leaves behind is claimed again when its
+/// lease ends: a device may be notified twice, but no notification is lost.
 package struct DeliveryService: Service {
     /// Lists that are worked on side by side, so that a device that does not answer does not hold up the others.
     private static let lists = 16

@@ -5,8 +5,8 @@ internal import WidgetModel
 package enum DeviceTokenRedaction {
     private static let redacted: JSONValue = "[redacted]"
 
-    /// The value of a message, without the texts of a device's channel, whatever type the message says it has. Nil if it is
-    /// to be stored without a value, since it may hold a token that cannot be found in it.
+    /// The value of a message, without the texts of a device's channel, whatever type the message says it has. Nil if
+    /// it is to be stored without a value, since it may hold a token that cannot be found in it.
     package static func value(of bytes: [UInt8], _ value: Range<Int>, attributes: EventAttributes) -> [UInt8]? {
         let payload = Array(bytes[value])
         let type = Array(EventType.deviceRegistered.rawValue.utf8)

@@ -16,8 +16,8 @@ package struct EventAttributes: Sendable {
 
     var traceparent: Range<Int>? { cloudTraceparent ?? plainTraceparent }
 
-    /// The message's mode. Without a content type, a message without attributes in headers is in structured mode, since some
-    /// tools cannot set headers.
+    /// The message's mode. Without a content type, a message without attributes in headers is in structured mode, since
+    /// some tools cannot set headers.
     func mode(in bytes: [UInt8]) -> EventContentMode {
         if let contentType { return EventContentMode(contentType: bytes[contentType]) }
         return specversion == nil && id == nil && source == nil && type == nil ? .structured : .binary

@@ -1,7 +1,7 @@
 import Foundation
 
-/// A key that signs requests to a provider, in the form of Standard Webhooks: `whsec_` and the base64 of 24 to 64 random
-/// bytes. Never printed.
+/// A key that signs requests to a provider, in the form of Standard Webhooks: `whsec_` and the base64 of 24 to 64
+/// random bytes. Never printed.
 package struct SigningSecret: Sendable, Equatable, CustomStringConvertible, CustomDebugStringConvertible,
     CustomReflectable
 {

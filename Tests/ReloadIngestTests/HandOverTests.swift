@@ -249,8 +249,8 @@ struct HandOverTests {
                 }, workers: workers)
             try await ingest.running([service]) {
                 try await ingest.waitUntilApplied(50)
-                // The log ends are read every 20 ms at most, so the first batches may not count as a backlog, and later ones
-                // still may.
+                // The log ends are read every 20 ms at most, so the first batches may not count as a backlog, and later
+                // ones still may.
                 var published = 50
                 try await eventually("ingest is behind") {
                     guard !workers.now.isBehind.contains(true) else { return true }

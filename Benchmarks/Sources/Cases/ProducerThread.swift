@@ -3,8 +3,9 @@ import Logging
 
 @testable import KafkaClient
 
-/// What the producer's thread does, with the parts that ``ProducerLoop`` is made of, and in its order; but for a cluster:
-/// its time and its batches would differ from run to run. librdkafka gives each message back as soon as it has all of them.
+/// What the producer's thread does, with the parts that ``ProducerLoop`` is made of, and in its order; but for a
+/// cluster: its time and its batches would differ from run to run. librdkafka gives each message back as soon as it has
+/// all of them.
 ///
 /// `@unchecked Sendable`: used by one run after the other.
 final class ProducerThread: @unchecked Sendable, ClientEvents {
@@ -64,6 +65,4 @@ final class ProducerThread: @unchecked Sendable, ClientEvents {
     }
 
     func errorRaised(_ response: rd_kafka_resp_err_t, reason: String) {}
-
-    func rebalanced(_ response: rd_kafka_resp_err_t, partitions: UnsafePointer<rd_kafka_topic_partition_list_t>) {}
 }

@@ -7,9 +7,9 @@ import Glibc
 import Darwin
 #endif
 
-// `count`: for each case its name, the allocations of one run, their bytes, and how many messages or timelines a run is for,
-// with tabs between. `count CASE N` runs one case N times and prints nothing, for a tool that counts the instructions of a
-// process.
+// `count`: for each case its name, the allocations of one run, their bytes, and how many messages or timelines a run is
+// for, with tabs between. `count CASE N` runs one case N times and prints nothing, for a tool that counts the
+// instructions of a process.
 
 func fail(_ message: String, _ status: Int32) -> Never {
     _ = write(STDERR_FILENO, message, message.utf8.count)

@@ -4,10 +4,11 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-// `statements [TIMELINES [PASSES [REQUESTS]]]`: the statements of a reload, back to back over one connection, without Kafka,
-// provider or pipeline. Each pass marks every timeline once, or as many as REQUESTS says, in an order that has nothing to do with
-// the ids, claims the lists, stores new content and ends the lists. Prints a line a pass: microseconds of wall time and bytes of WAL a timeline, the HOT share of the
-// updates so far, and the sizes of table and indexes as multiples of those before the first pass.
+// `statements [TIMELINES [PASSES [REQUESTS]]]`: the statements of a reload, back to back over one connection, without
+// Kafka, provider or pipeline. Each pass marks every timeline once, or as many as REQUESTS says, in an order that has
+// nothing to do with the ids, claims the lists, stores new content and ends the lists. Prints a line a pass:
+// microseconds of wall time and bytes of WAL a timeline, the HOT share of the updates so far, and the sizes of table
+// and indexes as multiples of those before the first pass.
 //
 // Needs an empty database, named by FRESHET_POSTGRES_URL; see Benchmarks/README.md.
 

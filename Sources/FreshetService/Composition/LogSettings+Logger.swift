@@ -27,8 +27,8 @@ extension Logger.MetadataProvider {
 
 /// Writes each message as one line to standard error.
 ///
-/// As text: time, level, label, metadata, source and message. Every value is quoted and escaped, so that no value, such as
-/// a token's subject, can look like a field or a line of its own.
+/// As text: time, level, label, metadata, source and message. Every value is quoted and escaped, so that no value, such
+/// as a token's subject, can look like a field or a line of its own.
 struct LineLogHandler: LogHandler {
     let format: LogFormat
     let label: String

@@ -35,7 +35,8 @@ final class NodeMetrics: Sendable {
     private let ingest: IngestService?
     private let kinds: KindLabels
     private let bridge = MetricBridge()
-    /// Providers whose breaker has been open since the process started. Locked during a scrape: totals must not go back.
+    /// Providers whose breaker has been open since the process started. Locked during a scrape: totals must not go
+    /// back.
     private let providers = Mutex<Set<OpenBreaker>>([])
 
     init(registry: PrometheusRegistry, wiring: FreshetNode.Wiring, ingest: IngestService?) {

@@ -36,8 +36,8 @@ package struct NodePreparation: Sendable {
             "migrations applied", metadata: ["migrations": .array(applied.map { "\($0.version) \($0.name)" })])
     }
 
-    /// Waits for Kafka without limit and logs it and missing topics, then checks that the stored positions belong to this
-    /// cluster.
+    /// Waits for Kafka without limit and logs it and missing topics, then checks that the stored positions belong to
+    /// this cluster.
     ///
     /// - Returns: the cluster's id; nil if the brokers report none.
     /// - Throws: ``CommandFailure`` when they are of another.

@@ -3,8 +3,8 @@ import Yams
 
 /// A YAML document as JSON, with the places of its values for error messages.
 ///
-/// Of plain scalars only `true`, `false`, `null` and the numbers of JSON are not strings (`yes` is one); keys are strings,
-/// and aliases are expanded.
+/// Of plain scalars only `true`, `false`, `null` and the numbers of JSON are not strings (`yes` is one); keys are
+/// strings, and aliases are expanded.
 struct LocatedYAML {
     /// Largest file that is read: 4 MiB.
     static let maximumBytes = 4 * 1024 * 1024
@@ -40,8 +40,8 @@ struct LocatedYAML {
 
     /// The text with a line end and at least 64 bytes.
     ///
-    /// Yams uses the bytes of the string beyond the call that lends them. That works only for strings with storage of their
-    /// own, so a comment is added to very short ones.
+    /// Yams uses the bytes of the string beyond the call that lends them. That works only for strings with storage of
+    /// their own, so a comment is added to very short ones.
     private static func padded(_ text: String) -> String {
         let ended = text.hasSuffix("\n") ? text : text + "\n"
         return ended.utf8.count >= 64 ? ended : ended + String(repeating: "#", count: 64)

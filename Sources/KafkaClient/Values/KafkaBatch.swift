@@ -42,11 +42,11 @@ package struct KafkaBatch: Sendable {
     /// Names that the records' `topicIndex` refers to; some may have no record here.
     package internal(set) var topics: [String]
     package internal(set) var records: [Record]
-    /// Result of the reader of ``KafkaConsumerConfiguration/makeReader``; nil without a reader, or when records have been
-    /// removed since.
+    /// Result of the reader of ``KafkaConsumerConfiguration/makeReader``; nil without a reader, or when records have
+    /// been removed since.
     package internal(set) var annotation: (any Sendable)?
-    /// Number of messages behind the batch's first one in the logs of all assigned partitions, as of the latest fetches.
-    /// Counted at most every 20 ms.
+    /// Number of messages behind the batch's first one in the logs of all assigned partitions, as of the latest
+    /// fetches. Counted at most every 20 ms.
     package internal(set) var backlog: Int64 = 0
 
     /// Number of messages behind the batch's last one, likewise.
@@ -109,8 +109,8 @@ extension KafkaBatch {
         package var value: Range<Int>?
     }
 
-    /// Bytes before the name of each header in the arena: the lengths of name and value (-1 for null) as 32-bit little-endian
-    /// integers.
+    /// Bytes before the name of each header in the arena: the lengths of name and value (-1 for null) as 32-bit
+    /// little-endian integers.
     static let headerPrefixLength = 8
 
     /// Calls `body` with the name and the value of each header of a record, in their order; without copying anything.

@@ -108,8 +108,9 @@ extension ConnectionDriver {
             ?? PostgresError(.server, "the transaction had failed and was rolled back", sqlState: "25P02")
     }
 
-    /// Whether a prepared statement is missing or outdated. 0A000 ("cached plan must not change result type") has other
-    /// causes, too, so it counts only for statements that were prepared in an earlier exchange.
+    /// Whether the server's prepared statements differ from those that the connection has recorded: one is missing,
+    /// exists already, or is outdated. 0A000 ("cached plan must not change result type") has other causes, too, so it
+    /// counts only for statements that were prepared in an earlier exchange.
     private func isStalePlan(_ error: PostgresError, at unit: Int, in units: [Exchange.Unit]) -> Bool {
         switch error.sqlState {
         case "26000", "42P05": return true

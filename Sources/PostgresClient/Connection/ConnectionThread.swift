@@ -8,7 +8,8 @@ final class ConnectionThread: Sendable {
     struct Events: Sendable {
         var opened: @Sendable () -> Void = {}
         var notified: @Sendable (_ channel: String, _ payload: String) -> Void = { _, _ in }
-        /// The connection is gone, or could not be made, and the thread ends. No error: ``ConnectionThread/stop()`` asked for it.
+        /// The connection is gone, or could not be made, and the thread ends. No error: ``ConnectionThread/stop()``
+        /// asked for it.
         var closed: @Sendable (PostgresError?, _ wasOpen: Bool) -> Void = { _, _ in }
     }
 

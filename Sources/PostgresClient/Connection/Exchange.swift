@@ -29,8 +29,8 @@ struct TransactionMark: Sendable {
 struct Exchange: Sendable {
     var items: [PostgresPipeline.Item] = []
     var transaction: TransactionMark?
-    /// Whether COMMIT follows the statements, except the ``followers``. Otherwise they belong to an open transaction, or
-    /// commit by themselves.
+    /// Whether COMMIT follows the statements, except the ``followers``. Otherwise they belong to an open transaction,
+    /// or commit by themselves.
     var commits = false
     /// Number of the last statements that are sent after the COMMIT.
     var followers = 0

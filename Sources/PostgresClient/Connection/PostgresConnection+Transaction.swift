@@ -9,8 +9,8 @@ extension TransactionMark {
 }
 
 extension PostgresConnection {
-    /// Runs `body` in a transaction: BEGIN travels with its first statement, COMMIT follows when it returns, ROLLBACK when
-    /// it throws. Inside, use only the connection that is lent; transactions do not nest.
+    /// Runs `body` in a transaction: BEGIN travels with its first statement, COMMIT follows when it returns, ROLLBACK
+    /// when it throws. Inside, use only the connection that is lent; transactions do not nest.
     /// - Throws: The error of `body` or of the COMMIT; or that of a failed statement if `body` went on after it.
     package func withTransaction<Value: Sendable>(
         _ body: (PostgresConnection) async throws -> Value
@@ -39,8 +39,8 @@ extension PostgresConnection {
     /// BEGIN, the statements, COMMIT, in one round trip. Rolled back when one of them fails.
     ///
     /// Statements that were appended to follow the COMMIT run only if it succeeds, each by itself; the error of such a
-    /// statement does not undo the transaction, and says that its outcome is unknown. A row that cannot be decoded is found
-    /// only when the transaction is committed already.
+    /// statement does not undo the transaction, and says that its outcome is unknown. A row that cannot be decoded is
+    /// found only when the transaction is committed already.
     package func transaction(_ pipeline: PostgresPipeline) async throws(PostgresError) -> PostgresPipelineResults {
         try loan.validate()
         guard transaction == nil else { throw PostgresError(.misuse, "transactions do not nest") }

@@ -233,8 +233,8 @@ struct BatchApplier: Sendable {
         return DeviceFold(fold.devices, registered: registered, sealing: tokenKeys, rules: registrations)
     }
 
-    /// Appends the writes of registrations, behind the marks: a change of a shared timeline is locked by a store that holds the
-    /// timeline, and by a walk that needs the registrations.
+    /// Appends the writes of registrations, behind the marks: a change of a shared timeline is locked by a store that
+    /// holds the timeline, and by a walk that needs the registrations.
     private func appendRegistrations(
         of devices: DeviceFold, to pipeline: inout PostgresPipeline
     ) -> PostgresPipeline.Handle<RegisteredDevice>? {
@@ -248,9 +248,9 @@ struct BatchApplier: Sendable {
 
     // MARK: Widgets
 
-    /// Locks and reads the widgets of the lifecycle events and those that stacks were turned to, and applies all steps in log
-    /// order: a turn counts for what the widget shows then, and a widget that is removed, or given to another user, leaves its
-    /// stack.
+    /// Locks and reads the widgets of the lifecycle events and those that stacks were turned to, and applies all steps
+    /// in log order: a turn counts for what the widget shows then, and a widget that is removed, or given to another
+    /// user, leaves its stack.
     ///
     /// - Returns: the widgets; nil without any.
     private func applySteps(
@@ -283,8 +283,8 @@ struct BatchApplier: Sendable {
                 removal.change, of: removal.user, step.app, isOrderedByArrival: step.handling.isOrderedByArrival)
         }
         applyPeople(before: .max, &people)
-        // Former owners are known only now. Their rows are locked behind those of widgets, against the order: such a batch
-        // may meet a deadlock, and is applied again then.
+        // Former owners are known only now. Their rows are locked behind those of widgets, against the order: such a
+        // batch may meet a deadlock, and is applied again then.
         let missing = people.missing
         if !missing.isEmpty { people.add(missing, stored: try await connection.query(.readPeople(missing))) }
         return lifecycle

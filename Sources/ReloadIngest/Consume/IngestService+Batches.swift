@@ -101,8 +101,8 @@ extension IngestService {
     }
 
     /// The items of each transaction. Events of a partition stay in one transaction, in order; no order holds between
-    /// partitions, which may be applied by different processes. Every attempt divides a batch in the same way, so that one
-    /// whose COMMIT was not acknowledged is recognized by its positions.
+    /// partitions, which may be applied by different processes. Every attempt divides a batch in the same way, so that
+    /// one whose COMMIT was not acknowledged is recognized by its positions.
     private func divided(_ progress: inout BatchProgress, of batch: PreparedBatch) -> [[Int]] {
         let isLarge = progress.items.count >= configuration.leastDivided && isBehind(batch.batch.waiting)
         let isDivided = progress.isDivided ?? isLarge

@@ -87,7 +87,7 @@ package struct DeadLetterReplayer: Sendable {
             held.causes = [.diverted]
             outcome.isHeldBack = try await pool.query(Statements.countDeadLetters(held, limit: 1)) == [1]
         }
-        if !options.isRehearsal { await notify(of: outcome) }
+        await notify(of: outcome, options)
         return outcome
     }
 
@@ -122,8 +122,8 @@ package struct DeadLetterReplayer: Sendable {
         return total
     }
 
-    /// Replays the events of a diverted app, ends the diversion once none is left, and wakes the workers. Until then new events are
-    /// diverted too, so that none overtakes another.
+    /// Replays the events of a diverted app, ends the diversion once none is left, and wakes the workers. Until then
+    /// new events are diverted too, so that none overtakes another.
     ///
     /// - Returns: the result, and whether the app was diverted.
     /// - Throws: `PostgresError`.
@@ -146,14 +146,14 @@ package struct DeadLetterReplayer: Sendable {
             }
             wasDiverted = wasDiverted || isDiverted
             guard isEnded else { continue }
-            await notify(of: total)
+            await notify(of: total, options)
             return (total, wasDiverted)
         }
     }
 
     /// Wakes the workers; without the notification, they find the timelines at their next poll.
-    private func notify(of outcome: Outcome) async {
-        if outcome.replayed > 0 { _ = try? await pool.query(.notifyDue()) }
+    private func notify(of outcome: Outcome, _ options: Options) async {
+        if outcome.replayed > 0, !options.isRehearsal { _ = try? await pool.query(.notifyDue()) }
     }
 
     // MARK: A chunk

@@ -37,8 +37,8 @@ package struct RowRetention: Service {
         }
     }
 
-    /// Retention of the outcomes of events and of idempotency keys (an hour), and of the tombstones of widgets that were
-    /// removed before they were placed (a day): at most a million of each app's.
+    /// Retention of the outcomes of events and of idempotency keys (an hour), and of the tombstones of widgets that
+    /// were removed before they were placed (a day): at most a million of each app's.
     package static func outcomes(pool: PostgresPool, logger: Logger) -> [RowRetention] {
         let (hour, count) = (Duration.seconds(3_600), 1_000_000)
         return [

@@ -104,7 +104,8 @@ struct LifecycleFold {
 
     /// Applies a step.
     ///
-    /// - Returns: the removal of a widget for its owner's stacks; nil unless the step removes it or gives it to another user.
+    /// - Returns: the removal of a widget for its owner's stacks; nil unless the step removes it or gives it to another
+    ///   user.
     @discardableResult
     mutating func apply(_ step: LifecycleStep) -> (user: String, change: PersonChange)? {
         var removal: (user: String, change: PersonChange)?

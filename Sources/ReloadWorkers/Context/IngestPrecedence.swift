@@ -1,7 +1,8 @@
 import Synchronization
 
-/// Pauses claims while ingest in the same process applies a backlog, so that a timeline with several requests in the backlog
-/// is fetched once. Claims resume when ingest has caught up, after ``limit``, or after ``gap`` without a transaction.
+/// Pauses claims while ingest in the same process applies a backlog, so that a timeline with several requests in the
+/// backlog is fetched once. Claims resume when ingest has caught up, after ``limit``, or after ``gap`` without a
+/// transaction.
 final class IngestPrecedence: Sendable {
     /// Longest pause of claims.
     static let limit = Duration.seconds(10)

@@ -9,8 +9,8 @@ import NIOSSL
 import Synchronization
 package import WidgetModel
 
-/// Stands in for Apple's push notification service: a server of HTTP/2 over TLS that checks pushes as the service does, and
-/// answers with the service's errors and faults.
+/// Stands in for Apple's push notification service: a server of HTTP/2 over TLS that checks pushes as the service does,
+/// and answers with the service's errors and faults.
 ///
 /// Source: Apple, "Sending notification requests to APNs".
 package final class APNsStandIn: Sendable {
@@ -35,8 +35,8 @@ package final class APNsStandIn: Sendable {
         case trickle
         /// Resets the stream.
         case reset
-        /// Sends GOAWAY, which leaves this push and later ones of the connection unanswered, and closes the connection a
-        /// little later.
+        /// Sends GOAWAY, which leaves this push and later ones of the connection unanswered, and closes the connection
+        /// a little later.
         case goAway
         /// Closes the connection.
         case cut

@@ -5,8 +5,8 @@ import WidgetModel
 
 /// The console: pages for operators of one app, over the API's own routes.
 ///
-/// A page calls those of ``APIParts/routes`` and of ``ConsoleRoutes`` with the bearer of the session, so scopes, tenancy,
-/// quotas and the audit log are those of the API.
+/// A page calls those of ``APIParts/routes`` and of ``ConsoleRoutes`` with the bearer of the session, so scopes,
+/// tenancy, quotas and the audit log are those of the API.
 struct Console: Sendable {
     static let base = "/console"
     /// Failed sign-ins of an address at once, and per minute.

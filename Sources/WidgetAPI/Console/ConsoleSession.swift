@@ -83,8 +83,8 @@ struct ConsoleSession: Sendable, Equatable {
 /// The cookie of sessions, or that of the sign-in's form.
 ///
 /// The form has a cookie of its own: browsers do not send the session's when a link of another site leads here, and the
-/// sign-in page shown then must not replace it. Over TLS a cookie is `Secure` with the prefix `__Host-`, so that no other
-/// host of the domain can set it.
+/// sign-in page shown then must not replace it. Over TLS a cookie is `Secure` with the prefix `__Host-`, so that no
+/// other host of the domain can set it.
 struct ConsoleCookie: Sendable {
     let isSecure: Bool
     let isOfSignIn: Bool

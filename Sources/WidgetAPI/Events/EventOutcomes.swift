@@ -43,8 +43,8 @@ extension APIParts {
         return try await publish(outgoing, for: call)
     }
 
-    /// Route that publishes its body as an event, with the parameters of the path as members. The caller can wait for the
-    /// outcome.
+    /// Route that publishes its body as an event, with the parameters of the path as members. The caller can wait for
+    /// the outcome.
     func change(
         _ id: String, _ method: HTTPRequest.Method, _ path: String, _ type: EventType,
         _ access: APIAccess = .own(.widgetsWrite), members: [String]

@@ -28,8 +28,8 @@ extension APIParts {
 
     // MARK: Stream
 
-    /// Server-sent events: what each widget of the device shows, first and after each change of content or staleness, and the
-    /// schedules of its stacks, which are planned while the stream is open.
+    /// Server-sent events: what each widget of the device shows, first and after each change of content or staleness,
+    /// and the schedules of its stacks, which are planned while the stream is open.
     ///
     /// A client that reconnects with the id of the last event gets only later changes.
     ///
@@ -118,8 +118,8 @@ private struct DeviceStream: Sendable {
         return events.joined()
     }
 
-    /// Requests plans of the users' stacks, and repeats it from time to time, so that new stacks are planned and the plans of
-    /// the others do not lapse.
+    /// Requests plans of the users' stacks, and repeats it from time to time, so that new stacks are planned and the
+    /// plans of the others do not lapse.
     private mutating func plan(for users: Set<String>) async throws {
         let now = ContinuousClock.now
         for user in users where wanted[user].map({ $0 <= now }) ?? true {

@@ -6,8 +6,8 @@ import WidgetStore
 
 /// Accounts of apps at Apple's push service: a provider token and connections for each key.
 ///
-/// Apple refuses pushes for several teams on one connection, and a connection whose provider token changes too often. Apps
-/// that share a key share its connections.
+/// Apple refuses pushes for several teams on one connection, and a connection whose provider token changes too often.
+/// Apps that share a key share its connections.
 package struct APNsAccounts: Sendable {
     /// Provider token and HTTP client of a key.
     package struct Account: Sendable {
@@ -72,7 +72,8 @@ extension APNsAccounts {
         configuration.httpVersion = .automatic
         configuration.connectionPool.retryConnectionEstablishment = false
         #if os(Linux)
-        // Without this option Linux keeps a connection whose other end is gone for about 15 minutes, while pushes are written.
+        // Without this option Linux keeps a connection whose other end is gone for about 15 minutes, while pushes are
+        // written.
         let timeout = Int(limits.readTimeout.wholeMilliseconds)
         configuration.http2ConnectionDebugInitializer = { channel in
             channel.setOption(.tcpOption(tcpUserTimeout), value: timeout)

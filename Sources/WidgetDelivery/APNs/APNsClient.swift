@@ -18,8 +18,8 @@ package struct APNsPush: Sendable {
     }
 }
 
-/// Sends pushes of the type `widgets` (rules, G). They cannot name a kind, so a newer one replaces an older one that the
-/// device has not received.
+/// Sends pushes of the type `widgets` (rules, G). They cannot name a kind, so a newer one replaces an older one that
+/// the device has not received.
 package struct APNsClient: Sendable {
     /// Error of a push that was not answered.
     package struct Unanswered: Error, Sendable, CustomStringConvertible {

@@ -7,8 +7,8 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Provider token of a key (ES256), made anew within its hour: Apple refuses older ones, and also those that are made more
-/// often than every 20 minutes.
+/// Provider token of a key (ES256), made anew within its hour: Apple refuses older ones, and also those that are made
+/// more often than every 20 minutes.
 ///
 /// Source: Apple, "Establishing a token-based connection to APNs".
 package actor ProviderToken {

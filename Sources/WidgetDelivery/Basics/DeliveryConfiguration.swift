@@ -23,7 +23,8 @@ package struct DeliveryConfiguration: Sendable {
     package var pollInterval = Duration.milliseconds(100)
     /// Most widgets of a change that one statement marks.
     package var chunk = 2_000
-    /// Number of waiting lists of an app from which on the devices of its shared timelines are not marked: 20,000 devices.
+    /// Number of waiting lists of an app from which on the devices of its shared timelines are not marked: 20,000
+    /// devices.
     package var backlog = 40
     /// Most devices in one request of a webhook.
     package var webhookBatch = 100

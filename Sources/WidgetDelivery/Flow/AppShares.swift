@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Shares of the apps in the lists that a process works on at once. An app gets half of the lists that the others leave at
-/// most, so that there is always room for an app that comes new, however slow the others' backends are.
+/// Shares of the apps in the lists that a process works on at once. An app gets half of the lists that the others leave
+/// at most, so that there is always room for an app that comes new, however slow the others' backends are.
 final class AppShares: Sendable {
     private let running = Mutex<[Int32: Int]>([:])
     private let limit: Int

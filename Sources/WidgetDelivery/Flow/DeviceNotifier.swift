@@ -132,8 +132,8 @@ struct DeviceNotifier: Sendable {
             resting: routes.failed(first.route, at: now(), retryAfter: answer.retryAfter))
     }
 
-    /// Clears the failures of an app's webhook. After an error of the database the next success clears them: the accepted
-    /// devices are settled in any case.
+    /// Clears the failures of an app's webhook. After an error of the database the next success clears them: the
+    /// accepted devices are settled in any case.
     private func recordSuccess(of app: Int32) async {
         do {
             _ = try await store.query(.recordWebhookSuccess(appID: app))

@@ -11,8 +11,8 @@ enum Notified: Sendable {
 
 /// Notifies the devices of a leased list.
 ///
-/// Results are settled in groups, and at an interval, so that a device that does not answer leaves no other one unsettled. After
-/// an error, such as of the database, nothing more is sent, and what was sent is settled.
+/// Results are settled in groups, and at an interval, so that a device that does not answer leaves no other one
+/// unsettled. After an error, such as of the database, nothing more is sent, and what was sent is settled.
 struct ListNotifier: Sendable {
     /// Attempts that are settled in one statement.
     private static let settledAtOnce = 250
@@ -30,10 +30,11 @@ struct ListNotifier: Sendable {
     let notifier: DeviceNotifier
     /// Most devices or requests of webhooks at once.
     let concurrency: Int
-    /// Whether a push that begins now usually ends before the lease of the list, after which another process may send it too.
+    /// Whether a push that begins now usually ends before the lease of the list, after which another process may send
+    /// it too.
     ///
-    /// A renewed provider token, an answer that stops in its body, and the queries before a webhook's request can take longer. A
-    /// device may then be notified twice.
+    /// A renewed provider token, an answer that stops in its body, and the queries before a webhook's request can take
+    /// longer. A device may then be notified twice.
     let isHeld: @Sendable () -> Bool
     let settle: @Sendable ([DeliverySettlement]) async throws -> Void
 
@@ -90,7 +91,8 @@ struct ListNotifier: Sendable {
         return rest
     }
 
-    /// Devices of an app in requests; alone if they have failed often, so that one that is refused does not hold up the others.
+    /// Devices of an app in requests; alone if they have failed often, so that one that is refused does not hold up the
+    /// others.
     private func batches(of devices: [DueDevice]) -> [[DueDevice]] {
         let doubtful = devices.filter { $0.attempts >= Self.attemptsTogether }
         let others = devices.filter { $0.attempts < Self.attemptsTogether }

@@ -5,7 +5,8 @@ import ReloadWorkers
 import WidgetModel
 import WidgetStore
 
-/// Sends an app's backend the widgets that have changed on its devices, signed by Standard Webhooks with the app's secrets.
+/// Sends an app's backend the widgets that have changed on its devices, signed by Standard Webhooks with the app's
+/// secrets.
 struct WebhookClient: Sendable {
     /// Devices of one request, with their widgets.
     typealias Delivery = (device: DueDevice, widgets: [DeliveredWidget])
@@ -57,8 +58,8 @@ struct WebhookClient: Sendable {
         }
     }
 
-    /// Value of `webhook-id`. It stays the same while the same changes of the same devices are sent again after a failure,
-    /// so that the backend can leave out what it has already.
+    /// Value of `webhook-id`. It stays the same while the same changes of the same devices are sent again after a
+    /// failure, so that the backend can leave out what it has already.
     static func id(of deliveries: [Delivery], body: [UInt8]) -> String {
         let changes = deliveries.map { "\($0.device.id)@\($0.device.changed)" }.joined(separator: " ")
         return "msg_\(ContentHash(of: body + Array(changes.utf8)))"

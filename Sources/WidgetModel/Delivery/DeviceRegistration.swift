@@ -20,8 +20,8 @@ package struct RegistrationRules: Hashable, Sendable {
 
     package init() {}
 
-    /// Reason why an app's devices cannot have a topic, or nil. A user's token must not choose which of the team's other
-    /// apps is pushed to.
+    /// Reason why an app's devices cannot have a topic, or nil. A user's token must not choose which of the team's
+    /// other apps is pushed to.
     package func problem(ofTopic topic: String, app: String) -> String? {
         let bundles = Set([app]).union(bundleIDs[app] ?? [])
         guard !bundles.contains(where: { Text.equal($0 + APNsAddress.topicSuffix, topic) }) else { return nil }

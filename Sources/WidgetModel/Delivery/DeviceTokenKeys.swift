@@ -6,8 +6,8 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Keys that device tokens are encrypted with at rest (AES-256-GCM). The first one seals; all of them open, so that a new
-/// key is put before the old one until every token has been sealed anew.
+/// Keys that device tokens are encrypted with at rest (AES-256-GCM). The first one seals; all of them open, so that a
+/// new key is put before the old one until every token has been sealed anew.
 package struct DeviceTokenKeys: Hashable, Sendable {
     /// A key with its id, which is stored beside each token.
     package struct Key: Hashable, Sendable {

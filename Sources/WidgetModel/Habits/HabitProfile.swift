@@ -2,28 +2,30 @@ internal import Foundation
 
 /// Rates at which a combination is viewed in the half hours of a local day.
 ///
-/// A half hour either has a rate of its own, unknown before, or the background rate of the combination around it: a habit, or
-/// views by chance. Three explanations of the days compete: all days are alike, weekdays differ from weekend days, or each
-/// weekday differs. All half hours of the combination together tell how likely each explanation is, so that they share
-/// strength. A probability is the mean over the explanations.
+/// A half hour either has a rate of its own, unknown before, or the background rate of the combination around it: a
+/// habit, or views by chance. Three explanations of the days compete: all days are alike, weekdays differ from weekend
+/// days, or each weekday differs. All half hours of the combination together tell how likely each explanation is, so
+/// that they share strength. A probability is the mean over the explanations.
 package struct HabitProfile: Sendable {
     /// Constants found by a search for the greatest likelihood with calibrated probabilities, on synthetic people
     /// (`freshet-load habits`, seeds 11 to 13).
     private enum Constants {
         /// Days before the first one, without views.
         static let unknownDays = 0.98
-        /// Greatest part of the days that a half hour counts for in the background: a habit does not make others likelier.
+        /// Greatest part of the days that a half hour counts for in the background: a habit does not make others
+        /// likelier.
         static let cap = 0.1
         /// Number of days that the rate of all hours counts for in that of similar hours.
         static let allHours = 33.7
-        /// Odds that a half hour has a rate of its own; they grow by this power of the neighbours' rate over the background.
+        /// Odds that a half hour has a rate of its own; they grow by this power of the neighbours' rate over the
+        /// background.
         static let ownRate = 0.051
         static let nearness = 0.89
         /// Odds of weekdays and weekend days, and of each weekday, to differ.
         static let classes = 0.36
         static let weekdays = 0.15
-        /// Counts of days with and without a view that an own rate begins with, and how many days the neighbours' rate is
-        /// worth in it.
+        /// Counts of days with and without a view that an own rate begins with, and how many days the neighbours' rate
+        /// is worth in it.
         static let viewed = 0.67
         static let missed = 0.97
         static let neighbours = 1.5

@@ -1,8 +1,8 @@
-/// Stored form: a version byte, the first and the last day, the number of combinations, and each combination with its half
-/// hours. All numbers are big-endian.
+/// Stored form: a version byte, the first and the last day, the number of combinations, and each combination with its
+/// half hours. All numbers are big-endian.
 ///
-/// A half hour is a byte with its index and, in the upper two bits, the number of days with views. Up to three days follow
-/// as a byte each, more days as seven bytes of bits; the number is then 0.
+/// A half hour is a byte with its index and, in the upper two bits, the number of days with views. Up to three days
+/// follow as a byte each, more days as seven bytes of bits; the number is then 0.
 extension Habits {
     private static let version: UInt8 = 2
     private static let headBytes = 10

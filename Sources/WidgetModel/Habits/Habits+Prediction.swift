@@ -39,7 +39,8 @@ extension Habits {
             halfHour: halfHour)
     }
 
-    /// Predictions for a range of time, one for each half hour of the person's, of the most probable of some combinations.
+    /// Predictions for a range of time, one for each half hour of the person's, of the most probable of some
+    /// combinations.
     package func predictions(
         ofAny keys: [HabitKey], in range: Range<Timestamp>, timeZone: String
     ) -> [WidgetPrediction] {
@@ -81,8 +82,8 @@ struct HabitCalendar {
         (passed >= 0 ? slot.days << UInt64(passed) : slot.days >> UInt64(-passed)) & known
     }
 
-    /// Divisions of the known days into groups with a rate each: none, by class, by weekday. The first group of each is the
-    /// day's own.
+    /// Divisions of the known days into groups with a rate each: none, by class, by weekday. The first group of each is
+    /// the day's own.
     var divisions: [[UInt64]] {
         let own = DayWeights.sameClass(as: weekday)
         return [

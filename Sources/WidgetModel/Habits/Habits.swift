@@ -1,8 +1,8 @@
 /// The times at which a user of an app views its content, learned from donations.
 ///
-/// For each supported combination there is a bit for each half hour of the last 56 days: whether it was viewed then. Several
-/// views within a half hour count as one, and the order of donations does not matter. Views lose weight with their age only
-/// when a probability is asked for (``DayWeights``).
+/// For each supported combination there is a bit for each half hour of the last 56 days: whether it was viewed then.
+/// Several views within a half hour count as one, and the order of donations does not matter. Views lose weight with
+/// their age only when a probability is asked for (``DayWeights``).
 package struct Habits: Hashable, Sendable {
     /// Days that are remembered.
     static let days = 56
@@ -46,7 +46,8 @@ package struct Habits: Hashable, Sendable {
 
     package var isEmpty: Bool { combinations.isEmpty }
 
-    /// Learns a view, given the keys of the widget's kind and configuration (``HabitKey/keys(kind:configuration:intent:)``).
+    /// Learns a view, given the keys of the widget's kind and configuration
+    /// (``HabitKey/keys(kind:configuration:intent:)``).
     ///
     /// - Returns: whether the model changed.
     @discardableResult

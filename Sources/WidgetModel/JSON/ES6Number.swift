@@ -6,8 +6,9 @@ enum ES6Number {
         append(Double(String(decoding: literal, as: UTF8.self)) ?? 0, to: &out)
     }
 
-    /// Returns true for a decimal with at most 15 digits, no exponent and no redundant zeros. A double preserves 15 digits,
-    /// so such a literal is already canonical. Returns false for some canonical literals, which are then converted.
+    /// Returns true for a decimal with at most 15 digits, no exponent and no redundant zeros. A double preserves 15
+    /// digits, so such a literal is already canonical. Returns false for some canonical literals, which are then
+    /// converted.
     private static func isCanonical(_ literal: ArraySlice<UInt8>) -> Bool {
         let digits = literal.first == UInt8(ascii: "-") ? literal.dropFirst() : literal
         guard digits.count <= 15, let first = digits.first else { return false }
@@ -18,7 +19,8 @@ enum ES6Number {
         }
         if hasPoint, digits.last == UInt8(ascii: "0") { return false }
         guard first == UInt8(ascii: "0") else { return true }
-        // Accepts 0, and fractions from 0.1: the canonical form of smaller ones may have an exponent, and that of -0 is 0.
+        // Accepts 0, and fractions from 0.1: the canonical form of smaller ones may have an exponent, and that of -0 is
+        // 0.
         return digits.count > 2 ? digits[digits.startIndex + 2] != first : literal.count == 1
     }
 

@@ -44,7 +44,8 @@ package struct PersonPlanner: Sendable {
     package var policy: RotationPolicy
     /// Start times of suggestions in any stack of the device, present or past, during the last 24 hours.
     package var suggestedAt: [Timestamp]
-    /// Names of the device's stacks whose schedules are read. Suggestions go to another stack only if none of these fits.
+    /// Names of the device's stacks whose schedules are read. Suggestions go to another stack only if none of these
+    /// fits.
     package var readStacks: [String]
 
     package init(
@@ -177,8 +178,8 @@ package struct PersonPlanner: Sendable {
         var plan = StackPlan(
             key: key, schedule: planner.schedule(at: now, after: earlier), plannedAt: now, suggestedAt: suggestions)
         if planner.candidates.contains(where: \.mayWait) {
-            // Planned again as if nothing had to wait: the widgets of these suggestions are placed early, so that they get
-            // content and scores.
+            // Planned again as if nothing had to wait: the widgets of these suggestions are placed early, so that they
+            // get content and scores.
             var ready = planner
             for index in ready.candidates.indices {
                 ready.candidates[index].isRendered = true

@@ -95,7 +95,8 @@ package struct PersonRecord: Hashable, Sendable {
         return stacks.map(\.arrangement) == before ? .confirmed : .changed
     }
 
-    /// Takes a removed widget out of the stacks that were arranged before: placed again, it does not return to its place.
+    /// Takes a removed widget out of the stacks that were arranged before: placed again, it does not return to its
+    /// place.
     private mutating func remove(_ widget: String, at time: Timestamp, _ isOrderedByArrival: Bool) -> Effect {
         var effect = Effect.ignored
         for index in stacks.indices where isOrderedByArrival || stacks[index].changedAt <= time {

@@ -4,9 +4,9 @@ internal import Foundation
 ///
 /// Scores compare only within the entries of one widget. The rank of a score among them is comparable between widgets.
 ///
-/// The summary is a list of weighted centroids. When there are too many, the two neighbours with the least common weight
-/// become one, so that the resolution follows the quantiles, whatever the scale of the scores. An entry's weight halves
-/// every 36 hours: a provider that changes its scale is back to meaningful ranks within days.
+/// The summary is a list of weighted centroids. When there are too many, the two neighbours with the least common
+/// weight become one, so that the resolution follows the quantiles, whatever the scale of the scores. An entry's weight
+/// halves every 36 hours: a provider that changes its scale is back to meaningful ranks within days.
 package struct RelevanceHistory: Hashable, Sendable {
     /// Time in which the weight of an entry halves, in seconds.
     package static let halfLife = 36.0 * 3_600
@@ -41,8 +41,8 @@ package struct RelevanceHistory: Hashable, Sendable {
         absorbedUntil = now
     }
 
-    /// Absorbs the timeline that was shown until `now`, and the entry of its successor that takes effect at once: it may
-    /// be dated before `now`, and it is a new one unless the old timeline has it, too.
+    /// Absorbs the timeline that was shown until `now`, and the entry of its successor that takes effect at once: it
+    /// may be dated before `now`, and it is a new one unless the old timeline has it, too.
     package mutating func replace(_ old: RelevanceCurve, with new: RelevanceCurve, at now: Timestamp) {
         guard now > absorbedUntil else { return }
         absorb(old, until: now)

@@ -8,7 +8,8 @@ package struct RelevanceRecord: Hashable, Sendable {
         self.history = history
     }
 
-    /// Takes over a timeline that was stored at a time. An earlier score goes on until the first entry that carries one.
+    /// Takes over a timeline that was stored at a time. An earlier score goes on until the first entry that carries
+    /// one.
     package mutating func replace(with new: RelevanceCurve, at time: Timestamp) {
         history.replace(curve, with: new, at: time)
         let present = new.point(at: time) ?? curve.point(at: time)

@@ -1,8 +1,9 @@
-/// Plans which widget of a stack is on top during the next day, and which widgets are suggested (`widget-rules.md` E and F).
+/// Plans which widget of a stack is on top during the next day, and which widgets are suggested (`widget-rules.md` E
+/// and F).
 ///
-/// A widget's value is the greatest of its relevance's rank, the probability that the person looks at it, and the value of
-/// a shortcut that holds. A widget whose score is 0 or below has none, and is not suggested. The stack turns to the greatest
-/// value; equal values keep the present widget, and so do a recent rotation and a recent turn by hand.
+/// A widget's value is the greatest of its relevance's rank, the probability that the person looks at it, and the value
+/// of a shortcut that holds. A widget whose score is 0 or below has none, and is not suggested. The stack turns to the
+/// greatest value; equal values keep the present widget, and so do a recent rotation and a recent turn by hand.
 ///
 /// At most one suggestion is part of the stack at a time. Of several, those whose range holds come before those by
 /// habit. Among ranges the shortest comes first, then the latest beginning; among habits the greatest probability; then

@@ -2,8 +2,9 @@ internal import WidgetModel
 
 /// A radix heap of appointments: the earliest first, those at one time in the order of their owners.
 ///
-/// Virtual time does not run backwards, so appointments are kept by the highest bit in which their times differ from the
-/// time of the latest removal. A binary heap compares and moves each of them at some ten places all over its memory.
+/// Virtual time does not run backwards, so appointments are kept by the highest bit in which their times differ from
+/// the time of the latest removal. A binary heap compares and moves each of them at some ten places all over its
+/// memory.
 ///
 /// An appointment that was superseded stays; its owner knows its present time, as with the work lists.
 struct AppointmentHeap {
@@ -18,7 +19,8 @@ struct AppointmentHeap {
 
     private static let bits = Int64.bitWidth
 
-    /// Entries by the number of low bits in which their times differ from `latest`; bucket 0 has those that are not later.
+    /// Entries by the number of low bits in which their times differ from `latest`; bucket 0 has those that are not
+    /// later.
     private var buckets = [[Entry]](repeating: [], count: bits + 1)
     /// The earliest time in each bucket.
     private var earliest = [Int64](repeating: .max, count: bits + 1)

@@ -174,8 +174,8 @@ extension Simulation {
 
     // MARK: Plans
 
-    /// Plans the stacks that are due; then places the widgets of suggestions that begin soon, and removes those that are over.
-    /// Returns whether any stack was due.
+    /// Plans the stacks that are due; then places the widgets of suggestions that begin soon, and removes those that
+    /// are over. Returns whether any stack was due.
     mutating func planStacks() -> Bool {
         var isPlanned = false
         var events: [FreshetEvent] = []

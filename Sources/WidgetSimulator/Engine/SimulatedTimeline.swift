@@ -20,7 +20,8 @@ struct SimulatedTimeline {
     var budgeted: Int32 = 0
     /// Nil for a timeline whose content never had any.
     var relevance: RelevanceRecord?
-    /// Whether a plan has read the relevance: from then on its history is kept, before that only the present content counts.
+    /// Whether a plan has read the relevance: from then on its history is kept, before that only the present content
+    /// counts.
     var isRelevanceRead = false
 
     var kind: Int { target.kind }

@@ -113,7 +113,8 @@ extension Simulation {
         view(places.widgets[place])
     }
 
-    /// Looks at the home screen for a widget, turns the stack to it if another one is on top, and uses the app at times.
+    /// Looks at the home screen for a widget, turns the stack to it if another one is on top, and uses the app at
+    /// times.
     private mutating func want(_ place: Int, _ member: Population.Member, _ places: Places) async throws {
         lookAtHomeScreen(member, places)
         try await workNow()

@@ -19,8 +19,8 @@ package struct FailureCount: Hashable, Sendable {
     }
 }
 
-/// Failed events, and all events, of an app in the window so far. `topic`: topic of the count. `isDiverted`: whether this
-/// count began the diversion.
+/// Failed events, and all events, of an app in the window so far. `topic`: topic of the count. `isDiverted`: whether
+/// this count began the diversion.
 package typealias FailureTotals = (
     appID: Int32, topic: String, letters: Int64, events: Int64, isOver: Bool, isDiverted: Bool
 )
@@ -59,8 +59,8 @@ private let countFailuresSQL = """
     FROM judged j
     """
 
-/// Number of waiting letters and their stored size. `appID`: nil for letters without a registered app, or of an app whose
-/// events the topic may not carry.
+/// Number of waiting letters and their stored size. `appID`: nil for letters without a registered app, or of an app
+/// whose events the topic may not carry.
 package typealias WaitingLetters = (
     appID: Int32?, app: String?, topic: String, isDiverted: Bool, count: Int64, bytes: Int64
 )

@@ -25,7 +25,8 @@ package struct FreshnessObjectives: Hashable, Sendable {
     var limits: PostgresArray<Int64> { PostgresArray(sorted.map(\.value.wholeMilliseconds)) }
 }
 
-/// SQL of the objective of a kind in milliseconds. The general one, the kinds and their own are the parameters after one.
+/// SQL of the objective of a kind in milliseconds. The general one, the kinds and their own are the parameters after
+/// one.
 func objective(of kind: String, after parameter: Int) -> String {
     """
     coalesce((SELECT o.objective FROM unnest($\(parameter + 2)::int4[], $\(parameter + 3)::int8[]) o (kind_id, objective)
@@ -172,8 +173,8 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Deletes statistics older than ``DeliveryTotals/keptDays``, and devices that were unregistered three months ago, at
-    /// most a bounded number of them.
+    /// Deletes statistics older than ``DeliveryTotals/keptDays``, and devices that were unregistered three months ago,
+    /// at most a bounded number of them.
     package static func deleteOldDelivery() -> PostgresQuery<Void> {
         PostgresQuery(
             """

@@ -11,8 +11,8 @@ let deliveryListLimit = 500
 /// Most timelines that are remembered as stale on a device.
 private let staleLimit = 500
 
-/// Appointments that come sooner are not moved to an earlier time: their list could be claimed before the move is committed, and
-/// the device would be notified for both.
+/// Appointments that come sooner are not moved to an earlier time: their list could be claimed before the move is
+/// committed, and the device would be notified for both.
 private let leastAdvance = "interval '250 milliseconds'"
 
 /// SQL that rounds a time up to a grid, so that devices that become due at about the same time share a list. The grid's
@@ -37,11 +37,11 @@ private func newlyStale(_ column: String) -> String {
 /// Marks the devices that show the timelines of one change, at most `$1` widgets, and appends their lists.
 ///
 /// Locks rows in the order that all statements on registrations follow: the change, registrations by id, statistics by
-/// kind. A change that was raised after the statement's snapshot is left to the next call: the lock brings it up to date, but
-/// the timeline's revision, which devices are compared with, is that of the snapshot.
+/// kind. A change that was raised after the statement's snapshot is left to the next call: the lock brings it up to
+/// date, but the timeline's revision, which devices are compared with, is that of the snapshot.
 ///
-/// Statements that lock or update rows carry whole rows of what they join, so the change, which names thousands of timelines,
-/// is not joined but read by subqueries.
+/// Statements that lock or update rows carry whole rows of what they join, so the change, which names thousands of
+/// timelines, is not joined but read by subqueries.
 ///
 /// - Parameters:
 ///   - change: condition on the change `c`.

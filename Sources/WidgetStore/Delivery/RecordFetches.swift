@@ -1,8 +1,8 @@
 package import PostgresClient
 import WidgetModel
 
-/// Content that the API has served to a widget's device for the first time since fetches were last recorded, with the time
-/// since then.
+/// Content that the API has served to a widget's device for the first time since fetches were last recorded, with the
+/// time since then.
 package typealias ServedContent = (app: String, widget: String, revision: Int64, age: Duration)
 
 private let input = InputColumns<(offset: Int, element: ServedContent)>([
@@ -37,8 +37,8 @@ private func sum(_ old: String, _ new: String) -> String {
     """
 }
 
-/// Devices whose fetches may be written now. The statement that records them follows in the transaction, so that it reads
-/// the contents that were stored before a mark for which this one has waited.
+/// Devices whose fetches may be written now. The statement that records them follows in the transaction, so that it
+/// reads the contents that were stored before a mark for which this one has waited.
 private let lockSQL = """
     SELECT r.id FROM registration r
     WHERE r.id = ANY (ARRAY(
@@ -51,10 +51,10 @@ private let lockSQL = """
     ORDER BY r.id FOR NO KEY UPDATE
     """
 
-/// The first change of a stale timeline is fetched when its content or a later one is first served (`answered`). Where the
-/// content has changed again since that one, the newest change counts as a further one (`newest`): it is fetched already, or
-/// leaves the timeline stale. So does a change that the device has fetched before it was marked. The push is the last known
-/// one between the change and the fetch.
+/// The first change of a stale timeline is fetched when its content or a later one is first served (`answered`). Where
+/// the content has changed again since that one, the newest change counts as a further one (`newest`): it is fetched
+/// already, or leaves the timeline stale. So does a change that the device has fetched before it was marked. The push
+/// is the last known one between the change and the fetch.
 private let recordSQL = """
     WITH found AS MATERIALIZED (
         SELECT i.n, r.id, w.timeline_id, w.kind_id, i.revision, t.content_revision, t.stored_at,

@@ -65,8 +65,8 @@ private let cleared = """
     """
 
 /// Existing rows, those with the same tokens included, are locked in id order before anything is written, as all
-/// statements on registrations do. A device that is registered again is notified of changes that were not sent; with the
-/// same token not before its back-off is over.
+/// statements on registrations do. A device that is registered again is notified of changes that were not sent; with
+/// the same token not before its back-off is over.
 private let writeRegistrationsSQL = """
     WITH input AS MATERIALIZED (
         SELECT * FROM \(RegistrationWrite.input.rows("i"))
@@ -149,8 +149,9 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Waits for the transactions that register devices with the same tokens. Of two that cannot see each other's rows, neither
-    /// would take the token from the other's device. There are 1,024 locks, since a batch's must fit into the server's lock table.
+    /// Waits for the transactions that register devices with the same tokens. Of two that cannot see each other's rows,
+    /// neither would take the token from the other's device. There are 1,024 locks, since a batch's must fit into the
+    /// server's lock table.
     package static func lockTokens(of writes: [RegistrationWrite]) -> PostgresQuery<Void> {
         let tokens = writes.compactMap { write in
             write.address.map { "\(write.appID) \(Hex.text(DeviceTokenKeys.digest(of: $0.token)))" }
@@ -162,15 +163,16 @@ extension PostgresStatement where Self == Statements {
             """, PostgresArray(tokens))
     }
 
-    /// Registers devices, at most one write for each, unless a later event has been applied; answers those that were written.
+    /// Registers devices, at most one write for each, unless a later event has been applied; answers those that were
+    /// written.
     package static func writeRegistrations(_ writes: [RegistrationWrite]) -> PostgresQuery<RegisteredDevice> {
         PostgresQuery(writeRegistrationsSQL, binding: RegistrationWrite.input.parameters(writes)) { row in
             try (appID: row.value("app_id"), user: row.value("user_id"), device: row.value("device_id"))
         }
     }
 
-    /// Takes the tokens from all registrations but the latest one of each: a device that another user signs in on must not
-    /// be notified of the first one's widgets.
+    /// Takes the tokens from all registrations but the latest one of each: a device that another user signs in on must
+    /// not be notified of the first one's widgets.
     package static func releaseTokens(of writes: [RegistrationWrite]) -> PostgresQuery<Void> {
         let tokens = writes.compactMap { write in
             write.address.map { (write.appID, DeviceTokenKeys.digest(of: $0.token)) }

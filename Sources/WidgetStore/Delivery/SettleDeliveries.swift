@@ -29,14 +29,15 @@ private let input = InputColumns<DeliverySettlement>([
     .init("eligible_at") { $0.eligibleAt }, .init("budget") { $0.budget.stored }, .init("retry_at") { $0.retryAt },
 ])
 
-/// Earliest time of the next attempt for a device that has changed meanwhile, or was not reached. A change that a person
-/// waits for is exempt from spacing and budget.
+/// Earliest time of the next attempt for a device that has changed meanwhile, or was not reached. A change that a
+/// person waits for is exempt from spacing and budget.
 private let earliest = """
     greatest(now() + $\(input.count + 1)::int8 * interval '1 millisecond', l.retry_at,
         CASE WHEN l.done AND r.urgent <= l.sent THEN l.eligible_at END)
     """
 
-/// The planner cannot estimate the number of inputs, and would compare each with each locked row if they were joined twice.
+/// The planner cannot estimate the number of inputs, and would compare each with each locked row if they were joined
+/// twice.
 ///
 /// A row that was registered anew meanwhile keeps its new token, and is notified again: the old token took the push.
 private let settleSQL = """
@@ -99,7 +100,8 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Puts a list back until a time, if it is still held: those of its devices that were not settled are notified then.
+    /// Puts a list back until a time, if it is still held: those of its devices that were not settled are notified
+    /// then.
     package static func postponeDelivery(_ list: ListHold, until time: Timestamp) -> PostgresQuery<Void> {
         PostgresQuery(
             "UPDATE delivery d SET ready_at = $3::timestamptz WHERE d.id = $1::int8 AND d.lease = $2::int8", list.id,

@@ -25,9 +25,11 @@ private let relistSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Records that an app's webhook has failed, and disables it once it has failed for too long. Answers whether it is disabled.
+    /// Records that an app's webhook has failed, and disables it once it has failed for too long. Answers whether it is
+    /// disabled.
     ///
-    /// Devices that wait are tried every hour at least. After a longer pause, in which no request was sent, the time counts anew.
+    /// Devices that wait are tried every hour at least. After a longer pause, in which no request was sent, the time
+    /// counts anew.
     package static func recordWebhookFailure(appID: Int32, error: String, patience: Duration) -> PostgresQuery<Bool> {
         PostgresQuery(
             """
@@ -72,8 +74,8 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Lists devices with a webhook again, in chunks by id: those that wait for it to be enabled, or, with a time, those that
-    /// were notified since then. Answers the number of devices and the last id; nil: there are no more.
+    /// Lists devices with a webhook again, in chunks by id: those that wait for it to be enabled, or, with a time,
+    /// those that were notified since then. Answers the number of devices and the last id; nil: there are no more.
     ///
     /// - Parameter delay: time until they are notified.
     package static func relistDevices(

@@ -102,9 +102,9 @@ package enum StoreState {
 }
 
 extension PostgresStatement where Self == Statements {
-    /// Takes a new epoch for each partition and answers the offset to continue at. Skips partitions that a transaction has
-    /// locked, so that a process that hangs does not block the others. Takes nothing when the positions belong to another
-    /// Kafka cluster.
+    /// Takes a new epoch for each partition and answers the offset to continue at. Skips partitions that a transaction
+    /// has locked, so that a process that hangs does not block the others. Takes nothing when the positions belong to
+    /// another Kafka cluster.
     ///
     /// - Parameter cluster: id of the process's cluster; `nil` if its brokers report none.
     package static func takePartitions(_ partitions: [PartitionName], cluster: String?) -> PostgresQuery<
@@ -117,8 +117,8 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Moves the positions of a batch, compare-and-set on epoch and expected offset; fails the transaction with SQLSTATE
-    /// `FR001` when any of them is no longer this process's.
+    /// Moves the positions of a batch, compare-and-set on epoch and expected offset; fails the transaction with
+    /// SQLSTATE `FR001` when any of them is no longer this process's.
     package static func advancePositions(_ advances: [PositionAdvance]) -> PostgresQuery<Void> {
         PostgresQuery(advancePositionsSQL, binding: advancePositionsInput.parameters(advances))
     }

@@ -11,8 +11,8 @@ private let kindsToChangeSQL = """
     """
 
 /// A page of a kind's timelines. `examined`: their number, below the limit at the end. `strays`: timelines that their
-/// widgets have to leave, ascending: all of a retired kind, else those of another identity. Includes orphaned ones that a
-/// widget still shows, placed by a transaction that the orphaning one did not see.
+/// widgets have to leave, ascending: all of a retired kind, else those of another identity. Includes orphaned ones that
+/// a widget still shows, placed by a transaction that the orphaning one did not see.
 package typealias KindChangePage = (examined: Int, last: Int64?, strays: [Int64])
 
 private let kindChangePageSQL = """
@@ -29,8 +29,8 @@ private let kindChangePageSQL = """
     FROM page
     """
 
-/// State of a kind's change. `configurations`: whether the parameters of the kind's configuration were changed. `cursor`:
-/// last row of the pass so far.
+/// State of a kind's change. `configurations`: whether the parameters of the kind's configuration were changed.
+/// `cursor`: last row of the pass so far.
 package typealias KindChangeState = (retires: Bool, configurations: Bool, cursor: Int64)
 
 /// A configuration of widgets of a family that show a timeline.

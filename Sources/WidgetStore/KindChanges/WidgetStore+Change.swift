@@ -87,8 +87,8 @@ extension WidgetStore {
         return (chunk, found.count <= limit || chunk.widgets == 0)
     }
 
-    /// Removes widgets from timelines and from their owners' stacks, and returns their number. Locks people before widgets, like
-    /// ingest.
+    /// Removes widgets from timelines and from their owners' stacks, and returns their number. Locks people before
+    /// widgets, like ingest.
     private func remove(
         _ shown: [WidgetScope.Name], from timelines: [Int64], _ connection: PostgresConnection
     ) async throws -> Int {
@@ -101,7 +101,8 @@ extension WidgetStore {
         let widgets = Set(shown.map { Array($0.id.utf8) })
         var writes: [PersonWrite] = []
         for person in results.rows(people) {
-            // The stacks of a person whose state cannot be read stay as they are. The app is not part of the stored form.
+            // The stacks of a person whose state cannot be read stay as they are. The app is not part of the stored
+            // form.
             guard var record = PersonRecord(app: "", habits: nil, arrangement: person.arrangement) else { continue }
             let members = record.stacks.flatMap(\.arrangement.widgets).filter { widgets.contains(Array($0.utf8)) }
             guard !members.isEmpty else { continue }

@@ -14,6 +14,6 @@ package protocol HandOverReceiving: Sendable {
     func ingestIsBehind(_ isBehind: Bool)
 }
 
-/// Room that workers keep free until the grant is accepted, for a number of timelines. `grantedAt`: clock reading of the
-/// workers before the lease began.
+/// Room that workers keep free until the grant is accepted, for a number of timelines. `grantedAt`: clock reading of
+/// the workers before the lease began.
 package typealias HandOverGrant = (timelines: Int, statement: HandOver, grantedAt: Duration)

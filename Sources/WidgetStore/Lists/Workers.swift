@@ -37,11 +37,12 @@ private let checkTokenOriginSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Registers a worker process, before its first claim and every few seconds after it, and forgets those that have long been
-    /// silent.
+    /// Registers a worker process, before its first claim and every few seconds after it, and forgets those that have
+    /// long been silent.
     ///
-    /// A killed process stays registered until it is forgotten, and one that stops in order leaves the latest token. So a
-    /// process that is alone knows that no other one has published since it leased its lists. Answers whether other workers are registered.
+    /// A killed process stays registered until it is forgotten, and one that stops in order leaves the latest token. So
+    /// a process that is alone knows that no other one has published since it leased its lists. Answers whether other
+    /// workers are registered.
     package static func registerWorker(_ id: PostgresUUID) -> PostgresQuery<Bool> {
         PostgresQuery(registerWorkerSQL, id) { row in try row.value("others") }
     }
@@ -58,17 +59,16 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(otherWorkersSQL, id) { row in try row.value("others") }
     }
 
-    /// The next token: lease and revision of handed-over timelines. Taken after COMMIT, so that it is above every revision that
-    /// the mark has read.
+    /// The next token: lease and revision of handed-over timelines. Taken after COMMIT, so that it is above every
+    /// revision that the mark has read.
     package static func nextToken() -> PostgresQuery<Int64> {
         PostgresQuery("SELECT nextval('token') AS token") { row in try row.value("token") }
     }
 
-    /// Compares the server's identity and WAL timeline with those under which tokens were last issued. If they differ, after a
-    /// failover or a restore, the sequence of tokens jumps by 2^32, so that revisions published by lost history are never used
-    /// again. For each new connection that claims.
-    /// The row lock lets one connection jump; the others find the new origin. `setval` runs after it, so that no connection
-    /// continues with an earlier token.
+    /// Compares the server's identity and WAL timeline with those under which tokens were last issued. If they differ,
+    /// after a failover or a restore, the sequence of tokens jumps by 2^32, so that revisions published by lost history
+    /// are never used again. For each new connection that claims. The row lock lets one connection jump; the others
+    /// find the new origin. `setval` runs after it, so that no connection continues with an earlier token.
     package static func checkTokenOrigin() -> PostgresQuery<Bool> {
         PostgresQuery(checkTokenOriginSQL) { row in try row.value("changed") }
     }

@@ -19,8 +19,8 @@ private let clearHabitsSQL = """
     """
 
 extension WidgetStore {
-    /// Deletes what was learned about when a user looks, and makes the schedules of the user's stacks due. Stacks, shortcuts
-    /// and widgets stay.
+    /// Deletes what was learned about when a user looks, and makes the schedules of the user's stacks due. Stacks,
+    /// shortcuts and widgets stay.
     ///
     /// - Returns: whether anything had been learned.
     /// - Throws: `PostgresError`.

@@ -126,7 +126,8 @@ private let readPeopleSQL = """
     FOR NO KEY UPDATE OF p
     """
 
-/// Schedules that are due already are locked as well: a planner that claimed one before the commit would read the old person.
+/// Schedules that are due already are locked as well: a planner that claimed one before the commit would read the old
+/// person.
 private let writePeopleSQL = """
     WITH input AS MATERIALIZED (
         SELECT *, now() + plan_seconds * interval '1 second' AS due_at
@@ -194,7 +195,8 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(writePeopleSQL, binding: PersonWrite.input.parameters(writes))
     }
 
-    /// Adds suggestions that have begun to those of people. The ones of the last 24 hours are kept, 64 for a person at most.
+    /// Adds suggestions that have begun to those of people. The ones of the last 24 hours are kept, 64 for a person at
+    /// most.
     package static func recordSuggestions(
         _ suggestions: [(person: StackMaterial.Person, begun: BegunSuggestion)]
     ) -> PostgresQuery<Void> {

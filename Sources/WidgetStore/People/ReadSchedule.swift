@@ -79,7 +79,8 @@ extension PostgresStatement where Self == Statements {
         ) { row in try row.optional("arrangement") }
     }
 
-    /// Requests plans of a stack from now on, as long as its schedule is read. Returns whether it was not planned before.
+    /// Requests plans of a stack from now on, as long as its schedule is read. Returns whether it was not planned
+    /// before.
     package static func wantSchedule(_ key: StackPlan.Key) -> PostgresQuery<(appID: Int32, isNew: Bool)> {
         PostgresQuery(wantSQL, key.id, key.app, key.user, key.device, key.stack) { row in
             try (appID: row.value("app_id"), isNew: row.value("is_new"))
@@ -90,7 +91,8 @@ extension PostgresStatement where Self == Statements {
 extension WidgetStore {
     /// Requests plans of a stack from now on, as long as its schedule is read.
     ///
-    /// The user's other schedules are planned again after the first read, because the stack may take suggestions from them.
+    /// The user's other schedules are planned again after the first read, because the stack may take suggestions from
+    /// them.
     package func wantSchedule(_ key: StackPlan.Key) async throws {
         guard let wanted = try await query(.wantSchedule(key)).first, wanted.isNew else { return }
         try await retryingConflicts {

@@ -42,7 +42,8 @@ package struct StoredRelevance: Sendable {
 
     /// The relevance with that of the present content; nil for the write if it is stored already.
     ///
-    /// - Parameter always: whether a timeline without content has its relevance stored, so that its first content is noted.
+    /// - Parameter always: whether a timeline without content has its relevance stored, so that its first content is
+    ///   noted.
     func recorded(always: Bool) -> (relevance: RelevanceRecord, write: RelevanceWrite?) {
         var relevance = record ?? RelevanceRecord()
         if let content, let storedAt {
@@ -79,9 +80,9 @@ private let takeChangesSQL = """
     ORDER BY c.seq
     """
 
-/// Makes due the first schedules of the changes in order. A change is deleted with its last schedule; where the statement stops,
-/// the change goes behind the others, so that a timeline in very many stacks does not hold them up. Further changes of a
-/// timeline are one, which waits until the one that was begun is done.
+/// Makes due the first schedules of the changes in order. A change is deleted with its last schedule; where the
+/// statement stops, the change goes behind the others, so that a timeline in very many stacks does not hold them up.
+/// Further changes of a timeline are one, which waits until the one that was begun is done.
 private let settleChangesSQL = """
     WITH taken AS MATERIALIZED (
         SELECT c.seq, c.timeline_id, c.schedule_id,
@@ -157,7 +158,8 @@ extension WidgetStore {
 }
 
 extension PostgresStatement where Self == Statements {
-    /// Stores relevance unless that of later content is stored. From then on, all changes of the timeline's content are noted.
+    /// Stores relevance unless that of later content is stored. From then on, all changes of the timeline's content are
+    /// noted.
     package static func writeRelevance(_ writes: [RelevanceWrite]) -> PostgresQuery<Void> {
         PostgresQuery(writeRelevanceSQL, binding: relevanceInput.parameters(writes))
     }
@@ -174,7 +176,8 @@ extension PostgresStatement where Self == Statements {
         ) { row in try StoredRelevance(row) }
     }
 
-    /// Locks changes and reads the stored relevance of their timelines. Those that another process has locked are left out.
+    /// Locks changes and reads the stored relevance of their timelines. Those that another process has locked are left
+    /// out.
     package static func takeRelevanceChanges(limit: Int) -> PostgresQuery<(seq: Int64, stored: StoredRelevance?)> {
         PostgresQuery(takeChangesSQL, limit) { row in
             try (seq: row.value("seq"), stored: row.value("found") ? StoredRelevance(row) : nil)

@@ -119,9 +119,10 @@ private let writeInput = InputColumns<ScheduleWrite>([
     .init("suggests") { $0.suggests }, .init("has_events") { $0.hasEvents },
 ])
 
-/// A schedule with something to publish keeps its lease until that is acknowledged, so that nobody else publishes meanwhile.
-/// The schedule that ends loses its content before its tombstone goes out: if it is wanted again, it is published again.
-/// A schedule with a new timeline is planned again soon: a change of its content before the link has reached no schedule.
+/// A schedule with something to publish keeps its lease until that is acknowledged, so that nobody else publishes
+/// meanwhile. The schedule that ends loses its content before its tombstone goes out: if it is wanted again, it is
+/// published again. A schedule with a new timeline is planned again soon: a change of its content before the link has
+/// reached no schedule.
 private let writeSQL = """
     WITH input AS MATERIALIZED (
         SELECT i.id, i.lease, i.read_revision, i.changed, i.ends, i.planned_at, i.next_look, i.suggests, i.has_events,
@@ -186,8 +187,8 @@ private let releaseSQL = """
     UPDATE stack_schedule s SET leased_until = NULL FROM locked l WHERE s.id = l.id
     """
 
-/// Without duplicates: users of many widgets in a batch are looked up once. Schedules that are due already are locked as well,
-/// as in writes of people.
+/// Without duplicates: users of many widgets in a batch are looked up once. Schedules that are due already are locked
+/// as well, as in writes of people.
 private let replanSQL = """
     WITH locked AS (
         SELECT s.id, s.due_at > now() AS is_later FROM stack_schedule s
@@ -205,8 +206,8 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(replanSQL, binding: names.parameters(people))
     }
 
-    /// Leases schedules that are due or whose leases are over, as many of each app. Those that somebody else has locked are
-    /// left out.
+    /// Leases schedules that are due or whose leases are over, as many of each app. Those that somebody else has locked
+    /// are left out.
     ///
     /// - Parameter unread: time without a reader after which a schedule is given up.
     package static func claimSchedules(limit: Int, lease: Duration, unread: Duration) -> PostgresQuery<DueSchedule> {
@@ -252,8 +253,8 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Stores plans, except those whose schedule has another lease or another revision now. Returns the revisions, and whether
-    /// Kafka has acknowledged them.
+    /// Stores plans, except those whose schedule has another lease or another revision now. Returns the revisions, and
+    /// whether Kafka has acknowledged them.
     package static func writeSchedules(_ writes: [ScheduleWrite]) -> PostgresQuery<
         (id: TimelineID, revision: Int64, isPublished: Bool)
     > {
@@ -262,7 +263,8 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Records that Kafka has acknowledged schedules, and ends their leases. Returns the schedules that are still there.
+    /// Records that Kafka has acknowledged schedules, and ends their leases. Returns the schedules that are still
+    /// there.
     package static func recordPublished(_ schedules: [PublishedSchedule]) -> PostgresQuery<TimelineID> {
         PostgresQuery(publishedSQL, binding: publishedInput.parameters(schedules)) { row in try row.value("id") }
     }
@@ -272,8 +274,8 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(releaseSQL, binding: publishedInput.parameters(schedules))
     }
 
-    /// Deletes schedules whose tombstones Kafka has acknowledged; not those that are wanted again. Returns their people, whose
-    /// other stacks may take their suggestions.
+    /// Deletes schedules whose tombstones Kafka has acknowledged; not those that are wanted again. Returns their
+    /// people, whose other stacks may take their suggestions.
     package static func deleteSchedules(_ ids: [TimelineID]) -> PostgresQuery<StackMaterial.Person> {
         PostgresQuery(
             """

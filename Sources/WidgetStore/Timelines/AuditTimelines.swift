@@ -36,12 +36,12 @@ private let auditTimelinesSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// One chunk of the audit: rows in id order that have something to do and no list that will look at them. They are locked,
-    /// read again and appointed; the answer counts them. It stays at zero, or a protocol step is broken.
-    /// The pass is done when the last row is nil.
+    /// One chunk of the audit: rows in id order that have something to do and no list that will look at them. They are
+    /// locked, read again and appointed; the answer counts them. It stays at zero, or a protocol step is broken. The
+    /// pass is done when the last row is nil.
     ///
-    /// A row whose appointment lies ahead, or has been due for less than the slack, is trusted: if its list is lost, it is found
-    /// once the slack is over.
+    /// A row whose appointment lies ahead, or has been due for less than the slack, is trusted: if its list is lost, it
+    /// is found once the slack is over.
     ///
     /// - Parameter slack: longer than any lease and than lists wait in a backlog.
     package static func auditTimelines(after: Int64, limit: Int, slack: Duration) -> PostgresQuery<

@@ -101,10 +101,9 @@ extension PostgresConnection {
 }
 
 extension PostgresStatement where Self == Statements {
-    /// Inserts the timelines that do not exist yet, in identity order, each requested once and free of budget and spacing, and
-    /// appends their lists, due after their delays. Existing ones are left alone: ``PostgresStatement/lockPlacedTimelines``
-    /// reads them.
-    /// Answers how many were inserted.
+    /// Inserts the timelines that do not exist yet, in identity order, each requested once and free of budget and
+    /// spacing, and appends their lists, due after their delays. Existing ones are left alone:
+    /// ``PostgresStatement/lockPlacedTimelines`` reads them. Answers how many were inserted.
     package static func insertTimelines(_ placements: [TimelinePlacement]) -> PostgresQuery<Int64> {
         PostgresQuery(insertTimelinesSQL, binding: input.parameters(placements)) { row in try row.value("inserted") }
     }
@@ -126,9 +125,9 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Appoints departed timelines that no widget shows any more for collection, in the bulk lane. A statement of its own after
-    /// ``PostgresStatement/markTimelines``, which has locked the rows: so the last of several removals sees the others.
-    /// Answers how many were orphaned.
+    /// Appoints departed timelines that no widget shows any more for collection, in the bulk lane. A statement of its
+    /// own after ``PostgresStatement/markTimelines``, which has locked the rows: so the last of several removals sees
+    /// the others. Answers how many were orphaned.
     package static func orphanTimelines(_ rows: [Int64]) -> PostgresQuery<Int64> {
         PostgresQuery(orphanTimelinesSQL, PostgresArray(rows)) { row in try row.value("orphaned") }
     }

@@ -73,8 +73,8 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery("DELETE FROM person WHERE app_id = $1::int4 AND user_id = $2::text", appID, user)
     }
 
-    /// Takes the content from the schedules of a person's stacks. Their new revisions invalidate plans under way; workers delete
-    /// them after publishing their tombstones.
+    /// Takes the content from the schedules of a person's stacks. Their new revisions invalidate plans under way;
+    /// workers delete them after publishing their tombstones.
     package static func emptySchedules(appID: Int32, user: String) -> PostgresQuery<Void> {
         PostgresQuery(
             """

@@ -1,8 +1,8 @@
 import PostgresClient
 package import WidgetModel
 
-/// A widget of a synthetic population with a timeline of its own, rendered and quiet. `content`: canonical JSON of policy
-/// and entries; nil without content. `nextReload`: delay of the policy's next reload; nil without one.
+/// A widget of a synthetic population with a timeline of its own, rendered and quiet. `content`: canonical JSON of
+/// policy and entries; nil without content. `nextReload`: delay of the policy's next reload; nil without one.
 package typealias FilledWidget = (
     placement: WidgetPlacement, identity: TimelineIdentity, kind: RegisteredKind, content: String?, hash: ContentHash,
     nextReload: Duration?

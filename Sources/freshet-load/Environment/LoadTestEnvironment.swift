@@ -305,8 +305,8 @@ extension LoadTestEnvironment {
             source: "/freshet/load", logger: logger, body)
     }
 
-    /// Publishes a reload of each of these widgets, in their order, as fast as Kafka takes them, and checks that the broker
-    /// still has all of them: the embedded one silently drops what does not fit.
+    /// Publishes a reload of each of these widgets, in their order, as fast as Kafka takes them, and checks that the
+    /// broker still has all of them: the embedded one silently drops what does not fit.
     ///
     /// - Parameter id: the event's, by the index among the widgets.
     /// - Throws: ``CommandFailure`` when the broker has not kept all of them; `KafkaError`.

@@ -8,7 +8,8 @@ import Darwin
 import Glibc
 #endif
 
-/// Shows the progress of a scenario on standard error: a line that is overwritten on a terminal, a line a phase elsewhere.
+/// Shows the progress of a scenario on standard error: a line that is overwritten on a terminal, a line a phase
+/// elsewhere.
 final class LoadProgress: Sendable {
     private struct State {
         var phase = ""

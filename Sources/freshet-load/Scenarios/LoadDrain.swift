@@ -55,8 +55,8 @@ struct LoadDrainCommand: AsyncParsableCommand {
         var world = world.world
         world.maxBatch = maxBatch
         let scenario = LoadDrain(command: self, world: world)
-        // The embedded broker keeps the last 5 MiB of a partition, and an event takes about 450 bytes there, a published
-        // timeline, compressed, about 350.
+        // The embedded broker keeps the last 5 MiB of a partition, and an event takes about 450 bytes there, a
+        // published timeline, compressed, about 350.
         func partitions(_ count: Int, _ bytes: Int) -> Int { min(512, max(8, count * bytes / (3 << 20) + 1)) }
         let plan = LoadTestEnvironment.Plan(
             inputPartitions: partitions(events * backlog.passes, 450), outputPartitions: partitions(events, 350),
@@ -182,7 +182,8 @@ struct LoadDrain: Sendable {
         return result
     }
 
-    /// Waits until so many events are applied, and no list is due or leased; gives up when nothing has moved for a while.
+    /// Waits until so many events are applied, and no list is due or leased; gives up when nothing has moved for a
+    /// while.
     ///
     /// - Returns: events applied and timelines fetched over time, for the chart.
     private func settle(published: Int, _ environment: LoadTestEnvironment) async throws -> [LoadSample] {

@@ -47,8 +47,8 @@ extension HabitEvaluation {
             })
     }
 
-    /// A line for each population; each predictor with its precision and, in brackets, its calibration errors: by weekday,
-    /// and over all days.
+    /// A line for each population; each predictor with its precision and, in brackets, its calibration errors: by
+    /// weekday, and over all days.
     var table: String {
         let head = ["population"] + (scores.first?.scores.map(\.predictor) ?? [])
         let rows = scores.map { population, scores in

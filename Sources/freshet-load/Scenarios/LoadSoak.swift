@@ -184,8 +184,8 @@ final class SoakLag: Sendable {
     private let limit: Int
     private let unapplied = Atomic(0)
 
-    /// - Parameter partitions: of the topic of the events. The broker keeps the last 5 MiB of each, some 15,000 events; half of
-    ///   them may wait.
+    /// - Parameter partitions: of the topic of the events. The broker keeps the last 5 MiB of each, some 15,000 events;
+    ///   half of them may wait.
     init(partitions: Int) {
         limit = partitions * 7_500
     }

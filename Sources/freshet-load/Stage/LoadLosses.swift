@@ -51,8 +51,8 @@ struct LoadLosses: Sendable, Equatable {
 
 /// Events for which no store was seen, checked in PostgreSQL once everything is quiet.
 ///
-/// Every event is counted by its timeline (`requested`), and a timeline is stale until a fetch that began after its last
-/// request is stored. So an event whose timeline is not stale was served; only its latency is not known.
+/// Every event is counted by its timeline (`requested`), and a timeline is stale until a fetch that began after its
+/// last request is stored. So an event whose timeline is not stale was served; only its latency is not known.
 struct UnmeasuredEvents: Sendable {
     private var waiting: [TimelineID: Int]
     /// Number of events that were served.

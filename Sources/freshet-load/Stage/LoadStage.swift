@@ -18,8 +18,8 @@ enum ServicePlacement: String, Sendable {
     case separate
 }
 
-/// An environment on which reloads are measured one by one: apps whose widgets are all rendered, a running service, a consumer of
-/// its output, and the samples for the charts.
+/// An environment on which reloads are measured one by one: apps whose widgets are all rendered, a running service, a
+/// consumer of its output, and the samples for the charts.
 struct LoadStage: Sendable {
     let environment: LoadTestEnvironment
     let placement: ServicePlacement
@@ -147,8 +147,8 @@ struct LoadStage: Sendable {
         return positions
     }
 
-    /// Waits until everything that was published is applied, nothing is due, and nothing is being worked on; gives up when
-    /// nothing has moved for a while, and the result shows what is missing.
+    /// Waits until everything that was published is applied, nothing is due, and nothing is being worked on; gives up
+    /// when nothing has moved for a while, and the result shows what is missing.
     func settle() async throws {
         var stall = Stall<[Int]>()
         while true {
@@ -203,9 +203,9 @@ struct LocalService: Sendable {
 extension LoadTestEnvironment.Plan {
     /// For scenarios whose output is read while they run.
     ///
-    /// The embedded broker answers a fetch with one message set of each partition, and a stream of single events makes a set
-    /// of each: with few partitions a consumer would read slower than the stream is. What it publishes, it appends, so that
-    /// few partitions do for the output.
+    /// The embedded broker answers a fetch with one message set of each partition, and a stream of single events makes
+    /// a set of each: with few partitions a consumer would read slower than the stream is. What it publishes, it
+    /// appends, so that few partitions do for the output.
     static func stage(seed: UInt64) -> LoadTestEnvironment.Plan {
         LoadTestEnvironment.Plan(inputPartitions: 64, outputPartitions: 4, seed: seed)
     }

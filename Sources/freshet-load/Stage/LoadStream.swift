@@ -11,12 +11,13 @@ struct LoadStream: Sendable {
     let plan: StreamPlan
     let publisher: EventPublisher
     let latency: ReloadLatency
-    /// Whether to pick another widget for an event if an earlier reload of its widget is still pending. The latencies of two
-    /// pending reloads of one widget could not be told apart.
+    /// Whether to pick another widget for an event if an earlier reload of its widget is still pending. The latencies
+    /// of two pending reloads of one widget could not be told apart.
     var avoidsWaiting = false
     /// Least time between two sends, so that a fast stream sends several events at once.
     var spacing = Duration.microseconds(500)
-    /// Whether the stream waits, because Kafka could not keep more; as with ``maximumUnacknowledged``, latencies count on.
+    /// Whether the stream waits, because Kafka could not keep more; as with ``maximumUnacknowledged``, latencies count
+    /// on.
     var isHeldUp: @Sendable () -> Bool = { false }
 
     /// Events sent at once, at most.

@@ -57,7 +57,8 @@ final class DemoTraffic: Sendable {
         count { $0.registered += people }
     }
 
-    /// Places all widgets; held back while ingest is far behind, since the embedded cluster keeps only 5 MiB a partition.
+    /// Places all widgets; held back while ingest is far behind, since the embedded cluster keeps only 5 MiB a
+    /// partition.
     func placeAll(applied: @Sendable () -> Int) async throws {
         var next = 0
         while next < world.widgets {

@@ -5,8 +5,8 @@ import WidgetModel
 import WidgetStore
 
 extension Doctor {
-    /// Compares the keys and webhooks of the settings with the registered devices, and has Apple's push service check the
-    /// keys, the topics and, by the tokens' age, this machine's clock.
+    /// Compares the keys and webhooks of the settings with the registered devices, and has Apple's push service check
+    /// the keys, the topics and, by the tokens' age, this machine's clock.
     func checkDelivery(_ pool: PostgresPool) async throws -> [Finding] {
         try await requireMigrations("delivery", pool)
         let (configuration, probe): (DeliveryConfiguration, APNsProbe)

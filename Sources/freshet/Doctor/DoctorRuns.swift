@@ -1,6 +1,7 @@
 import WidgetModel
 
-/// Runs of the doctor for the console: one at a time, since each opens connections of its own. Findings are reused for a while.
+/// Runs of the doctor for the console: one at a time, since each opens connections of its own. Findings are reused for
+/// a while.
 actor DoctorRuns {
     private static let age = Duration.seconds(30)
 

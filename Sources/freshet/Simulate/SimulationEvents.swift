@@ -72,7 +72,8 @@ enum SimulationEvents {
         events.filter { $0.time >= begin || $0.event.isArrangement }.map { (max($0.time, begin), $0.event) }
     }
 
-    /// Reads the events that the brokers got in a time span, and those about widgets and stacks that they got before it.
+    /// Reads the events that the brokers got in a time span, and those about widgets and stacks that they got before
+    /// it.
     static func read(_ settings: Settings, _ span: Range<Timestamp>) async throws -> [TimedEvent] {
         let kafka = try settings.requiredKafka()
         let admin = KafkaAdmin(configuration: kafka, logger: LogSettings.ofCommands)

@@ -81,7 +81,8 @@ struct PersonCheck {
         }
     }
 
-    /// Plans a stack again from the final state: nothing may come out of it that is not stored, or a change has been lost.
+    /// Plans a stack again from the final state: nothing may come out of it that is not stored, or a change has been
+    /// lost.
     private func checkPlan(
         _ key: StackPlan.Key, stored text: String, _ directory: KindDirectory
     ) async throws {

@@ -31,8 +31,8 @@ enum PushFault: String, CaseIterable, Sendable {
     }
 }
 
-/// Registered devices behind a push service with faults. After a push a device reads its widgets' content from the API with
-/// its user's token, as an app does, and keeps it until the next push.
+/// Registered devices behind a push service with faults. After a push a device reads its widgets' content from the API
+/// with its user's token, as an app does, and keeps it until the next push.
 final class ChaosDevices: Sendable {
     /// Minimum time between two pushes to a device.
     static let window = Duration.milliseconds(500)
@@ -138,7 +138,8 @@ final class ChaosDevices: Sendable {
 
     // MARK: Reads
 
-    /// Lets devices with a push read their widgets from the API until cancelled; a device retries when it gets no answer.
+    /// Lets devices with a push read their widgets from the API until cancelled; a device retries when it gets no
+    /// answer.
     func fetch() async {
         await withDiscardingTaskGroup { group in
             while !Task.isCancelled {
@@ -196,8 +197,8 @@ final class ChaosDevices: Sendable {
 
     // MARK: Checks
 
-    /// Devices that have not read the latest content, and those whose recorded fetches they have not made, when all work is
-    /// done.
+    /// Devices that have not read the latest content, and those whose recorded fetches they have not made, when all
+    /// work is done.
     func findings(in pool: PostgresPool) async throws -> [String] {
         let rows = try await pool.query(DisplayedRevisions(devices: Array(tokens.keys)))
         guard rows.contains(where: { $0.fetched > 0 }) else { return ["no fetch of any device is recorded"] }

@@ -41,8 +41,8 @@ struct PersonEvent: Sendable {
     }
 }
 
-/// Expected state of a person according to the log. Stacks, turns and shortcuts are applied independently of the product's
-/// code; views are learned with the product's ``Habits``, whose order does not matter.
+/// Expected state of a person according to the log. Stacks, turns and shortcuts are applied independently of the
+/// product's code; views are learned with the product's ``Habits``, whose order does not matter.
 struct ChaosPerson: Sendable {
     private(set) var stack: (widgets: [String], at: Timestamp)?
     private(set) var turn: (widget: String, at: Timestamp)?

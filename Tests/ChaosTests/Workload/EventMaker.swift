@@ -224,8 +224,8 @@ struct EventMaker {
             let ranges = random.chance(0.5) ? [time..<(time + .seconds(1_800))] : []
             (change, at) = (.shortcuts(random.chance(0.5) ? [kind] : [], ranges), time)
         default:
-            // Each of three times has a kind of its own on several days, so that habits are learned and differ, however long
-            // the run is: one is about to begin, and the others come when no turn by hand is respected any longer.
+            // Each of three times has a kind of its own on several days, so that habits are learned and differ, however
+            // long the run is: one is about to begin, and the others come when no turn by hand is respected any longer.
             let (days, time) = (random.integer(1..<4), random.integer(0..<3))
             let habit = app.kinds[time % app.kinds.count].definition.name
             (change, at) = (.donated(kind: habit), now + .seconds(9_000 * time - 86_400 * days))

@@ -1,5 +1,5 @@
-// The code of the article GettingStarted. The article shows the regions between the marks, and SnippetTests compares the
-// two. Only the public interface is used.
+// The code of the article GettingStarted. The article shows the regions between the marks, and SnippetTests compares
+// the two. Only the public interface is used.
 
 // snippet: imports
 import Foundation

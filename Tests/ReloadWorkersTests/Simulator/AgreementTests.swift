@@ -87,8 +87,8 @@ struct AgreementTests {
         }
     }
 
-    /// Changes of each person's widgets during the first day: a new configuration, another owner, a removal, another time
-    /// zone, the same widget again, and a shortcut that is suggested.
+    /// Changes of each person's widgets during the first day: a new configuration, another owner, a removal, another
+    /// time zone, the same widget again, and a shortcut that is suggested.
     private static func changes(of population: Population, from begin: Timestamp) throws -> [TimedEvent] {
         let environment = try WidgetEnvironment(locale: "fr-FR", timeZone: "Europe/Paris")
         let users = population.members.map(\.user)

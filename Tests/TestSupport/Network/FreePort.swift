@@ -3,7 +3,8 @@ import NIOPosix
 
 /// A port for a server that is started later, or again.
 package enum FreePort {
-    /// Below the ports that Linux gives to outgoing connections, one of which could take the port before the server does.
+    /// Below the ports that Linux gives to outgoing connections, one of which could take the port before the server
+    /// does.
     private static let range = 10_000..<32_768
     private static let attempts = 100
 

@@ -29,7 +29,8 @@ struct HabitsTests {
         HabitKey.keys(kind: kind, configuration: try configuration(card, category), intent: intent)
     }
 
-    /// Four weeks from Monday, 1 June 2026: AcmeCard groceries daily at noon, SoupPay restaurants daily at 19:00, in Berlin.
+    /// Four weeks from Monday, 1 June 2026: AcmeCard groceries daily at noon, SoupPay restaurants daily at 19:00, in
+    /// Berlin.
     static func shopper(_ intent: IntentDefinition) throws -> Habits {
         var habits = Habits()
         let start = try time("2026-06-01T00:00:00Z")

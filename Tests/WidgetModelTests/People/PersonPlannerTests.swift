@@ -211,7 +211,8 @@ struct PersonPlannerTests {
         #expect(try stacks() == ["other"], "no widget of home is placed")
     }
 
-    /// A device with a large widget in the stack home and a small one in the stack other, and kinds for one of them each.
+    /// A device with a large widget in the stack home and a small one in the stack other, and kinds for one of them
+    /// each.
     private static func twoSizes(_ shortcuts: [RelevantShortcut]) throws -> PersonPlanner {
         var planner = try planner([("weather", "None", "none")], combinations: [["card"]], shortcuts: shortcuts)
         planner.widgets[0].family = .systemLarge

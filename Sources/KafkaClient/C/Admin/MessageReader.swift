@@ -9,7 +9,8 @@ struct MessageReader: ~Copyable {
 
     /// - Parameters:
     ///   - fetchBytes: most bytes of one fetch.
-    ///   - queuedMessages: number of messages up to which it fetches ahead. Brokers may answer with one message at a time.
+    ///   - queuedMessages: number of messages up to which it fetches ahead. Brokers may answer with one message at a
+    ///     time.
     init(
         _ configuration: KafkaConfiguration, fetchBytes: Int = 65_536, queuedMessages: Int = 1, logger: Logger
     ) throws(KafkaError) {

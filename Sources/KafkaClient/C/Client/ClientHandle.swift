@@ -5,7 +5,7 @@ internal import Logging
 /// Owns a librdkafka client. Any thread may call its functions until the owner calls `destroy`, once, as the last call
 /// on its poll thread.
 ///
-/// `@unchecked Sendable`: the pointer never changes, and librdkafka does its own locking.
+/// `@unchecked Sendable`: the members never change, and librdkafka does its own locking.
 @safe final class ClientHandle: @unchecked Sendable {
     enum Role {
         case consumer

@@ -186,8 +186,9 @@ extension ConsumerLoop {
         assignmentChanged()
     }
 
-    /// Requests the leaders of topics that are new to the client. Otherwise librdkafka requests them up to a second after the
-    /// assignment, and looks up the first offset up to half a second later. It does so too if this request fails.
+    /// Requests the leaders of topics that are new to the client. Otherwise librdkafka requests them up to a second
+    /// after the assignment, and looks up the first offset up to half a second later. It does so too if this request
+    /// fails.
     private func learnLeaders(of topics: Set<String>) {
         let new = topics.subtracting(knownTopics)
         guard !new.isEmpty else { return }

@@ -265,8 +265,8 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
     // MARK: End
 
     private func close() {
-        // Everything that was accepted is finished. Sends may have come between the last look and the refusal of a fatal
-        // error, and questions until now.
+        // Everything that was accepted is finished. Sends may have come between the last look and the refusal of a
+        // fatal error, and questions until now.
         let contents = mailbox.close()
         for batch in contents.batches {
             let error = fatalError ?? .shutDown("produce")
