@@ -3,9 +3,8 @@ import Logging
 
 @testable import KafkaClient
 
-/// What the producer's thread does, with the parts that ``ProducerLoop`` is made of, and in its order; but for a
-/// cluster: its time and its batches would differ from run to run. librdkafka gives each message back as soon as it has
-/// all of them.
+/// The producer thread without a cluster, whose time and batches would differ from run to run. It uses the parts of
+/// ``ProducerLoop`` in the same order. librdkafka returns the messages, unsent, when it has accepted all of them.
 ///
 /// `@unchecked Sendable`: used by one run after the other.
 final class ProducerThread: @unchecked Sendable, ClientEvents {

@@ -176,7 +176,7 @@ package final class IngestService: Service {
             var prepared = PreparedBatch(batch, decoder: decoder)
             try await apply(prepared.items, of: &prepared, under: positions.epochs, &positions, consumer)
             guard isBehind(batch.waiting), batch.count < configuration.maximumMarks else { return }
-            // So that the next transaction applies more events. Ends early at shutdown.
+            // Lets messages gather, so that the next transaction applies more events. Ends early at shutdown.
             try await cancelWhenGracefulShutdown { [configuration] in
                 try await Task.sleep(for: configuration.gatherTime)
             }

@@ -30,11 +30,10 @@ struct ListNotifier: Sendable {
     let notifier: DeviceNotifier
     /// Most devices or requests of webhooks at once.
     let concurrency: Int
-    /// Whether a push that begins now usually ends before the lease of the list, after which another process may send
-    /// it too.
+    /// Whether the lease of the list lasts long enough for a usual push that begins now.
     ///
-    /// A renewed provider token, an answer that stops in its body, and the queries before a webhook's request can take
-    /// longer. A device may then be notified twice.
+    /// A push can take longer if the provider token is renewed, if the answer stops in its body, or if the queries
+    /// before a webhook's request are slow. Another process may then notify the device a second time.
     let isHeld: @Sendable () -> Bool
     let settle: @Sendable ([DeliverySettlement]) async throws -> Void
 

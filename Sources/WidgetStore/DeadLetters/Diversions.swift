@@ -19,11 +19,17 @@ package struct FailureCount: Hashable, Sendable {
     }
 }
 
-/// Failed events, and all events, of an app in the window so far. `topic`: topic of the count. `isDiverted`: whether
-/// this count began the diversion.
-package typealias FailureTotals = (
-    appID: Int32, topic: String, letters: Int64, events: Int64, isOver: Bool, isDiverted: Bool
-)
+package struct FailureTotals: Hashable, Sendable {
+    package let appID: Int32
+    /// Topic of the count.
+    package let topic: String
+    /// Failed events, and all events, of the window so far.
+    package let letters: Int64
+    package let events: Int64
+    package let isOver: Bool
+    /// Whether this count began the diversion.
+    package let isDiverted: Bool
+}
 
 private let input = InputColumns<FailureCount>([
     .init("app_id") { $0.appID }, .init("topic") { $0.topic }, .init("letters") { $0.letters },
@@ -59,11 +65,16 @@ private let countFailuresSQL = """
     FROM judged j
     """
 
-/// Number of waiting letters and their stored size. `appID`: nil for letters without a registered app, or of an app
-/// whose events the topic may not carry.
-package typealias WaitingLetters = (
-    appID: Int32?, app: String?, topic: String, isDiverted: Bool, count: Int64, bytes: Int64
-)
+package struct WaitingLetters: Sendable {
+    /// Nil for letters without a registered app, or of an app whose events the topic may not carry.
+    package let appID: Int32?
+    package let app: String?
+    package let topic: String
+    package let isDiverted: Bool
+    package let count: Int64
+    /// Stored size.
+    package let bytes: Int64
+}
 
 private let waitingLettersSQL = """
     SELECT a.id AS app_id, a.name AS app, d.topic, v.app_id IS NOT NULL AS is_diverted, count(*) AS count,

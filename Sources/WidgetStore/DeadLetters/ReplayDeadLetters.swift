@@ -22,8 +22,17 @@ private let deadLettersToReplaySQL = """
     FOR UPDATE OF d
     """
 
-/// The new error of a dead letter that failed again.
-package typealias RepeatedFailure = (id: Int64, app: String?, code: String, error: String, pointer: String?)
+package struct RepeatedFailure: Hashable, Sendable {
+    package var id: Int64
+    package var app: String?
+    package var code: String
+    package var error: String
+    package var pointer: String?
+
+    package init(id: Int64, app: String?, code: String, error: String, pointer: String?) {
+        (self.id, self.app, self.code, self.error, self.pointer) = (id, app, code, error, pointer)
+    }
+}
 
 private let input = InputColumns<RepeatedFailure>([
     .init("id") { $0.id }, .init("app") { $0.app }, .init("code") { $0.code },

@@ -78,9 +78,13 @@ private let claimSQL = """
     """
 
 /// A widget of a device, for a webhook.
-package typealias DeliveredWidget = (
-    registration: Int64, widget: String, kind: String, timeline: TimelineID, revision: Int64
-)
+package struct DeliveredWidget: Sendable {
+    package let registration: Int64
+    package let widget: String
+    package let kind: String
+    package let timeline: TimelineID
+    package let revision: Int64
+}
 
 private let widgetsSQL = """
     SELECT r.id AS registration, w.id AS widget, k.name AS kind, t.identity, t.content_revision

@@ -1,9 +1,17 @@
 package import PostgresClient
 import WidgetModel
 
-/// Numbers of widgets looked at and of devices marked for a change. `app`: app of the change; nil: there was none.
-/// `isHeldUp`: whether the change has to wait until lists of its app are done.
-package typealias MarkedDevices = (widgets: Int64, devices: Int64, app: Int32?, isHeldUp: Bool)
+/// Result of marking the devices of a change.
+package struct MarkedDevices: Sendable {
+    /// Number of widgets looked at.
+    package let widgets: Int64
+    /// Number of devices marked.
+    package let devices: Int64
+    /// App of the change; nil: there was none.
+    package let app: Int32?
+    /// Whether the change has to wait until lists of its app are done.
+    package let isHeldUp: Bool
+}
 
 /// Most devices in a list.
 let deliveryListLimit = 500

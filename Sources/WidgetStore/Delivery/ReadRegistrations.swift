@@ -155,7 +155,12 @@ extension PostgresStatement where Self == Statements {
     }
 }
 
-/// Devices of an app with the same channel. `topic`: topic at Apple's push service; nil for a webhook.
-package typealias RegisteredRoute = (
-    app: String, topic: String?, environment: APNsAddress.Environment?, tokenKey: String?, devices: Int
-)
+/// Devices of an app with the same channel.
+package struct RegisteredRoute: Hashable, Sendable {
+    package let app: String
+    /// Topic at Apple's push service; nil for a webhook.
+    package let topic: String?
+    package let environment: APNsAddress.Environment?
+    package let tokenKey: String?
+    package let devices: Int
+}

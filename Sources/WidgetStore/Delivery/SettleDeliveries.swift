@@ -2,23 +2,49 @@ package import PostgresClient
 package import WidgetModel
 
 /// Result of an attempt to notify a device.
-package typealias DeliverySettlement = (
-    device: DueDevice,
-    // Whether the changes up to the claim count as sent.
-    isDone: Bool,
-    // Whether something was sent.
-    isTried: Bool,
-    // HTTP status; 0: the channel was not reached.
-    answer: Int,
-    reason: String?,
-    // Whether the token is dead.
-    forgets: Bool,
-    // Whether the device waits until its channel is enabled again.
-    parks: Bool,
-    eligibleAt: Timestamp?, budget: BudgetLedger,
-    // When the device is tried again, unless it is done.
-    retryAt: Timestamp?
-)
+package struct DeliverySettlement: Sendable {
+    package let device: DueDevice
+    /// Whether the changes up to the claim count as sent.
+    package let isDone: Bool
+    /// Whether something was sent.
+    package let isTried: Bool
+    /// HTTP status; 0: the channel was not reached.
+    package let answer: Int
+    package let reason: String?
+    /// Whether the token is dead.
+    package let forgets: Bool
+    /// Whether the device waits until its channel is enabled again.
+    package let parks: Bool
+    package let eligibleAt: Timestamp?
+    package let budget: BudgetLedger
+    /// When the device is tried again, unless it is done.
+    package let retryAt: Timestamp?
+
+    package init(
+        device: DueDevice, isDone: Bool, isTried: Bool, answer: Int, reason: String?, forgets: Bool,
+        parks: Bool, eligibleAt: Timestamp?, budget: BudgetLedger, retryAt: Timestamp?
+    ) {
+        self.device = device
+        self.isDone = isDone
+        self.isTried = isTried
+        self.answer = answer
+        self.reason = reason
+        self.forgets = forgets
+        self.parks = parks
+        self.eligibleAt = eligibleAt
+        self.budget = budget
+        self.retryAt = retryAt
+    }
+
+    fileprivate static let input = InputColumns<DeliverySettlement>([
+        .init("id") { $0.device.id }, .init("list") { $0.device.list.id }, .init("lease") { $0.device.list.lease },
+        .init("due_at") { $0.device.dueAt }, .init("registered_at") { $0.device.registeredAt },
+        .init("changed") { $0.device.changed }, .init("done") { $0.isDone }, .init("tried") { $0.isTried },
+        .init("answer") { Int16(clamping: $0.answer) }, .init("reason") { $0.reason }, .init("forgets") { $0.forgets },
+        .init("parks") { $0.parks },
+        .init("eligible_at") { $0.eligibleAt }, .init("budget") { $0.budget.stored }, .init("retry_at") { $0.retryAt },
+    ])
+}
 
 private let input = InputColumns<DeliverySettlement>([
     .init("id") { $0.device.id }, .init("list") { $0.device.list.id }, .init("lease") { $0.device.list.lease },

@@ -1,8 +1,14 @@
 package import PostgresClient
 package import WidgetModel
 
-/// A webhook that fails. `disabledAt`: nil while it is still tried.
-package typealias FailingWebhook = (app: String, failingSince: Timestamp, disabledAt: Timestamp?, error: String)
+/// State of a webhook that fails.
+package struct FailingWebhook: Hashable, Sendable {
+    package let app: String
+    package let failingSince: Timestamp
+    /// When it was disabled; nil: it is still tried.
+    package let disabledAt: Timestamp?
+    package let error: String
+}
 
 private let relistSQL = """
     WITH picked AS MATERIALIZED (

@@ -10,10 +10,14 @@ private let kindsToChangeSQL = """
     ORDER BY c.kind_id
     """
 
-/// A page of a kind's timelines. `examined`: their number, below the limit at the end. `strays`: timelines that their
-/// widgets have to leave, ascending: all of a retired kind, else those of another identity. Includes orphaned ones that
-/// a widget still shows, placed by a transaction that the orphaning one did not see.
-package typealias KindChangePage = (examined: Int, last: Int64?, strays: [Int64])
+package struct KindChangePage: Hashable, Sendable {
+    /// Number of timelines read; below the limit at the end.
+    package let examined: Int
+    package let last: Int64?
+    /// Timelines that their widgets have to leave, ascending: all of a retired kind, else those of another identity.
+    /// Includes orphaned ones that a widget still shows, placed by a transaction that the orphaning one did not see.
+    package let strays: [Int64]
+}
 
 private let kindChangePageSQL = """
     WITH page AS MATERIALIZED (
@@ -29,9 +33,13 @@ private let kindChangePageSQL = """
     FROM page
     """
 
-/// State of a kind's change. `configurations`: whether the parameters of the kind's configuration were changed.
-/// `cursor`: last row of the pass so far.
-package typealias KindChangeState = (retires: Bool, configurations: Bool, cursor: Int64)
+package struct KindChangeState: Hashable, Sendable {
+    package let retires: Bool
+    /// Whether the parameters of the kind's configuration were changed.
+    package let configurations: Bool
+    /// Last row of the pass so far.
+    package let cursor: Int64
+}
 
 /// A configuration of widgets of a family that show a timeline.
 package struct ShownConfiguration: Hashable, Sendable {

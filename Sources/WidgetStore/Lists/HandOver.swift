@@ -14,6 +14,17 @@ package protocol HandOverReceiving: Sendable {
     func ingestIsBehind(_ isBehind: Bool)
 }
 
-/// Room that workers keep free until the grant is accepted, for a number of timelines. `grantedAt`: clock reading of
-/// the workers before the lease began.
-package typealias HandOverGrant = (timelines: Int, statement: HandOver, grantedAt: Duration)
+/// Room that workers keep free until the grant is accepted.
+package struct HandOverGrant: Sendable {
+    /// Number of timelines that fit.
+    package let timelines: Int
+    package let statement: HandOver
+    /// Clock reading of the workers before the lease began.
+    package let grantedAt: Duration
+
+    package init(timelines: Int, statement: HandOver, grantedAt: Duration) {
+        self.timelines = timelines
+        self.statement = statement
+        self.grantedAt = grantedAt
+    }
+}

@@ -16,9 +16,15 @@ package struct TableSize: Hashable, Sendable {
     package var isTimeline: Bool { table == "timeline" }
 }
 
-/// State of the server. `backend`: process id of this connection's server process, on the server's machine. `isLocal`:
-/// whether the connection's address is of this machine. `walBytes`: bytes of WAL ever inserted.
-package typealias DatabaseVitals = (backend: Int32, isLocal: Bool, walBytes: Int64, now: Timestamp)
+package struct DatabaseVitals: Hashable, Sendable {
+    /// Process id of this connection's server process, on the server's machine.
+    package let backend: Int32
+    /// Whether the connection's address is of this machine.
+    package let isLocal: Bool
+    /// Bytes of WAL ever inserted.
+    package let walBytes: Int64
+    package let now: Timestamp
+}
 
 extension PostgresStatement where Self == Statements {
     /// Sizes and row versions of the tables that reloads write, for long runs.

@@ -72,10 +72,15 @@ private let orphanTimelinesSQL = """
     SELECT count(*) AS orphaned FROM orphaned
     """
 
-/// Timelines that widgets are about to show, in a transaction: made, or locked against being collected. `rows`: primary
-/// keys, for ``WidgetWrite``. `stale`: rows for ``MarkInput/revived``: orphaned, asleep, placed last more than an hour
-/// ago, or new with a delay. `inserted`: number of timelines that were made.
-package typealias PlacedTimelines = (rows: [TimelineID: Int64], stale: [Int64], inserted: Int)
+/// Timelines that widgets are about to show, in a transaction: made, or locked against being collected.
+package struct PlacedTimelines: Sendable {
+    /// Primary keys of the rows, for ``WidgetWrite``.
+    package let rows: [TimelineID: Int64]
+    /// Rows for ``MarkInput/revived``: orphaned, asleep, placed last more than an hour ago, or new with a delay.
+    package let stale: [Int64]
+    /// Number of timelines that were made.
+    package let inserted: Int
+}
 
 extension PostgresConnection {
     /// Makes the timelines that are missing and locks the others.

@@ -46,8 +46,14 @@ package struct TimelineSettlement: Sendable {
     }
 }
 
-/// A settled timeline by its primary key. `nextLook`: when it is looked at next; nil: on request only.
-package typealias SettledRow = (row: Int64, nextLook: Timestamp?, isDue: Bool, isAsleep: Bool)
+package struct SettledRow: Sendable {
+    /// Primary key of the row.
+    package let row: Int64
+    /// When it is looked at next; nil: on request only.
+    package let nextLook: Timestamp?
+    package let isDue: Bool
+    package let isAsleep: Bool
+}
 
 private let input = InputColumns<TimelineSettlement>([
     .init("id") { $0.timeline.row }, .init("kind_id") { $0.timeline.kindID },

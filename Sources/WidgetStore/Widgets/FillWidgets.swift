@@ -1,12 +1,25 @@
 import PostgresClient
 package import WidgetModel
 
-/// A widget of a synthetic population with a timeline of its own, rendered and quiet. `content`: canonical JSON of
-/// policy and entries; nil without content. `nextReload`: delay of the policy's next reload; nil without one.
-package typealias FilledWidget = (
-    placement: WidgetPlacement, identity: TimelineIdentity, kind: RegisteredKind, content: String?, hash: ContentHash,
-    nextReload: Duration?
-)
+/// A widget of a synthetic population with a timeline of its own, rendered and quiet.
+package struct FilledWidget: Sendable {
+    package var placement: WidgetPlacement
+    package var identity: TimelineIdentity
+    package var kind: RegisteredKind
+    /// Canonical JSON of policy and entries; nil without content.
+    package var content: String?
+    package var hash: ContentHash
+    /// Delay of the policy's next reload; nil without one.
+    package var nextReload: Duration?
+
+    package init(
+        placement: WidgetPlacement, identity: TimelineIdentity, kind: RegisteredKind, content: String?,
+        hash: ContentHash, nextReload: Duration?
+    ) {
+        (self.placement, self.identity, self.kind) = (placement, identity, kind)
+        (self.content, self.hash, self.nextReload) = (content, hash, nextReload)
+    }
+}
 
 private let input = InputColumns<FilledWidget>([
     .init("app_id") { $0.kind.appID }, .init("widget") { $0.placement.widget }, .init("kind_id") { $0.kind.id },

@@ -11,8 +11,8 @@ struct LoadStream: Sendable {
     let plan: StreamPlan
     let publisher: EventPublisher
     let latency: ReloadLatency
-    /// Whether to pick another widget for an event if an earlier reload of its widget is still pending. The latencies
-    /// of two pending reloads of one widget could not be told apart.
+    /// Whether an event goes to another widget if its own still has a pending reload. Otherwise the latencies of the two
+    /// reloads could not be distinguished.
     var avoidsWaiting = false
     /// Least time between two sends, so that a fast stream sends several events at once.
     var spacing = Duration.microseconds(500)

@@ -81,7 +81,7 @@ package final class EmbeddedKafka: Sendable {
         "max.in.flight": "1",
     ]
 
-    /// Whether an id is that of an in-process cluster, which loses its logs when the process ends.
+    /// Whether the id belongs to an in-process cluster. The logs of such a cluster end with its process.
     package static func isID(_ id: String) -> Bool { id.hasPrefix("mockCluster") }
 
     /// - Throws: `topicAlreadyExists`, or if the cluster is closed.
