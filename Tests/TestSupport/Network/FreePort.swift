@@ -5,8 +5,8 @@ import NIOPosix
 package enum FreePort {
     /// Below the ports that Linux gives to outgoing connections, one of which could take the port before the server
     /// does.
-    private static let range = 10_000..<32_768
-    private static let attempts = 100
+    static let range = 10_000..<32_768
+    static let attempts = 100
 
     package static func find() async throws -> Int {
         var failure: (any Error)?

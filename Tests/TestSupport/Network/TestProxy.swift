@@ -76,7 +76,7 @@ package final class TestProxy: Sendable {
         self.parameters = rest.joined(separator: " ")
         self.state = Locked(State(cut: cut))
         // Reserves a port that `stop()` and `start()` keep.
-        let listener = try Self.listen(on: 0)
+        let listener = try Self.listenOnFreePort()
         self.port = Self.port(of: listener)
         close(listener)
     }
@@ -303,6 +303,13 @@ package final class TestProxy: Sendable {
         address.sin_port = port.bigEndian
         address.sin_addr.s_addr = inet_addr("127.0.0.1")
         return address
+    }
+
+    private static func listenOnFreePort() throws -> Int32 {
+        for _ in 1..<FreePort.attempts {
+            if let listener = try? listen(on: UInt16(Int.random(in: FreePort.range))) { return listener }
+        }
+        return try listen(on: UInt16(Int.random(in: FreePort.range)))
     }
 
     private static func listen(on port: UInt16) throws -> Int32 {
