@@ -97,10 +97,11 @@ package final class FreshetProcess: Sendable {
     /// Waits for the first line on standard output and parses its JSON.
     package func firstLine() async throws -> JSONValue {
         try await eventually("\(process.arguments ?? []) prints a line") {
-            if let exit = exit.value.withLock({ $0 }) {
-                throw EndedEarly(description: "ended with \(exit): \(standardError.suffix(2_000))")
-            }
-            return standardOutput.contains("\n")
+            // Read before the output, which is complete once the process has ended.
+            let exit = exit.value.withLock { $0 }
+            if standardOutput.contains("\n") { return true }
+            guard let exit else { return false }
+            throw EndedEarly(description: "ended with \(exit): \(standardError.suffix(2_000))")
         }
         return try JSONValue.parse(String(standardOutput.prefix { $0 != "\n" }))
     }

@@ -18,6 +18,9 @@ import sys
 import tempfile
 import time
 
+# Limit of all waits, which no test may depend on.
+PATIENCE = float(os.environ.get("FRESHET_TEST_PATIENCE") or 300)
+
 CONTROLS = {"textbox", "combobox", "spinbutton", "switch", "slider", "button", "link", "listbox", "group"}
 
 # Returns a list of accessibility problems.
@@ -144,7 +147,7 @@ class Browser:
         if self.session:
             request["sessionId"] = self.session
         os.write(self.writing, json.dumps(request).encode() + b"\0")
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE
         while True:
             message = self.message(deadline)
             self.note(message)
@@ -167,7 +170,7 @@ class Browser:
         return answer["result"].get("value")
 
     def wait(self, expression, wanted=True):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         value = None
         while time.monotonic() < deadline:
             value = self.run(expression)

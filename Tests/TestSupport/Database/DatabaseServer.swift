@@ -63,8 +63,12 @@ actor DatabaseServer {
 
     private func build(_ template: DatabaseTemplate) async throws -> String {
         let name = try await create(copying: "template0")
+        var patient = configuration.naming(database: name)
+        // All tests of the process need the template.
+        patient.acquireTimeout = Patience.limit
+        patient.statementTimeout = Patience.limit
         let own = PostgresPool(
-            configuration: configuration.naming(database: name),
+            configuration: patient,
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         do {
             try await template.prepare(own)
