@@ -16,8 +16,7 @@ struct GroupCommitterTests {
 
         func run(_ items: [Int]) async throws -> [String] {
             groups.withLock { $0.append(items) }
-            begun.add()
-            if begun.count == 1 { try await gate.pass() }
+            if begun.add() == 1 { try await gate.pass() }
             if items.contains(13) { throw Refused() }
             return items.map { "\($0)" }
         }

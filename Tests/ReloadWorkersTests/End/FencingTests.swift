@@ -10,24 +10,25 @@ import WidgetStore
 @Suite("Lost leases", .serialized, .tags(.database), .timeLimit(.patience))
 struct FencingTests {
     /// A provider that answers the first request with "old" when the gate opens, and later ones at once with "new".
-    private func hold(_ provider: StubProvider, _ gate: Gate) {
-        let first = Tally()
+    ///
+    /// - Returns: Number of requests whose answers are decided.
+    private func hold(_ provider: StubProvider, _ gate: Gate) -> Tally {
+        let decided = Tally()
         provider.respond { request in
-            first.add()
-            guard first.count == 1 else {
+            guard decided.add() == 1 else {
                 return .timelines(request.ids.map { .stubTimeline($0, content: "new") })
             }
             try await gate.pass()
             return .timelines(request.ids.map { .stubTimeline($0, content: "old") })
         }
+        return decided
     }
 
     /// Runs `body` while the first batch of messages is under way.
     private func onFirstPublish(_ worker: TestWorker, _ body: @escaping @Sendable () async throws -> Void) {
         let first = Tally()
         worker.publisher.respond { _ in
-            first.add()
-            if first.count == 1 { try? await body() }
+            if first.add() == 1 { try? await body() }
             return nil
         }
     }
@@ -37,9 +38,9 @@ struct FencingTests {
         try await withWorker { slow in
             let id = try await slow.store.place([.test("w1")])[0]
             let gate = Gate()
-            hold(slow.provider, gate)
+            let decided = hold(slow.provider, gate)
             async let late: Int = slow.turn()
-            try await slow.provider.received.reaches(1)
+            try await decided.reaches(1)
 
             let quick = slow.another()
             #expect(try await quick.turn() == 0, "the lease is valid")
@@ -146,9 +147,9 @@ struct FencingTests {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
             let gate = Gate()
-            hold(worker.provider, gate)
+            let decided = hold(worker.provider, gate)
             async let turn: Int = worker.turn()
-            try await worker.provider.received.reaches(1)
+            try await decided.reaches(1)
             try await worker.store.endLeases()
             try await worker.start()
             #expect(worker.context.leases.held == 2)

@@ -14,14 +14,17 @@ package final class Tally: Sendable {
 
     package var count: Int { state.withLock { $0.count } }
 
-    package func add(_ number: Int = 1) {
-        let reached = state.withLock { state in
+    /// Adds to the count and returns the new one.
+    @discardableResult
+    package func add(_ number: Int = 1) -> Int {
+        let (count, reached) = state.withLock { state in
             state.count += number
             let reached = state.waiters.filter { $0.value.goal <= state.count }
             for id in reached.keys { state.waiters[id] = nil }
-            return reached.values.map(\.continuation)
+            return (state.count, reached.values.map(\.continuation))
         }
         for continuation in reached { continuation.resume() }
+        return count
     }
 
     /// Waits until the count has reached `goal`.
