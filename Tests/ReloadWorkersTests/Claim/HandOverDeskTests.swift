@@ -13,7 +13,8 @@ struct HandOverDeskTests {
         configure: (inout WorkerConfiguration) -> Void = { _ in },
         _ body: (HandOverDesk, TestWorker, Int32) async throws -> Void
     ) async throws {
-        try await withWorker(configure: configure) { worker in
+        // With the default timeout, kinds have the configured lease.
+        try await withWorker(timeout: KindDefinition.defaultTimeout, configure: configure) { worker in
             try await worker.directory.refresh()
             let desk = HandOverDesk()
             desk.open(worker.pipeline)

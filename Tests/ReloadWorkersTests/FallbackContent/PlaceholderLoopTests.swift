@@ -134,7 +134,7 @@ struct PlaceholderLoopTests {
             #expect(worker.counts.placeholders == 3)
             #expect(
                 try await worker.store.integer(
-                    "SELECT count(*) FROM placeholder WHERE due_at BETWEEN now() + interval '50 s' AND "
+                    "SELECT count(*) FROM placeholder WHERE due_at BETWEEN now() + interval '5 s' AND "
                         + "now() + interval '2 min' AND attempts = 1 AND content LIKE '%en-AU%'") == 1)
             // An unreadable answer fails every placeholder and makes the endpoint rest.
             try await worker.store.sql("UPDATE placeholder SET due_at = now(), attempts = 0")
@@ -155,7 +155,7 @@ struct PlaceholderLoopTests {
             try await worker.store.apply(
                 families.enumerated().map { .placed(.test("w\($0)", family: $1)) }, at: at)
             try await move(worker, to: sydney)
-            var apps = TestKinds.apps(provider: worker.provider.url, maxBatch: 3)
+            var apps = TestKinds.apps(provider: worker.provider.url, maxBatch: 3, timeout: .longestTimeout)
             apps[0].kinds[0].families = [.systemSmall, .systemMedium, .systemLarge, .accessoryInline]
             _ = try await worker.store.store.apply(apps, secrets: [:]) { [] }
             try await loop(worker).pass()

@@ -73,7 +73,7 @@ struct SnapshotStepTests {
     @Test func kindsWithoutSnapshotsAreNotAsked() async throws {
         try await withWorker { worker in
             worker.provider.respond(to: .snapshot, answers)
-            var apps = TestKinds.apps(provider: worker.provider.url)
+            var apps = TestKinds.apps(provider: worker.provider.url, timeout: .longestTimeout)
             apps[0].kinds[0].hasSnapshots = false
             _ = try await worker.store.store.apply(apps, secrets: [:]) { [] }
             let ids = try await worker.store.place([.test("w1"), .test("w2", kind: "DueDate")])

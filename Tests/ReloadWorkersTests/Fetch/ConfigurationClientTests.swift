@@ -1,6 +1,5 @@
 import AsyncHTTPClient
 import Logging
-import Synchronization
 import TestSupport
 import Testing
 import WidgetModel
@@ -11,19 +10,14 @@ import WidgetStore
 /// Requests for options and defaults (widget-rules D), over real HTTP.
 @Suite("Options and defaults from providers", .timeLimit(.patience))
 struct ConfigurationClientTests {
-    /// A clock that tests advance.
-    private final class HandClock: Clock {
-        typealias Instant = ContinuousClock.Instant
+    /// Requests defaults without the short time limit of the client.
+    private struct PatientFetcher: ProviderFetching {
+        let client: ProviderClient
 
-        private let time = Mutex(ContinuousClock.now)
-        let minimumResolution = Duration.nanoseconds(1)
-
-        var now: Instant { time.withLock { $0 } }
-
-        func advance(by duration: Duration) { time.withLock { $0 += duration } }
-
-        func sleep(until deadline: Instant, tolerance: Duration?) async throws {
-            throw CancellationError()
+        func fetch(_ call: ProviderCall) async throws -> [UInt8] {
+            var call = call
+            if call.endpoint == .defaults { call.timeout = Patience.limit }
+            return try await client.fetch(call)
         }
     }
 
@@ -71,7 +65,7 @@ struct ConfigurationClientTests {
         #"{"sections":[{"title":"Credit","options":[{"identifier":"acme","display":"Acme Card"}]}]}"#.utf8)
 
     private func withSetup(
-        allowing patterns: [String] = ["127.0.0.1"], timeout: Duration = .seconds(10),
+        allowing patterns: [String] = ["127.0.0.1"], timeout: Duration = .longestTimeout,
         _ body: (Setup) async throws -> Void
     ) async throws {
         try await withStubProvider { provider in
@@ -87,11 +81,11 @@ struct ConfigurationClientTests {
                     ]))
             try await withStore([AppDefinition(name: TestKinds.app, kinds: [kind])]) { store in
                 let egress = EgressGuard(try EgressPolicy(allowing: patterns))
-                let configuration = ProviderClient.configuration(egress: egress)
+                let configuration = ProviderClient.configuration(egress: egress, limits: .patient)
                 try await HTTPClient.withHTTPClient(configuration: configuration) { http in
                     let clock = HandClock()
                     let client = ConfigurationClient(
-                        fetcher: ProviderClient(http: http, egress: egress),
+                        fetcher: PatientFetcher(client: ProviderClient(http: http, egress: egress)),
                         directory: DirectoryCache(pool: store.pool),
                         clock: clock, logger: Logger(label: "test"))
                     try await body(Setup(client: client, provider: provider, kind: kind, clock: clock))

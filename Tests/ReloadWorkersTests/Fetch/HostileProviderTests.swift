@@ -16,7 +16,7 @@ struct HostileProviderTests {
 
     private func failure(
         of behaviour: RawServer.Behaviour, timeout: Duration = Self.never, limit: Int = 1 << 20,
-        connection: ConnectionLimits = ConnectionLimits(), certificate: String? = nil, newestTLS: TLSVersion? = nil,
+        connection: ConnectionLimits = .patient, certificate: String? = nil, newestTLS: TLSVersion? = nil,
         scheme: String = "http", host: String = "127.0.0.1", inspect: (RawServer) -> Void = { _ in }
     ) async throws -> ProviderFailure? {
         try await withRawServer(behaviour, certificate: certificate, newestTLS: newestTLS) { server, port in
@@ -151,7 +151,7 @@ struct HostileProviderTests {
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("authority-\(UUID().uuidString).pem")
         try Data(TestCertificates.authority.utf8).write(to: file)
         defer { try? FileManager.default.removeItem(at: file) }
-        var limits = ConnectionLimits()
+        var limits = ConnectionLimits.patient
         try limits.trust(roots: file.path)
         return limits
     }

@@ -16,13 +16,16 @@ extension Tag {
 struct KafkaOutputTests {
     private static let topic = "freshet.timelines"
 
-    private func withPublisher(_ body: (KafkaTimelinePublisher, EmbeddedKafka) async throws -> Void) async throws {
+    private func withPublisher(
+        deliveryTimeout: Duration = Patience.delivery,
+        _ body: (KafkaTimelinePublisher, EmbeddedKafka) async throws -> Void
+    ) async throws {
         let kafka = try EmbeddedKafka(logger: .silent)
         try kafka.createTopic(Self.topic, partitions: 3)
         let producer = try KafkaProducer(
-            configuration: kafka.configuration, deliveryTimeout: .seconds(10), logger: .silent)
+            configuration: kafka.configuration, deliveryTimeout: deliveryTimeout, logger: .silent)
         do {
-            try await body(KafkaTimelinePublisher(producer: producer, deliveryTimeout: .seconds(10)), kafka)
+            try await body(KafkaTimelinePublisher(producer: producer, deliveryTimeout: deliveryTimeout), kafka)
         } catch {
             await producer.shutdown()
             throw error
@@ -79,7 +82,7 @@ struct KafkaOutputTests {
     }
 
     @Test func longestPublishCoversTheWaitForRoom() async throws {
-        try await withPublisher { publisher, _ in
+        try await withPublisher(deliveryTimeout: .seconds(10)) { publisher, _ in
             #expect(publisher.longestPublish == .seconds(20))
         }
     }

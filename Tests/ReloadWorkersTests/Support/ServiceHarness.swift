@@ -96,7 +96,8 @@ func withTimelinesTopic(_ body: (KafkaTimelinePublisher, TimelinesTopic) async t
     defer { kafka.close() }
     let name = WorkerConfiguration().topic
     try kafka.createTopic(name, partitions: 3)
-    let producer = try KafkaProducer(configuration: kafka.configuration, deliveryTimeout: .seconds(10), logger: .silent)
+    let producer = try KafkaProducer(
+        configuration: kafka.configuration, deliveryTimeout: Patience.delivery, logger: .silent)
     let consumer = try KafkaConsumer(
         configuration: KafkaConsumerConfiguration(kafka: kafka.configuration, group: "test"),
         logger: .silent)
@@ -106,7 +107,7 @@ func withTimelinesTopic(_ body: (KafkaTimelinePublisher, TimelinesTopic) async t
         group.addTask { try? await topic.read(consumer) }
         let result: Result<Void, any Error>
         do {
-            let publisher = KafkaTimelinePublisher(producer: producer, deliveryTimeout: .seconds(10))
+            let publisher = KafkaTimelinePublisher(producer: producer, deliveryTimeout: Patience.delivery)
             result = .success(try await body(publisher, topic))
         } catch {
             result = .failure(error)

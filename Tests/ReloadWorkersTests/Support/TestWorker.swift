@@ -178,10 +178,22 @@ private final class TestEngine: Sendable {
     }
 }
 
+extension Duration {
+    /// The longest time limit of a kind's requests, for tests that no limit may end.
+    static let longestTimeout = Duration.seconds(120)
+}
+
+extension ConnectionLimits {
+    /// Limits that end no connection on a busy machine.
+    static let patient = ConnectionLimits(connectTimeout: Patience.limit, readTimeout: Patience.limit)
+}
+
 /// Creates a worker with its own database and a provider that serves all kinds.
+///
+/// - Parameter timeout: Time limit of all requests; leases are longer.
 func withWorker<Value: Sendable>(
     maxBatch: Int = 100, minimumSpacing: Duration = .seconds(300), developerMode: Bool = false,
-    timeout: Duration = .seconds(10), allowing patterns: [String] = ["127.0.0.0/8"],
+    timeout: Duration = .longestTimeout, allowing patterns: [String] = ["127.0.0.0/8"],
     configure: (inout WorkerConfiguration) -> Void = { _ in },
     onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
     decisions: (any DecisionPublishing)? = nil, _ body: (TestWorker) async throws -> Value
@@ -192,15 +204,14 @@ func withWorker<Value: Sendable>(
     configuration.snapshotLimit = timeout
     configure(&configuration)
     return try await withStubProvider { provider in
-        var apps = TestKinds.apps(
-            provider: provider.url, maxBatch: maxBatch, minimumSpacing: minimumSpacing, developerMode: developerMode)
-        for app in apps.indices {
-            for kind in apps[app].kinds.indices { apps[app].kinds[kind].timeout = timeout }
-        }
+        let apps = TestKinds.apps(
+            provider: provider.url, maxBatch: maxBatch, minimumSpacing: minimumSpacing, developerMode: developerMode,
+            timeout: timeout)
         return try await withStore(apps) { store in
             let egress = EgressGuard(try EgressPolicy(allowing: patterns))
             let http = HTTPClient(
-                eventLoopGroupProvider: .singleton, configuration: ProviderClient.configuration(egress: egress))
+                eventLoopGroupProvider: .singleton,
+                configuration: ProviderClient.configuration(egress: egress, limits: .patient))
             let engine = TestEngine()
             let worker = TestWorker(
                 store: store, provider: provider, publisher: RecordingPublisher(), configuration: configuration,

@@ -98,7 +98,7 @@ struct RetiredKindTests {
             let id = try await worker.store.place([.test("w1")])[0]
             try await worker.drain()
             try await retire(worker)
-            let apps = TestKinds.apps(provider: worker.provider.url)
+            let apps = TestKinds.apps(provider: worker.provider.url, timeout: .longestTimeout)
             await #expect(throws: KindConflict.self) { try await worker.store.apply(apps) }
             try await finish(worker)
             try await worker.store.apply(apps)

@@ -48,7 +48,7 @@ package enum TestKinds {
     /// Per user: Purchases, DueDate (two families). Shared by city: Weather.
     package static func apps(
         provider: String = "http://127.0.0.1:1/bank", maxBatch: Int = 100, minimumSpacing: Duration = .seconds(300),
-        developerMode: Bool = false
+        developerMode: Bool = false, timeout: Duration = KindDefinition.defaultTimeout
     ) -> [AppDefinition] {
         func kind(
             _ name: String, sharing: KindSharing = .perUser, variesBy: KindVariation = .all,
@@ -56,8 +56,8 @@ package enum TestKinds {
         ) -> KindDefinition {
             KindDefinition(
                 name: name, displayName: name, description: "\(name) for tests", families: families, sharing: sharing,
-                variesBy: variesBy, providerURL: provider, maxBatch: maxBatch, minimumSpacing: minimumSpacing,
-                placeholder: .object(JSONObject()))
+                variesBy: variesBy, providerURL: provider, maxBatch: maxBatch, timeout: timeout,
+                minimumSpacing: minimumSpacing, placeholder: .object(JSONObject()))
         }
         return [
             AppDefinition(
