@@ -44,7 +44,10 @@ struct StatisticsFlusherTests {
             }
             try await worker.store.markUser("u1")
             try await worker.turn()
-            worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: "new", policy: "atEnd") }) }
+            // Its last entry is far away, so that the next turn does not find it due.
+            worker.provider.respond {
+                .timelines($0.ids.map { .stubTimeline($0, date: "2100-01-01T05:00:00Z", policy: "atEnd") })
+            }
             try await worker.store.markUser("u1")
             try await worker.turn()
             worker.provider.respond { .timelines($0.ids.map { .stubError($0, code: "away") }) }
@@ -88,7 +91,9 @@ struct StatisticsFlusherTests {
     func stopping(isGraceful: Bool) async throws {
         try await withWorker { worker in
             let kindID = try await worker.store.kindID("Purchases")
-            let flusher = flusher(worker)
+            // Its clock stands still, so that no time limit ends the last flush.
+            let flusher = StatisticsFlusher(
+                pool: worker.store.pool, statistics: worker.context.statistics, clock: HandClock(), logger: .silent)
             let group = ServiceGroup(services: [flusher], logger: .silent)
             try await withThrowingTaskGroup(of: Void.self) { tasks in
                 tasks.addTask { try await group.run() }

@@ -10,11 +10,14 @@ import WidgetStore
 /// The worker service: waking, stopping, cancellation.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct WorkerServiceTests {
-    /// Returns a service with a polling interval of an hour, so that only signals wake it.
+    /// Runs a service with a polling interval of an hour, so that only signals wake it.
+    ///
+    /// - Parameter afterwards: Runs when the service has stopped.
     private func withService(
-        graceTime: Duration = .seconds(20), pollInterval: Duration = .seconds(3_600), maxBatch: Int = 100,
+        graceTime: Duration = Patience.limit, pollInterval: Duration = .seconds(3_600), maxBatch: Int = 100,
         fetching wrap: @escaping @Sendable (any ProviderFetching) -> any ProviderFetching = { $0 },
-        _ body: @escaping @Sendable (TestWorker, WorkSignal, ServiceGroup) async throws -> Void
+        _ body: @escaping @Sendable (TestWorker, WorkSignal, ServiceGroup) async throws -> Void,
+        afterwards: (TestWorker) async throws -> Void = { _ in }
     ) async throws {
         try await withWorker(maxBatch: maxBatch) { worker in
             let service = TestService(beside: worker, fetcher: wrap(worker.context.fetcher)) {
@@ -34,6 +37,7 @@ struct WorkerServiceTests {
                 try await tasks.waitForAll()
             }
             #expect(try await worker.store.integer("SELECT count(*) FROM work WHERE lease IS NOT NULL") == 0)
+            try await afterwards(worker)
         }
     }
 
@@ -84,7 +88,7 @@ struct WorkerServiceTests {
         let told = Gate()
         let wrap = { @Sendable (fetcher: any ProviderFetching) in StopNoticingFetcher(fetcher: fetcher, told: told) }
         try await withService(fetching: wrap) { worker, signal, group in
-            let id = try await worker.store.place([.test("w1")])[0]
+            try await worker.store.place([.test("w1")])
             let gate = Gate()
             worker.provider.respond { request in
                 try await gate.pass()
@@ -99,7 +103,9 @@ struct WorkerServiceTests {
             signal.signal()
             gate.open()
             try await worker.publisher.published.reaches(1)
-            #expect(worker.publisher.messages.map(\.timeline) == [id], "a stopping service claims nothing")
+        } afterwards: { worker in
+            #expect(worker.provider.requestedIDs.count == 1, "a stopping service claims nothing")
+            #expect(worker.publisher.messages.map(\.timeline) == worker.provider.requestedIDs)
         }
     }
 

@@ -101,7 +101,9 @@ struct CollectionTests {
 
     @Test("A timeline whose tombstone fails stays, and its list is returned")
     func withoutTombstone() async throws {
-        try await withWorker { worker in
+        try await withWorker {
+            $0.publishRetryDelay = .seconds(3_600)
+        } _: { worker in
             let id = try await worker.store.place([.test("w1")])[0]
             try await worker.drain()
             try await worker.store.removeWidgets(showing: id)

@@ -43,10 +43,11 @@ struct DecisionLogTests {
         }
     }
 
+    /// Returns a log whose clock stands still, so that no time limit ends the last send.
     private func log(_ sink: Sink, limit: Int = 20_000) -> DecisionLog {
         DecisionLog(
             publisher: sink, topic: "freshet.decisions", inputs: ["in.pushes", "in.changes"], limit: limit,
-            logger: .silent)
+            clock: HandClock(), logger: .silent)
     }
 
     private func record(_ number: Int64) -> TimelineDecidedEvent {

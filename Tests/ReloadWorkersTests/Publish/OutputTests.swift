@@ -13,6 +13,7 @@ struct OutputTests {
     func laterPublished() async throws {
         try await withWorker {
             $0.outputBackoff = Backoff(base: .zero, cap: .zero)
+            $0.publishRetryDelay = .seconds(3_600)
         } _: { worker in
             let id = try await worker.store.place([.test("w1")])[0]
             worker.publisher.respond { _ in .testTimeout }
@@ -25,7 +26,7 @@ struct OutputTests {
             #expect(worker.counts.unpublished == 1 && worker.counts.released == 1)
 
             worker.publisher.respond { _ in nil }
-            try await worker.store.passTime(2)
+            try await worker.store.passTime(4_000)
             try await worker.turn()
             #expect(worker.publisher.messages(of: id).map(\.revision) == [detail.revision])
             #expect(worker.counts.stored == 1 && worker.counts.requests == 1)
@@ -125,7 +126,9 @@ struct OutputTests {
 
     @Test("An error that is fatal to a producer's client is handled like other failures")
     func fatal() async throws {
-        try await withWorker { worker in
+        try await withWorker {
+            $0.outputBackoff = Backoff(base: .seconds(3_600), cap: .seconds(3_600))
+        } _: { worker in
             let id = try await worker.store.place([.test("w1")])[0]
             worker.publisher.respond { _ in .testFatal }
             try await worker.turn()
