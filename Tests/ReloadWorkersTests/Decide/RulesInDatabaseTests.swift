@@ -28,7 +28,7 @@ struct RulesInDatabaseTests {
             let detail = try await worker.store.detail(id)
             #expect(detail.isStale, "nothing is dropped")
             let wait = try #require(detail.secondsToDue)
-            #expect(wait > 86_000 && wait <= 86_480, "a token a day comes after a day, not \(wait) s")
+            #expect(wait > 86_000 && wait < 86_800, "a token a day comes after a day, not \(wait) s")
             #expect(detail.lane == .push)
 
             // A free request takes no token, and satisfies the waiting ones.
@@ -136,7 +136,8 @@ struct RulesInDatabaseTests {
                 .timelines(request.ids.map { .stubTimeline($0, policy: ["after": .string(start.rfc3339)]) })
             }
             let id = try await worker.store.place([.test("w1")])[0]
-            try await worker.drain()
+            // One turn at a time: without spacing, its policy makes the timeline due every second.
+            try await worker.turn()
             // Placed and requested long ago, never viewed.
             try await worker.store.sql(
                 "UPDATE timeline SET requested_at = now() - interval '15 days', placed_at = now() - interval '15 days'")
@@ -151,7 +152,7 @@ struct RulesInDatabaseTests {
             #expect(try await worker.store.unappointed() == 0)
 
             try await worker.store.view("w1", at: start)
-            try await worker.drain()
+            try await worker.turn()
             #expect(worker.provider.requests.count == 2, "its policy applies again")
             try await worker.store.view("w1", at: start + .seconds(60))
             #expect(try await worker.store.integer("SELECT views FROM timeline") == 1, "a view an hour counts")
@@ -166,7 +167,7 @@ struct RulesInDatabaseTests {
                 .timelines(request.ids.map { .stubTimeline($0, policy: ["after": .string(start.rfc3339)]) })
             }
             try await worker.store.place([.test("w1")])
-            try await worker.drain()
+            try await worker.turn()
             try await worker.store.sql(
                 "UPDATE timeline SET requested_at = now() - interval '15 days', placed_at = now() - interval '15 days'")
             try await worker.store.passTime(90_000)
@@ -175,7 +176,7 @@ struct RulesInDatabaseTests {
             try await worker.store.view("w1", at: start)
             try await worker.finish()
             #expect(worker.counts.slept == 0)
-            try await worker.drain()
+            try await worker.turn()
             #expect(worker.provider.requests.count == 2)
         }
     }
@@ -238,7 +239,7 @@ struct RulesInDatabaseTests {
             try await worker.store.mark("u1", reason: .foreground)
             #expect(try await worker.turn() == 0)
             let spaced = try #require(try await worker.store.detail(id).secondsToDue)
-            #expect(spaced > 290 && spaced <= 310)
+            #expect(spaced > 200 && spaced < 400)
             try await worker.store.mark("u1", reason: .operator)
             #expect(try await worker.turn() == 1)
             #expect(worker.provider.requests.count == 2)
@@ -256,7 +257,7 @@ struct RulesInDatabaseTests {
                 let detail = try await worker.store.detail(id)
                 #expect(detail.isStale)
                 let wait = try #require(detail.secondsToDue)
-                #expect(isAtOnce ? wait <= 0 : wait > 290 && wait < 330, "\(reason): \(wait)")
+                #expect(isAtOnce ? wait <= 0 : wait > 200 && wait < 400, "\(reason): \(wait)")
             }
         }
     }

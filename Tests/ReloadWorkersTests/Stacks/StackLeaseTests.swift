@@ -44,7 +44,7 @@ struct StackLeaseTests {
             let write = PersonWrite(appID: app.id, user: "u1", habits: Habits().encoded, planning: .soon)
             _ = try await worker.store.pool.query(.writePeople([write]))
             let untilDue = "SELECT extract(epoch FROM due_at - now())::int FROM stack_schedule"
-            #expect((20...30).contains(try await worker.store.integer(untilDue)))
+            #expect(try await worker.store.integer(untilDue) <= 30)
         }
     }
 

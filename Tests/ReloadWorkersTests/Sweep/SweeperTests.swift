@@ -178,7 +178,7 @@ struct SweeperTests {
             try await worker.drain()
             let detail = try await worker.store.detail(id)
             #expect(detail.isStale && worker.provider.requests.count == 1)
-            #expect(try #require(detail.secondsToDue) > 290)
+            #expect(try #require(detail.secondsToDue) > 200)
             #expect(try await worker.store.unappointed() == 0)
             try await worker.store.passTime(400)
             try await worker.drain()
