@@ -25,6 +25,10 @@ package final class FreshetProcess: Sendable {
         }
     }
 
+    /// Settings with which no stall of the machine makes Kafka appear unavailable, or ends the lease of work. A lease
+    /// must exceed a delivery.
+    package static let patientDelivery = ["FRESHET_KAFKA_DELIVERY_TIMEOUT": "5m", "FRESHET_WORKERS_LEASE": "15m"]
+
     private let process: Process
     private let folder: URL
     private let exit: Ending
@@ -106,11 +110,13 @@ package final class FreshetProcess: Sendable {
         return try JSONValue.parse(String(standardOutput.prefix { $0 != "\n" }))
     }
 
-    /// Runs a command to completion.
+    /// Runs a command to completion. It waits longer than by default for a connection to PostgreSQL, since tests share
+    /// the machine.
     package static func run(
         _ arguments: [String], program: String = "freshet", environment: [String: String] = [:], input: String = ""
     ) async throws -> (status: Int32, out: String, err: String) {
-        let process = try FreshetProcess(arguments, program: program, environment: environment, input: input)
+        let patient = ["FRESHET_POSTGRES_ACQUIRE_TIMEOUT": "5m"].merging(environment) { $1 }
+        let process = try FreshetProcess(arguments, program: program, environment: patient, input: input)
         let exit = try await process.end()
         return (exit.status, process.standardOutput, process.standardError)
     }

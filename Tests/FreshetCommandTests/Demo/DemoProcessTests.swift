@@ -6,7 +6,9 @@ struct DemoProcessTests {
     @Test("The demo completes on an empty database without losses, and refuses to run there again")
     func demo() async throws {
         try await withDatabase { database in
-            let environment = ["FRESHET_POSTGRES_URL": database.connectionString]
+            let environment = FreshetProcess.patientDelivery.merging([
+                "FRESHET_POSTGRES_URL": database.connectionString
+            ]) { $1 }
             let process = try FreshetProcess(
                 ["demo", "--seconds", "3", "--widgets", "300", "--rate", "50"], environment: environment)
             let exit = try await process.end()

@@ -151,7 +151,7 @@ struct ExitStatusTests {
         #expect((ready["apiPort"]?.numberValue?.int64 ?? 0) > 0)
         let published = try await FreshetProcess.run(
             ["publish", "push", "--app", "a", "--everyone", "--json"],
-            environment: ["FRESHET_KAFKA_BOOTSTRAP_SERVERS": servers])
+            environment: FreshetProcess.patientDelivery.merging(["FRESHET_KAFKA_BOOTSTRAP_SERVERS": servers]) { $1 })
         #expect(published.status == 0, "\(published.err)")
         let place = try JSONValue.parse(published.out)
         #expect(place["topic"] == "freshet.pushes" && place["offset"] == 0, "\(published.out)")
@@ -192,7 +192,7 @@ struct ExitStatusTests {
         let servers = try #require(ready["bootstrapServers"]?.stringValue)
         let published = try await FreshetProcess.run(
             ["publish", "push", "--app", "a", "--user", "u", "--set", "topics.pushes=mine"],
-            environment: ["FRESHET_KAFKA_BOOTSTRAP_SERVERS": servers])
+            environment: FreshetProcess.patientDelivery.merging(["FRESHET_KAFKA_BOOTSTRAP_SERVERS": servers]) { $1 })
         #expect(published.status == 0, "\(published.err)")
         process.send(signal: SIGTERM)
         #expect(try await process.end() == FreshetProcess.Exit(status: 0, isSignal: false))

@@ -25,6 +25,9 @@ struct Installation: Sendable {
     let publisher: EventPublisher
     /// A unique name: groups outlive the tests on a real broker.
     let group = "freshet-test-\(UInt64.random(in: 0...UInt64.max))"
+    /// Whether the work of a killed process is taken over soon. Otherwise leases and deliveries outlast any stall of the
+    /// machine, so that nothing is fetched or published twice and no command reports Kafka as unavailable.
+    var isTakenOverSoon = false
 
     /// Environment of the processes.
     var environment: [String: String] {
@@ -33,10 +36,9 @@ struct Installation: Sendable {
             "FRESHET_KAFKA_BOOTSTRAP_SERVERS": kafka.configuration.bootstrapServers,
             "FRESHET_KAFKA_GROUP": group,
             "FRESHET_PROVIDERS_ALLOW_PRIVATE_NETWORKS": "127.0.0.1",
-            // The partitions of a killed process are taken over soon.
-            "FRESHET_WORKERS_LEASE": "6s",
-            "FRESHET_KAFKA_DELIVERY_TIMEOUT": "2s",
         ]
+        let takeover = ["FRESHET_WORKERS_LEASE": "6s", "FRESHET_KAFKA_DELIVERY_TIMEOUT": "2s"]
+        environment.merge(isTakenOverSoon ? takeover : FreshetProcess.patientDelivery) { $1 }
         let properties = kafka.configuration.properties.map { "\($0.key)=\($0.value)" }.sorted()
         if !properties.isEmpty { environment["FRESHET_KAFKA_PROPERTIES"] = properties.joined(separator: ",") }
         for (variable, topic) in [
@@ -67,11 +69,11 @@ struct Installation: Sendable {
         for result in await publisher.publish(events) { _ = try result.get() }
     }
 
-    static func apps(providerPort: Int) -> [AppDefinition] {
+    static func apps(providerPort: Int, timeout: Duration = .seconds(60)) -> [AppDefinition] {
         func kind(_ name: String) -> KindDefinition {
             KindDefinition(
                 name: name, displayName: name, description: name, families: WidgetFamily.allCases,
-                providerURL: "http://127.0.0.1:\(providerPort)/bank", minimumSpacing: .zero,
+                providerURL: "http://127.0.0.1:\(providerPort)/bank", timeout: timeout, minimumSpacing: .zero,
                 placeholder: .object(JSONObject()))
         }
         return [AppDefinition(name: app, developerMode: true, kinds: [kind("RecentPurchases"), kind("DueDate")])]
@@ -79,7 +81,11 @@ struct Installation: Sendable {
 }
 
 /// Creates an installation and passes it to the closure.
-func withInstallation(_ body: @Sendable (Installation) async throws -> Void) async throws {
+///
+/// - Parameter isTakenOverSoon: whether the test kills or suspends processes whose work others are to take over.
+func withInstallation(
+    isTakenOverSoon: Bool = false, _ body: @Sendable (Installation) async throws -> Void
+) async throws {
     let topics = [
         "freshet.pushes", "freshet.app-changes", "freshet.widgets", "freshet.timelines", "freshet.dead-letters",
         "freshet.decisions", "freshet.donations", "freshet.suggestions",
@@ -93,7 +99,9 @@ func withInstallation(_ body: @Sendable (Installation) async throws -> Void) asy
         }
         let port = try #require(await ports.first { _ in true })
         try await withKafka(topics: topics, partitions: 8) { kafka in
-            try await withStore(Installation.apps(providerPort: port)) { store in
+            // The lease of a list covers the timeout of its kind.
+            let apps = Installation.apps(providerPort: port, timeout: .seconds(isTakenOverSoon ? 10 : 60))
+            try await withStore(apps) { store in
                 let producer = try KafkaProducer(
                     configuration: kafka.configuration, deliveryTimeout: Patience.delivery, logger: quietLogger)
                 let publisher = EventPublisher(
@@ -105,7 +113,9 @@ func withInstallation(_ body: @Sendable (Installation) async throws -> Void) asy
                     source: "/tests")
                 do {
                     try await body(
-                        Installation(store: store, kafka: kafka, providerPort: port, publisher: publisher))
+                        Installation(
+                            store: store, kafka: kafka, providerPort: port, publisher: publisher,
+                            isTakenOverSoon: isTakenOverSoon))
                     await producer.shutdown()
                 } catch {
                     await producer.shutdown()

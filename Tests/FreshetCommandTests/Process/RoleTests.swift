@@ -20,8 +20,9 @@ struct RoleTests {
 
         /// Runs a statement with this login; returns its SQLSTATE, or nil on success.
         func refusal(of sql: String) async throws -> String? {
-            let pool = PostgresPool(
-                configuration: PostgresConfiguration(connectionString: connectionString), logger: quietLogger)
+            var configuration = PostgresConfiguration(connectionString: connectionString)
+            configuration.acquireTimeout = Patience.limit
+            let pool = PostgresPool(configuration: configuration, logger: quietLogger)
             let refusal: String?
             do {
                 try await pool.withConnection { connection in
@@ -86,7 +87,7 @@ struct RoleTests {
             let process = try FreshetProcess(
                 [
                     "drain", "--users", "100", "--widgets-per-user", "2", "--kinds", "3", "--events", "1000",
-                    "--passes", "1", "--json",
+                    "--passes", "1", "--json", "--set", "kafka.deliveryTimeout=5m", "--set", "workers.lease=15m",
                 ], program: "freshet-load", environment: ["FRESHET_POSTGRES_URL": service.connectionString])
             let exit = try await process.end()
             #expect(exit == FreshetProcess.Exit(status: 0, isSignal: false), "\(process.standardError.suffix(2_000))")

@@ -49,8 +49,7 @@ struct ShutdownTests {
             var apps = Installation.apps(providerPort: Int(port))
             for index in apps[0].kinds.indices { apps[0].kinds[index].timeout = .seconds(60) }
             _ = try await installation.store.store.apply(apps, secrets: [:]) { Array(repeating: 7, count: 32) }
-            let (process, _) = try await installation.run(
-                "--set", "workers.graceTime=1s", "--set", "workers.lease=60s")
+            let (process, _) = try await installation.run("--set", "workers.graceTime=1s")
             let environment = try WidgetEnvironment(locale: "en-GB", timeZone: "Europe/London")
             try await installation.publish(
                 (0..<20).map { user in
@@ -61,8 +60,12 @@ struct ShutdownTests {
                                 kind: "DueDate", family: .systemSmall, environment: environment)),
                         time: WallClock.now())
                 })
-            try await eventually("timelines are being fetched") {
-                try await installation.store.integer("SELECT count(*) FROM work WHERE lease IS NOT NULL") > 0
+            // Placements on different partitions may be applied one after the other.
+            try await eventually("all timelines are in lists, and some are being fetched") {
+                let listed = try await installation.store.integer(
+                    "SELECT coalesce(sum(cardinality(timelines)), 0)::int8 FROM work")
+                let leased = try await installation.store.integer("SELECT count(*) FROM work WHERE lease IS NOT NULL")
+                return listed == 20 && leased > 0
             }
             process.send(signal: SIGTERM)
             // The provider would take 60 s.

@@ -28,7 +28,7 @@ struct ZombieTests {
 
     @Test("A zombie applies nothing that its successor has applied, whenever it resumes")
     func zombie() async throws {
-        try await withInstallation { installation in
+        try await withInstallation(isTakenOverSoon: true) { installation in
             let (first, _) = try await installation.run()
             try await installation.publish(
                 (0..<Self.users).map { user in

@@ -207,7 +207,8 @@ struct SimulateProcessTests {
             let lines = Self.events.split(separator: "\n")
             for events in [lines.prefix(1), lines.dropFirst()] {
                 let published = try await FreshetProcess.run(
-                    ["publish", "--stdin", "--no-check"] + settings, input: events.joined(separator: "\n") + "\n")
+                    ["publish", "--stdin", "--no-check"] + settings, environment: FreshetProcess.patientDelivery,
+                    input: events.joined(separator: "\n") + "\n")
                 #expect(published.status == 0, "\(published.err)")
                 // People look after it was published.
                 guard events.count == 1 else { continue }
