@@ -14,8 +14,9 @@ struct WorkTests {
         try await withInstallation { installation in
             let (ingest, _) = try await installation.run("--role", "ingest")
             try await installation.publish([Self.placement("w1"), Self.placement("w2")])
-            try await eventually("the widgets are placed") {
-                try await installation.store.integer("SELECT count(*) FROM work") > 0
+            try await eventually("both widgets are placed") {
+                try await installation.store.integer(
+                    "SELECT coalesce(sum(cardinality(timelines)), 0)::int8 FROM work") == 2
             }
             let text = try await installation.freshet("work")
             #expect(text.status == 0, "\(text.err)")
@@ -29,7 +30,8 @@ struct WorkTests {
             let late = try await installation.freshet("work", "--wait", "--timeout", "1s")
             #expect(late.status == 1 && late.err.contains("due until the timeout"), "\(late.err)")
             let (workers, _) = try await installation.run("--role", "workers")
-            let done = try await installation.freshet("work", "--wait", "--timeout", "60s", "--json")
+            let timeout = "\(Patience.limit.components.seconds)s"
+            let done = try await installation.freshet("work", "--wait", "--timeout", timeout, "--json")
             #expect(done.status == 0, "\(done.err)")
             #expect(try JSONValue.parse(done.out)["due"] == false)
             #expect(try await installation.store.integer("SELECT count(*) FROM timeline WHERE content IS NULL") == 0)
