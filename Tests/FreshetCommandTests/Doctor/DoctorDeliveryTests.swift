@@ -13,7 +13,7 @@ struct DoctorDeliveryTests {
     private func findings(_ store: TestStore, _ settings: [String: String]) async throws -> [String] {
         let settings = settings.sorted { $0.key < $1.key }.flatMap { ["--set", "\($0.key)=\($0.value)"] }
         let doctor = try await FreshetProcess.run(
-            ["doctor", "--json", "--set", "kafka.embedded=true"] + settings,
+            ["doctor", "--json", "--time-limit", "300", "--set", "kafka.embedded=true"] + settings,
             environment: ["FRESHET_POSTGRES_URL": store.connectionString])
         return try #require(JSONValue.parse(doctor.out)["findings"]?.arrayValue).compactMap { finding in
             guard finding["check"] == "delivery" else { return nil }

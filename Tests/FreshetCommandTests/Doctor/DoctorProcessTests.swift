@@ -22,7 +22,8 @@ import WidgetModel
                     SELECT count(*)::int8 FROM pg_settings
                     WHERE name IN ('fsync', 'full_page_writes', 'autovacuum') AND setting = 'off'
                     """) == 0
-            let doctor = try await installation.freshet("doctor", "--json", "--set", "topics.partitions=8")
+            let doctor = try await installation.freshet(
+                "doctor", "--json", "--time-limit", "300", "--set", "topics.partitions=8")
             let found = try Self.findings(doctor.out)
             let checks = Set(found.map(\.check))
             for check in [
@@ -40,7 +41,8 @@ import WidgetModel
             #expect(found.contains { $0.check == "clock" && $0.severity == "ok" })
             #expect(found.contains { $0.check == "postgres.migrations" && $0.severity == "ok" })
 
-            let text = try await installation.freshet("doctor", "--set", "topics.partitions=9")
+            let text = try await installation.freshet(
+                "doctor", "--time-limit", "300", "--set", "topics.partitions=9")
             #expect(text.out.contains("has 8 partitions; expected 9"))
             #expect(text.out.contains("→ run `freshet topics apply --add-partitions`"))
         }
@@ -59,7 +61,7 @@ import WidgetModel
     func nothing() async throws {
         let doctor = try await HealthProbe.withSilentPort { port in
             try await FreshetProcess.run([
-                "doctor", "--json", "--time-limit", "4", "--set", "kafka.bootstrapServers=127.0.0.1:\(port)",
+                "doctor", "--json", "--time-limit", "30", "--set", "kafka.bootstrapServers=127.0.0.1:\(port)",
                 "--set", "postgres.url=host=127.0.0.1 port=\(port) dbname=x",
             ])
         }

@@ -41,7 +41,7 @@ struct ClusterTests {
                     #expect(refused.err.contains(part), "\(refused.err)")
                 }
             }
-            let doctor = try await installation.freshet("doctor")
+            let doctor = try await installation.freshet("doctor", "--time-limit", "300")
             #expect(doctor.status == 1 && doctor.out.contains("PROBLEM  kafka.cluster"), "\(doctor.out)")
             let stored = try await positions()
             #expect(stored.contains { $0.nextOffset == 1 })

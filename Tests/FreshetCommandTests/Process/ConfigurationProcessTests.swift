@@ -88,15 +88,13 @@ struct ConfigurationProcessTests {
 
                     let intent = try await api.ask(.get, "kinds/Every/intent").document
                     #expect(intent["parameters"]?.arrayValue?.count == 15)
-                    try await place("w1", by: api)
-                    let defaults = try await form(of: "w1", by: api)
+                    let widget = try await placedWithDefaults(by: api)
+                    let defaults = try await form(of: widget, by: api)
                     #expect(defaults["card"] == ["identifier": "acme", "display": "Acme Card"])
                     #expect(defaults["count"] == 4 && defaults["mirror"] == true)
 
-                    let put = try await api.ask(
-                        .put, "widgets/w1/configuration?wait=applied", body: ["configuration": configuration])
-                    #expect(put.status == 200, "\(put.text)")
-                    let rows = try await form(of: "w1", by: api)
+                    try await change("widgets/\(widget)/configuration", ["configuration": configuration], by: api)
+                    let rows = try await form(of: widget, by: api)
                     let expected = try #require(configuration.objectValue)
                     for member in expected.members { #expect(rows[member.key] == member.value, "\(member.key)") }
 
@@ -105,7 +103,7 @@ struct ConfigurationProcessTests {
                     }
                     let asked = try #require(
                         provider.requests.flatMap(\.items).first { $0["configuration"] == shown })
-                    let timeline = try await shownTimeline(of: "w1", by: api)
+                    let timeline = try await shownTimeline(of: widget, by: api)
                     #expect(timeline == asked["id"])
 
                     // Equal configurations share a timeline.
@@ -176,26 +174,46 @@ struct ConfigurationProcessTests {
     }
 
     private func place(_ widget: String, _ configuration: JSONValue = [:], by api: APIProbe) async throws {
-        let placed = try await api.ask(
-            .put, "widgets/\(widget)?wait=applied",
-            body: [
+        try await change(
+            "widgets/\(widget)",
+            [
                 "user": "u1", "device": "d1", "kind": "Every", "family": "systemSmall",
                 "configuration": configuration, "environment": ["locale": "en-GB", "timeZone": "Europe/London"],
-            ])
-        #expect(placed.status == 200, "\(placed.text)")
+            ], by: api)
     }
 
-    /// Values of the form, after the defaults are known.
-    private func form(of widget: String, by api: APIProbe) async throws -> JSONObject {
-        var values = JSONObject()
-        try await eventually("the form has a card") {
-            let rows = try await api.ask(.get, "widgets/\(widget)/configuration/form").document["rows"]?.arrayValue
-            #expect(JSONValue.array(rows?.map { $0["control"] ?? .null } ?? []) == Self.controls)
-            values = JSONObject()
-            for row in rows ?? [] {
-                if let name = row["parameter"]?.stringValue { values[name] = row["value"] }
+    /// Sends a change and waits until it is applied.
+    private func change(_ path: String, _ body: JSONValue, by api: APIProbe) async throws {
+        let answer = try await api.ask(.put, "\(path)?wait=applied", body: body)
+        if answer.status == 200 { return }
+        // The API itself waits for a limited time.
+        #expect(answer.status == 202, "\(answer.text)")
+        let event = try #require(answer.document["event"]?["id"]?.stringValue)
+        try await eventually("\(path) is changed") { try await api.ask(.get, "events/\(event)").status == 200 }
+    }
+
+    /// Places widgets until one has the dynamic defaults, and returns its name. A widget whose provider does not answer
+    /// within two seconds keeps the definition's defaults.
+    private func placedWithDefaults(by api: APIProbe) async throws -> String {
+        var (widgets, found) = ([String](), "")
+        try await eventually("a widget has the provider's defaults", every: .seconds(1)) {
+            if widgets.count < 20 {
+                widgets.append("w1-\(widgets.count)")
+                try await place(widgets[widgets.count - 1], by: api)
             }
-            return values["card"] != .null
+            for widget in widgets where try await form(of: widget, by: api)["card"] != .null { found = widget }
+            return !found.isEmpty
+        }
+        return found
+    }
+
+    /// Values of the form.
+    private func form(of widget: String, by api: APIProbe) async throws -> JSONObject {
+        let rows = try await api.ask(.get, "widgets/\(widget)/configuration/form").document["rows"]?.arrayValue
+        #expect(JSONValue.array(rows?.map { $0["control"] ?? .null } ?? []) == Self.controls)
+        var values = JSONObject()
+        for row in rows ?? [] {
+            if let name = row["parameter"]?.stringValue { values[name] = row["value"] }
         }
         return values
     }

@@ -28,6 +28,19 @@ struct ExplainTests {
             headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) })
     }
 
+    /// Runs the command until all events were looked up: each look-up has a short time limit, which a busy machine may
+    /// exceed.
+    private static func lookedUp(
+        _ arguments: [String], _ environment: [String: String]
+    ) async throws -> (status: Int32, out: String, err: String) {
+        var result: (status: Int32, out: String, err: String) = (-1, "", "")
+        try await eventually("Kafka answers in time") {
+            result = try await FreshetProcess.run(["explain", "--app", app] + arguments, environment: environment)
+            return !result.out.contains("not looked up")
+        }
+        return result
+    }
+
     @Test("Events are found in Kafka in either mode; removed ones are reported with their offset")
     func events() async throws {
         try await withKafka(topics: ["freshet.pushes"], partitions: 1) { kafka in
@@ -59,8 +72,7 @@ struct ExplainTests {
                     "FRESHET_KAFKA_PROPERTIES": kafka.configuration.properties.sorted { $0.key < $1.key }
                         .map { "\($0.key)=\($0.value)" }.joined(separator: ","),
                 ]
-                let json = try await FreshetProcess.run(
-                    ["explain", "w1", "--app", Self.app, "--json"], environment: environment)
+                let json = try await Self.lookedUp(["w1", "--json"], environment)
                 #expect(json.status == 0, "\(json.err)")
                 let document = try JSONValue.parse(json.out)
                 let events = try #require(document["events"]?.arrayValue)
@@ -73,7 +85,7 @@ struct ExplainTests {
                 #expect(document["lastFetch"]?["milliseconds"] == 42)
                 #expect(document["status"] == "onRequest")
 
-                let text = try await FreshetProcess.run(["explain", "w1", "--app", Self.app], environment: environment)
+                let text = try await Self.lookedUp(["w1"], environment)
                 #expect(text.status == 0, "\(text.err)")
                 for part in [
                     "widget     w1 · com.example.bank Purchases", "id binary-1 · freshet.push.received.v1",
@@ -84,8 +96,7 @@ struct ExplainTests {
                 }
 
                 try await store.sql("UPDATE kind SET cause_offset = 2")
-                let foreign = try await FreshetProcess.run(
-                    ["explain", "w1", "--app", Self.app, "--json"], environment: environment)
+                let foreign = try await Self.lookedUp(["w1", "--json"], environment)
                 #expect(
                     try JSONValue.parse(foreign.out)["events"]?.arrayValue?.last?["lookup"] == "no longer in Kafka",
                     "it is another app's, so the log is another one by now")

@@ -30,11 +30,12 @@ struct HealthCommandTests {
                 ]) { $1 })
             let health = HealthProbe(port: port)
             try await eventually("health is served") { try await health.ask("live").status == 200 }
-            var result = try await FreshetProcess.run(["health"], environment: environment)
+            let patient = ["health", "--timeout", "\(Patience.limit.components.seconds)s"]
+            var result = try await FreshetProcess.run(patient, environment: environment)
             #expect(result.status == 0 && result.out == "live\n", "\(result.err)")
-            result = try await FreshetProcess.run(["health", "--ready"], environment: environment)
+            result = try await FreshetProcess.run(patient + ["--ready"], environment: environment)
             #expect(result.status == 1 && result.err.contains("postgres: "), "\(result.err)")
-            result = try await FreshetProcess.run(["health", "--ready", "--url", "http://127.0.0.1:\(port)"])
+            result = try await FreshetProcess.run(patient + ["--ready", "--url", "http://127.0.0.1:\(port)"])
             #expect(result.status == 1 && result.err.contains("not ready"))
             process.send(signal: SIGTERM)
             _ = try await process.end()

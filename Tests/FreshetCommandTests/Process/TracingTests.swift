@@ -24,14 +24,17 @@ struct TracingTests {
         headers: [String: String], offset: Int64
     )] {
         let topic = installation.kafka.name("freshet.timelines")
-        let admin = KafkaAdmin(configuration: installation.kafka.configuration, logger: quietLogger)
+        let admin = KafkaAdmin(
+            configuration: installation.kafka.configuration, timeout: Patience.delivery, logger: quietLogger)
         let reader = KafkaReader(configuration: installation.kafka.configuration, logger: quietLogger)
         let partitions = try #require(try await admin.describe(topics: [topic]).first).partitions
         var found: [(headers: [String: String], offset: Int64)] = []
         for partition in partitions {
             let bounds = try await admin.bounds(of: TopicPartition(topic: topic, partition: partition.id))
             for offset in bounds.earliest..<bounds.end {
-                guard let batch = try await reader.message(topic: topic, partition: partition.id, offset: offset)
+                guard
+                    let batch = try await reader.message(
+                        topic: topic, partition: partition.id, offset: offset, timeout: Patience.delivery)
                 else { continue }
                 let headers = batch.headerValues(0).map { ($0.name, String(decoding: $0.value ?? [], as: UTF8.self)) }
                 found.append((Dictionary(headers, uniquingKeysWith: { $1 }), offset))

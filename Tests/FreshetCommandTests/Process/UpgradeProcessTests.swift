@@ -25,7 +25,8 @@ struct UpgradeProcessTests {
             let look = try await FreshetProcess.run(["migrate", "--check", "--wait", "10ms"], environment: environment)
             #expect(look.status == 78 && look.err.contains(missing), "\(look.err)")
 
-            let waiting = try FreshetProcess(["migrate", "--check", "--wait", "2m"], environment: environment)
+            let waiting = try FreshetProcess(
+                ["migrate", "--check", "--wait", "\(Patience.limit.components.seconds)s"], environment: environment)
             let migrate = try await FreshetProcess.run(["migrate"], environment: environment)
             #expect(migrate.status == 0, "\(migrate.err)")
             #expect(try await waiting.end() == FreshetProcess.Exit(status: 0, isSignal: false))
@@ -52,7 +53,7 @@ struct UpgradeProcessTests {
             try await eventually("a widget is rendered by the running process") {
                 try await installation.store.integer("SELECT count(*) FROM timeline WHERE content IS NOT NULL") == 1
             }
-            #expect(try await health.ask("ready").status == 200)
+            try await health.becomesReady()
             running.send(signal: SIGTERM)
             #expect(try await running.end() == FreshetProcess.Exit(status: 0, isSignal: false))
 

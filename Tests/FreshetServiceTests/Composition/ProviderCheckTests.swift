@@ -21,7 +21,7 @@ struct ProviderCheckTests {
             resolver: HostResolver { host throws(AddressLookup.Failure) in
                 if host.contains(".example") { return known }
                 return try AddressLookup.addresses(of: host)
-            })
+            }, patience: Patience.limit)
     }
 
     private func url(_ address: String) throws -> ProviderURL {
