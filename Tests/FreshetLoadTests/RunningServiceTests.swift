@@ -17,11 +17,12 @@ struct RunningServiceTests {
             }
             let provider = try FreshetProcess(["provider", "--port", "0"])
             let port = try #require(try await provider.firstLine()["port"]?.numberValue?.int64)
-            let environment = [
+            let named = [
                 "FRESHET_POSTGRES_URL": database.connectionString, "FRESHET_KAFKA_BOOTSTRAP_SERVERS": servers,
                 "FRESHET_KAFKA_PROPERTIES": properties.joined(separator: ","), "FRESHET_API_PORT": "0",
                 "FRESHET_PROVIDERS_ALLOW_PRIVATE_NETWORKS": "127.0.0.1",
             ]
+            let environment = FreshetProcess.patientDelivery.merging(named) { $1 }
             let service = try FreshetProcess(["run", "--migrate", "--print-ready"], environment: environment)
             _ = try await service.firstLine()
             let (status, out, err) = try await FreshetProcess.run(
