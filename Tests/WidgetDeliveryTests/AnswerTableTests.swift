@@ -55,7 +55,7 @@ struct AnswerTableTests {
         let answer = APNsAnswer(status: row.status, reason: row.reason)
         #expect("\(answer.effect)" == row.effect)
         let log = RecordedLog()
-        let backoff = Backoff(base: .seconds(100), cap: .seconds(100))
+        let backoff = Backoff(base: .seconds(200), cap: .seconds(200))
         let configuration = DeliveryConfiguration.test { ($0.restBackoff, $0.policy.backoff) = (backoff, backoff) }
         try await withDelivery(configuration, logger: log.logger) { delivery in
             try await delivery.store.place([.test("w1"), .test("w2", device: "d2")])
@@ -92,9 +92,9 @@ struct AnswerTableTests {
                 try await count("channel = 0 AND token IS NULL AND token_digest IS NULL AND listed_at = 'infinity'"))
             #expect(reached && logged == 0)
         case .slowDevice:
-            #expect(try await count("\(waits) AND \(retried(from: 0, to: 100))") && reached && logged == 0)
+            #expect(try await count("\(waits) AND \(retried(from: 0, to: 200))") && reached && logged == 0)
         case .slowTopic, .renew:
-            #expect(try await count("\(waits) AND \(retried(from: 0, to: 100))"))
+            #expect(try await count("\(waits) AND \(retried(from: 0, to: 200))"))
             #expect(!reached && logged == (effect == .renew ? 1 : 0))
         case .wrongDevice, .broken:
             #expect(try await count("\(waits) AND \(retried(from: 200, to: 300))") && reached && logged == 1)
@@ -135,7 +135,7 @@ struct AnswerTableTests {
             }
             try delivery.apns.trust(key, keyID: "KEY", teamID: "TEAM")
             let client = APNsClient(
-                accounts: accounts, urls: [.production: delivery.apns.url], timeout: .seconds(10))
+                accounts: accounts, urls: [.production: delivery.apns.url], timeout: Patience.limit)
             let address = APNsAddress(
                 token: Array(repeating: 1, count: 32), environment: .production, topic: DeliveryHarness.topic)
             let answer = try await client.send(APNsPush(app: "a", address: address, isUrgent: true))
@@ -154,7 +154,7 @@ struct AnswerTableTests {
                     ["a": APNsKey(teamID: "TEAM", keyID: "KEY", privateKeyPEM: key)],
                     now: { WallClock.now() - age })
                 return try await APNsClient(
-                    accounts: accounts, urls: [.production: delivery.apns.url], timeout: .seconds(10)
+                    accounts: accounts, urls: [.production: delivery.apns.url], timeout: Patience.limit
                 ).send(APNsPush(app: "a", address: address, isUrgent: true))
             }
             #expect(try await send(APNsStandIn.makeKey(), issued: .zero).reason == "InvalidProviderToken")

@@ -99,7 +99,7 @@ struct DeliveryHarness: Sendable {
 
     /// Leases the first list and returns its only device.
     func claim() async throws -> DueDevice {
-        let rows = try await store.pool.query(.claimDelivery(lease: .seconds(60), except: []))
+        let rows = try await store.pool.query(.claimDelivery(lease: Patience.limit, except: []))
         return try #require(LeasedDelivery(rows)?.devices.first)
     }
 
@@ -148,10 +148,13 @@ struct DeliveryHarness: Sendable {
 }
 
 extension DeliveryConfiguration {
-    /// Returns a configuration without a window, adjusted by the test.
+    /// Returns a configuration without a window, adjusted by the test. Its other times are longer than a busy machine
+    /// can stall.
     static func test(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> DeliveryConfiguration {
         var configuration = DeliveryConfiguration()
         configuration.policy.window = .zero
+        configuration.policy.minimumSpacing = .seconds(3_600)
+        (configuration.timeout, configuration.lease) = (Patience.limit, Patience.limit * 3)
         change(&configuration)
         return configuration
     }
@@ -213,7 +216,7 @@ private func limits(_ apns: APNsStandIn, _ timeout: Duration) throws -> Connecti
     let file = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-\(RandomID.make()).pem")
     defer { try? FileManager.default.removeItem(at: file) }
     try Data(apns.certificatePEM.utf8).write(to: file)
-    var limits = ConnectionLimits(readTimeout: timeout)
+    var limits = ConnectionLimits(connectTimeout: Patience.limit, readTimeout: timeout)
     try limits.trust(roots: file.path)
     return limits
 }
@@ -248,4 +251,14 @@ final class TestClock: Sendable {
 extension DeliveryStatistics.Snapshot {
     /// Pushes of all apps with an effect.
     func pushes(_ effect: PushEffect) -> Int { pushes.values.reduce(0) { $0 + ($1[effect] ?? 0) } }
+}
+
+extension APNsStandIn.Fault {
+    /// Whether the push ends only at its time limit.
+    var isSilent: Bool {
+        switch self {
+        case .hang, .stall, .trickle: true
+        case .answer, .reset, .goAway, .cut: false
+        }
+    }
 }

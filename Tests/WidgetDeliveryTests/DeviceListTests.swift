@@ -41,7 +41,7 @@ struct DeviceListTests {
                 try await delivery.store.place([.test("w\(index)", device: "d\(index)")])
             }
             try await delivery.register("u1", "d1", token: "0000000000000001")
-            delivery.apns.set { _ in .answer(APNsAnswer(status: 503, retryAfter: .seconds(60))) }
+            delivery.apns.set { _ in .answer(APNsAnswer(status: 503, retryAfter: .seconds(3_000))) }
             try await delivery.change()
             try await delivery.deliver()
             for index in 2...3 { try await delivery.register("u1", "d\(index)", token: "000000000000000\(index)") }
@@ -54,7 +54,10 @@ struct DeviceListTests {
             #expect(try await delivery.waiting() == 3)
             #expect(
                 try await delivery.store.integer(
-                    "SELECT count(*) FROM delivery WHERE ready_at > now() + interval '50 s' AND cardinality(registrations) = 2"
+                    """
+                    SELECT count(*) FROM delivery
+                    WHERE ready_at > now() + interval '2000 s' AND cardinality(registrations) = 2
+                    """
                 ) == 1)
             delivery.apns.set(nil)
             try await delivery.store.sql("UPDATE delivery SET ready_at = now()")
@@ -102,9 +105,7 @@ struct DeviceListTests {
             #expect(delivery.apns.statistics.received == 0)
             #expect(try await delivery.waiting() == 1)
             try await delivery.store.sql("UPDATE delivery SET ready_at = now()")
-            var configuration = delivery.configuration
-            configuration.lease = .seconds(60)
-            #expect(try await delivery.makeServiceWith(configuration, DeliveryPulse()).notify())
+            #expect(try await delivery.makeService(timeout: Patience.limit).notify())
             #expect(delivery.apns.statistics.accepted == 1)
             #expect(try await delivery.waiting() == 0)
         }

@@ -95,13 +95,13 @@ struct PushTests {
             let accounts = try delivery.accounts(["a": keys[0]])
             let http = try #require(accounts["a"]).http
             let client = APNsClient(
-                accounts: accounts, urls: [.production: delivery.apns.url], timeout: .seconds(10))
+                accounts: accounts, urls: [.production: delivery.apns.url], timeout: Patience.limit)
             let address = APNsAddress(token: [1], environment: .production, topic: DeliveryHarness.topic)
             func send(_ key: APNsKey, age: Duration) async throws -> String? {
                 let token = try await ProviderToken(key, now: { WallClock.now() - age }).text()
                 let push = APNsPush(app: "a", address: address, isUrgent: false)
                 let (_, body) = try await http.exchange(
-                    client.request(push, token), timeout: .seconds(10), upTo: 4_096)
+                    client.request(push, token), timeout: Patience.limit, upTo: 4_096)
                 return try? JSONValue.parse(Array(body.readableBytesView))["reason"]?.stringValue
             }
             #expect(try await send(keys[0], age: .seconds(3_000)) == nil)
@@ -139,7 +139,7 @@ struct PushTests {
 
     @Test("Changes within the window are one push, and a change during its sending is another one")
     func window() async throws {
-        try await withDelivery(.test { $0.policy.window = .seconds(2) }) { delivery in
+        try await withDelivery(.test { $0.policy.window = .seconds(600) }) { delivery in
             try await delivery.store.place([.test("w1"), .test("w2", kind: "DueDate")])
             try await delivery.register()
             try await delivery.change(.push)
@@ -159,7 +159,7 @@ struct PushTests {
 
     @Test("A change for which a person waits is pushed at once, and a second one at the end of the window")
     func urgent() async throws {
-        try await withDelivery(.test { $0.policy.window = .seconds(60) }) { delivery in
+        try await withDelivery(.test { $0.policy.window = .seconds(600) }) { delivery in
             try await delivery.store.place([.test("w1")])
             try await delivery.register()
             try await delivery.change(.push)
@@ -174,7 +174,7 @@ struct PushTests {
                 try await delivery.store.integer(
                     """
                     SELECT count(*) FROM registration
-                    WHERE listed_at BETWEEN sent_at + interval '60 s' AND sent_at + interval '60.3 s'
+                    WHERE listed_at BETWEEN sent_at + interval '600 s' AND sent_at + interval '600.3 s'
                     """) == 1)
         }
     }
@@ -286,7 +286,7 @@ struct PushTests {
     func faults(_ fault: APNsStandIn.Fault) async throws {
         try await withDelivery(
             .test {
-                $0.timeout = .seconds(2)
+                if fault.isSilent { $0.timeout = .seconds(2) }
                 $0.restBackoff = Backoff(base: .microseconds(1), cap: .microseconds(1))
             }
         ) { delivery in
@@ -295,15 +295,22 @@ struct PushTests {
             delivery.apns.set { _ in fault }
             try await delivery.change()
             try await delivery.mark()
-            _ = try await delivery.service.notify()
+            // The time limit may end before the push arrives; then it is sent again.
+            var pushes = 0
+            while delivery.apns.statistics.received == 0 {
+                try await delivery.makeDue()
+                _ = try await delivery.service.notify()
+                pushes += 1
+            }
             #expect(delivery.apns.statistics.accepted == 0)
             #expect(try await delivery.waiting() == 1)
             #expect(try await delivery.store.integer("SELECT changed - sent FROM registration") == 1)
+            let missing = pushes - delivery.apns.statistics.received
             delivery.apns.set(nil)
             // Another process does not know about the rest that the service requests.
             try await delivery.makeDue()
-            _ = try await delivery.makeService(timeout: .seconds(300)).notify()
-            #expect(delivery.apns.statistics.accepted == 1)
+            _ = try await delivery.makeService(timeout: Patience.limit).notify()
+            #expect((1...max(1, 1 + missing)).contains(delivery.apns.statistics.accepted))
             #expect(try await delivery.waiting() == 0)
         }
     }
