@@ -46,22 +46,25 @@ struct FetchTests {
             try await delivery.deliver()
             try await delivery.store.sql(
                 """
-                UPDATE registration SET sent_at = now() - interval '3 seconds',
-                    first_sent_at = now() - interval '3 seconds', stale_since = ARRAY(SELECT now() - interval '20 seconds' FROM unnest(stale_since))
+                UPDATE registration SET sent_at = now() - interval '1500 seconds',
+                    first_sent_at = now() - interval '1500 seconds',
+                    stale_since = ARRAY(SELECT now() - interval '2500 seconds' FROM unnest(stale_since))
                 """)
-            #expect(try await delivery.record("w1").isEmpty)
-            let totals = try await totals(delivery)
+            let objectives = FreshnessObjectives(general: .seconds(3_600))
+            #expect(try await delivery.record("w1", objectives: objectives).isEmpty)
+            let totals = try await totals(delivery, objectives: objectives)
             #expect(totals.map(\.changes).reduce(0, +) == 2)
             let fetched = try #require(totals.first { $0.fetched == 1 })
             #expect(fetched.late == 0 && fetched.missed == 0)
             let (sinceChange, sincePush) = (fetched.latencies.quantile(0.5), fetched.pushLatencies.quantile(0.5))
-            #expect(try #require(sinceChange) > .seconds(16) && #require(sinceChange) < .seconds(33))
-            #expect(try #require(sincePush) > .seconds(2) && #require(sincePush) < .seconds(4.1))
+            // Within a power of two of milliseconds.
+            #expect(try #require(sinceChange) > .seconds(2_097) && #require(sinceChange) < .seconds(4_195))
+            #expect(try #require(sincePush) > .seconds(1_048) && #require(sincePush) < .seconds(2_098))
             let other = try #require(totals.first { $0.fetched == 0 })
             #expect(other.notFetched == 1)
             let device = try await registration(delivery)
             #expect(device.pushes == 1 && device.answeredPushes == 1)
-            #expect(try #require(device.pushLatency(0.99)) >= .seconds(3))
+            #expect(try #require(device.pushLatency(0.99)) >= .seconds(1_500))
             #expect(device.pushLatencies.map(\.kind) == ["Purchases"])
         }
     }
@@ -73,15 +76,16 @@ struct FetchTests {
             try await delivery.register()
             try await delivery.change()
             try await delivery.deliver()
-            let young = try #require(try await totals(delivery).first)
+            let objectives = FreshnessObjectives(general: .seconds(600))
+            let young = try #require(try await totals(delivery, objectives: objectives).first)
             #expect(young.changes == 1 && young.due == 0 && young.missed == 0 && young.attained == nil)
             try await age(delivery, by: "20 minutes")
-            let old = try #require(try await totals(delivery).first)
+            let old = try #require(try await totals(delivery, objectives: objectives).first)
             #expect(old.due == 1 && old.missed == 1 && old.attained == 0)
             let lenient = try await totals(delivery, objectives: FreshnessObjectives(general: .seconds(3_600)))
             #expect(lenient.first?.due == 0)
-            try await delivery.record("w1")
-            let fetched = try #require(try await totals(delivery).first)
+            try await delivery.record("w1", objectives: objectives)
+            let fetched = try #require(try await totals(delivery, objectives: objectives).first)
             #expect(fetched.changes == 1 && fetched.fetched == 1 && fetched.late == 1 && fetched.missed == 1)
             try await age(delivery, by: "50 minutes")
             #expect(try await totals(delivery).isEmpty)
@@ -100,22 +104,22 @@ struct FetchTests {
             try await delivery.change()
             try await delivery.deliver()
             let second = try await revision(delivery)
-            // The first change is 80 s old and the newest 20 s; the device fetched them after 1 s and after 2 s.
+            // The first change is 1800 s old and the newest 1000 s; the device fetched them after 100 s and after 200 s.
             try await delivery.store.sql(
                 """
-                UPDATE registration SET stale_since = ARRAY[now() - interval '80 seconds'],
-                    first_sent_at = now() - interval '80 seconds', sent_at = now() - interval '20 seconds';
-                UPDATE timeline SET stored_at = now() - interval '20 seconds'
+                UPDATE registration SET stale_since = ARRAY[now() - interval '1800 seconds'],
+                    first_sent_at = now() - interval '1800 seconds', sent_at = now() - interval '1000 seconds';
+                UPDATE timeline SET stored_at = now() - interval '1000 seconds'
                 """)
-            let served = [(first, 79), (second, 18)].map { revision, seconds in
+            let served = [(first, 1_700), (second, 800)].map { revision, seconds in
                 ServedContent(app: TestKinds.app, widget: "w1", revision: revision, age: .seconds(seconds))
             }
-            let objectives = FreshnessObjectives(general: .seconds(30))
+            let objectives = FreshnessObjectives(general: .seconds(600))
             #expect(try await delivery.store.store.recordFetches(served, objectives: objectives).isEmpty)
             let totals = try #require(try await totals(delivery).first)
             #expect(totals.changes == 2 && totals.fetched == 2 && totals.late == 0)
-            #expect(try #require(totals.latencies.quantile(0.99)) < .seconds(4.1))
-            #expect(try #require(totals.pushLatencies.quantile(0.01)) < .seconds(4.1))
+            #expect(try #require(totals.latencies.quantile(0.99)) < .seconds(525))
+            #expect(try #require(totals.pushLatencies.quantile(0.01)) < .seconds(525))
             #expect(try await delivery.store.integer("SELECT cardinality(stale_timelines) FROM registration") == 0)
         }
     }
@@ -232,8 +236,8 @@ struct FetchTests {
             try await delivery.store.sql(
                 "UPDATE registration SET stale_since = ARRAY(SELECT now() - interval '40 s' FROM unnest(stale_since))")
             let due = try await delivery.store.integer("SELECT id FROM kind WHERE name = 'DueDate' AND app_id = 1")
-            try await delivery.record(
-                "w1", "w2", objectives: FreshnessObjectives(general: .seconds(30), byKind: [Int32(due): .seconds(60)]))
+            let objectives = FreshnessObjectives(general: .seconds(30), byKind: [Int32(due): .seconds(3_600)])
+            try await delivery.record("w1", "w2", objectives: objectives)
             for totals in try await totals(delivery) { #expect(totals.late == (totals.kindID == due ? 0 : 1)) }
         }
     }
