@@ -93,7 +93,8 @@ struct WebhookTests {
             try await delivery.change()
             try await delivery.deliver()
             try await delivery.makeDue()
-            try await delivery.deliver()
+            // Once, since the retry after a second failure may be due at once.
+            #expect(try await delivery.service.notify())
             try await delivery.change()
             try await delivery.mark()
             backend.respond(to: .options) { _ in .body([]) }
@@ -221,18 +222,16 @@ struct WebhookTests {
             refuseSecond(backend)
             try await delivery.change()
             try await delivery.mark()
-            // After a failure one request goes first, and the others wait for its result.
-            for _ in 0..<6 {
+            // After a failure one request goes first, whichever it is, and the others wait for its result.
+            let unsent = "SELECT count(*) FROM registration WHERE changed > sent AND device_id"
+            while try await delivery.store.integer("\(unsent) = 'd1'") == 1 {
                 try await delivery.makeDue()
                 try await delivery.deliver()
             }
             let bodies = backend.requests(to: .options).map { String(decoding: $0.body, as: UTF8.self) }
             #expect(bodies.count { $0.contains(#""d1""#) && $0.contains(#""d2""#) } == 3)
             #expect(bodies.count { $0.contains(#""d1""#) } == 4)
-            #expect(
-                try await delivery.store.integer(
-                    "SELECT count(*) FROM registration WHERE changed > sent AND device_id = 'd2'")
-                    == 1)
+            #expect(try await delivery.store.integer("\(unsent) = 'd2'") == 1)
             #expect(try await delivery.waiting() == 1)
         }
     }
@@ -282,7 +281,7 @@ struct WebhookTests {
             try await delivery.record("w1", "w2", "w3")
             try await delivery.store.sql(
                 "UPDATE registration SET sent_at = now() - interval '1 hour' WHERE device_id = 'd2'")
-            let since = try #require(try await delivery.store.pool.query(.databaseTime()).first) - .seconds(60)
+            let since = try #require(try await delivery.store.pool.query(.databaseTime()).first) - .seconds(1_800)
             #expect(try await delivery.store.store.relistDevices(app: TestKinds.app, notifiedSince: since) == 1)
             try await delivery.deliver()
             let last = try #require(backend.requests(to: .options).last)
@@ -305,13 +304,13 @@ struct WebhookTests {
                 SELECT 1, 'u' || n, 'd', now(), 2, 1, 1, now() FROM generate_series(1, 1200) n
                 """)
             let replayed = try await delivery.store.store.relistDevices(
-                app: TestKinds.app, notifiedSince: .distantPast, every: .seconds(60))
+                app: TestKinds.app, notifiedSince: .distantPast, every: .seconds(600))
             #expect(replayed == 1_200)
             #expect(try await delivery.store.integer("SELECT count(*) FROM delivery") == 3)
             #expect(try await delivery.store.integer("SELECT count(*) FROM delivery WHERE ready_at > now()") == 2)
             #expect(
                 try await delivery.store.integer(
-                    "SELECT count(*) FROM delivery WHERE ready_at > now() + interval '100 s'") == 1)
+                    "SELECT count(*) FROM delivery WHERE ready_at > now() + interval '1000 s'") == 1)
         }
     }
 
