@@ -203,8 +203,9 @@ struct EventRoutesTests {
                 #expect(answer.status == 200 && answer.document["results"]?.arrayValue?.count == 500)
                 let next = try await api.ask(.get, "\(Self.events)/1")
                 #expect(next.headers[.rateLimitPolicy]?.hasPrefix(#""requests";q=3;w=3,"#) == true)
-                #expect(next.headers[.rateLimit]?.hasPrefix(#""requests";r=0;t=50"#) == true)
-                #expect(next.status == 429 && next.headers[.retryAfter].flatMap { Int($0) } ?? 0 > 60)
+                #expect(next.headers[.rateLimit]?.hasPrefix(#""requests";r=0;t="#) == true)
+                // Close to 500, less what the bucket has got back since.
+                #expect(next.status == 429 && (60...500).contains(next.headers[.retryAfter].flatMap { Int($0) } ?? 0))
             }
         }
     }

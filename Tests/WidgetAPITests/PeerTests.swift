@@ -19,7 +19,7 @@ struct PeerTests {
     @Test("An address with refused tokens has to wait, but cached tokens are still accepted from it")
     func gate() async throws {
         try await withStore { store in
-            let configuration = APIConfiguration.test { $0.failuresPerMinute = 3 }
+            let configuration = APIConfiguration.test { $0.failuresPerMinute = 1 }
             try await withServedAPI(store, configuration: configuration) { port, tokens in
                 func ask(_ bearer: String?) async throws -> String {
                     try await RawConnection.ask(port, "\(TestAPI.base)/kinds", bearer: bearer)
@@ -28,8 +28,8 @@ struct PeerTests {
                 #expect(try await ask(known).hasPrefix("HTTP/1.1 200"))
                 // A missing token does not count.
                 for _ in 0..<5 { #expect(try await ask(nil).hasPrefix("HTTP/1.1 401")) }
-                for count in 1...3 { #expect(try await ask("guess-\(count)").hasPrefix("HTTP/1.1 401")) }
-                let refused = try await ask("guess-4")
+                #expect(try await ask("guess-1").hasPrefix("HTTP/1.1 401"))
+                let refused = try await ask("guess-2")
                 #expect(refused.hasPrefix("HTTP/1.1 429"), "\(refused)")
                 #expect(refused.lowercased().contains("retry-after: "))
                 #expect(refused.contains("too many tokens from this address were refused"))
