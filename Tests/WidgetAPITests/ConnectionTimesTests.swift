@@ -24,24 +24,32 @@ struct ConnectionTimesTests {
             + "Content-Type: application/json\r\nContent-Length: \(length)\r\n\r\n{"
     }
 
+    /// Sends a request whose body does not end, and returns the answer when the connection is closed.
+    ///
+    /// On a busy machine the connection may close before the request is answered; then the request is sent again.
+    private static func answer(_ port: Int, to request: String) async throws -> String {
+        while true {
+            let connection = try await RawConnection.open(port)
+            try await connection.send(request)
+            try await eventually("the connection is closed") {
+                try? await connection.send(" ")
+                return !connection.isOpen
+            }
+            let text = connection.text
+            guard text.isEmpty else { return text }
+            try Task.checkCancellation()
+        }
+    }
+
     @Test("A body that arrives too slowly is answered with 408 in time, and the connection closes")
     func slowBody() async throws {
         try await withStore { store in
             try await withServedAPI(store, configuration: Self.configuration) {
                 port, tokens in
-                let connection = try await RawConnection.open(port)
-                try await connection.send(Self.put(try await tokens.token(), length: 100_000))
-                try await eventually("the request is answered with 408") {
-                    try? await connection.send(" ")
-                    return !connection.text.isEmpty
-                }
-                try await eventually("the connection is closed") {
-                    try? await connection.send(" ")
-                    return !connection.isOpen
-                }
-                #expect(connection.text.hasPrefix("HTTP/1.1 408"), "\(connection.text)")
-                #expect(connection.text.lowercased().contains("connection: close"))
-                #expect(connection.text.contains("urn:freshet:problem:request-timeout"))
+                let text = try await Self.answer(port, to: Self.put(try await tokens.token(), length: 100_000))
+                #expect(text.hasPrefix("HTTP/1.1 408"), "\(text)")
+                #expect(text.lowercased().contains("connection: close"))
+                #expect(text.contains("urn:freshet:problem:request-timeout"))
             }
         }
     }
@@ -50,13 +58,8 @@ struct ConnectionTimesTests {
     func unreadBody() async throws {
         try await withStore { store in
             try await withServedAPI(store, configuration: Self.configuration) { port, _ in
-                let connection = try await RawConnection.open(port)
-                try await connection.send(Self.put("nobody", length: 100_000))
-                try await eventually("the connection is closed") {
-                    try? await connection.send(" ")
-                    return !connection.isOpen
-                }
-                #expect(connection.text.hasPrefix("HTTP/1.1 401"), "\(connection.text)")
+                let text = try await Self.answer(port, to: Self.put("nobody", length: 100_000))
+                #expect(text.hasPrefix("HTTP/1.1 401"), "\(text)")
             }
         }
     }
@@ -123,13 +126,16 @@ struct ConnectionTimesTests {
         } _: { port in
             let silent = try await RawConnection.open(port)
             let dripping = try await RawConnection.open(port)
-            try await dripping.send("GET /health/live HTTP/1.1\r\nX: ")
+            // The server may have closed it already.
+            try? await dripping.send("GET /health/live HTTP/1.1\r\nX: ")
             try await eventually("both connections are closed") {
                 try? await dripping.send("x")
                 return !silent.isOpen && !dripping.isOpen
             }
             #expect(silent.text.isEmpty && !dripping.text.contains("200"))
-            #expect(try await RawConnection.ask(port, "/health/live", bearer: nil).hasPrefix("HTTP/1.1 200"))
+            try await eventually("a whole request is answered") {
+                (try? await RawConnection.ask(port, "/health/live", bearer: nil))?.hasPrefix("HTTP/1.1 200") == true
+            }
         }
     }
 }

@@ -62,7 +62,7 @@ struct HealthTests {
     }
 
     @Test("A readiness check without an answer counts as missing after its time limit")
-    func timeLimit() async {
+    func timeLimit() async throws {
         let readiness = Readiness(
             checks: [
                 ReadinessCheck(name: "silent") {
@@ -71,10 +71,13 @@ struct HealthTests {
                     return nil
                 },
                 ReadinessCheck(name: "quick") { nil },
-            ], timeLimit: .seconds(2))
-        let report = await readiness.report()
-        #expect(report.items.map(\.name) == ["silent", "quick"])
-        #expect(report.items[0].missing?.hasPrefix("no answer within") == true)
-        #expect(report.items[1].missing == nil)
+            ], timeLimit: .seconds(2), freshness: .zero)
+        // On a busy machine the quick one may exceed the limit, too.
+        try await eventually("only the quick check has an answer") {
+            let report = await readiness.report()
+            #expect(report.items.map(\.name) == ["silent", "quick"])
+            #expect(report.items[0].missing?.hasPrefix("no answer within") == true)
+            return report.items[1].missing == nil
+        }
     }
 }
