@@ -17,7 +17,7 @@ struct StreamTests {
                 var headers = HTTPFields()
                 headers[.ifNoneMatch] = "W/\"00000000-0000-0000-0000-000000000001\""
                 let known = headers
-                async let waited = api.ask(.get, "\(TestAPI.base)/widgets/w1/timeline?wait=30", headers: known)
+                async let waited = api.ask(.get, "\(TestAPI.base)/widgets/w1/timeline?wait=60", headers: known)
                 try await eventually("a request waits") { changes.counts.polls == 1 }
                 try await store.sql(
                     """

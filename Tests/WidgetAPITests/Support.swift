@@ -159,11 +159,13 @@ struct TestAPI: Sendable {
 }
 
 extension APIConfiguration {
-    /// A configuration with a port chosen by the system, without a quota of dead letters.
+    /// A configuration with a port chosen by the system, without a quota of dead letters. Waits for outcomes are longer
+    /// than a busy machine can stall.
     static func test(_ change: (inout APIConfiguration) -> Void = { _ in }) -> APIConfiguration {
         var configuration = APIConfiguration()
         configuration.port = 0
         configuration.quotas.deadLetters = 0
+        configuration.outcomeWait = Patience.limit
         change(&configuration)
         return configuration
     }

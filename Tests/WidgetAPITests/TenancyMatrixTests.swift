@@ -157,7 +157,7 @@ struct TenancyMatrixTests {
         case .none: return .nobody
         case .garbage: return .token("not-a-token")
         case .expired: return .token(try await api.tokens.token(until: .seconds(-31)))
-        case .notYetValid: return .token(try await api.tokens.token(from: .seconds(60)))
+        case .notYetValid: return .token(try await api.tokens.token(from: .seconds(500)))
         case .wrongKey: return .token(try await TestTokens.make().token(key: "es"))
         case .unsigned:
             let parts = api.token.split(separator: ".")
