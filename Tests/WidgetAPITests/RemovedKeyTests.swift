@@ -39,7 +39,8 @@ struct RemovedKeyTests {
                 async let stream = api.ask(.get, "\(events)?for=600")
                 async let poll = api.ask(.get, "\(timeline)?wait=60", headers: known)
                 async let otherPoll = api.ask(.get, "\(timeline)?wait=60", as: other, headers: known)
-                try await eventually("all polls and streams wait") { changes.counts == (2, 1) }
+                // The stream has read its timelines once it wants those of their users.
+                try await eventually("all polls and streams wait") { changes.counts == (2, 1) && changes.wantsUsers }
 
                 let left: JSONValue = ["keys": [kept]]
                 file.bytes.withLock { $0 = left.encoded }
