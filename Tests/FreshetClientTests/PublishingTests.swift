@@ -184,17 +184,20 @@ struct PublishingTests {
     func flush() async throws {
         try await withCluster { kafka in
             let center = try kafka.center()
-            let flushed = Flag()
+            let (begun, started, flushed) = (Flag(), Flag(), Flag())
             try kafka.stopBroker(1)
             try await withThrowingTaskGroup { group in
                 group.addTask { _ = try await center.reloadAllTimelines() }
                 try await eventually("the call is under way") { center.eventsUnderWay == 1 }
                 group.addTask {
+                    begun.raise()
                     await center.flush()
+                    let isStarted = started.isRaised
+                    #expect(isStarted, "the flush ended before the broker was there")
                     flushed.raise()
                 }
-                let early = flushed.isRaised
-                #expect(!early)
+                try await eventually("the flush waits") { begun.isRaised }
+                started.raise()
                 try kafka.startBroker(1)
                 try await eventually("earlier events are flushed") { flushed.isRaised }
                 try await group.waitForAll()
