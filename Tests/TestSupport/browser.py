@@ -18,8 +18,8 @@ import sys
 import tempfile
 import time
 
-# Limit of all waits, which no test may depend on.
-PATIENCE = float(os.environ.get("FRESHET_TEST_PATIENCE") or 300)
+# Time limit of all waits, in seconds, as in `Patience.swift`.
+PATIENCE = int(os.environ.get("FRESHET_TEST_PATIENCE") or 300)
 
 CONTROLS = {"textbox", "combobox", "spinbutton", "switch", "slider", "button", "link", "listbox", "group"}
 

@@ -9,7 +9,7 @@ import json
 import os
 import time
 
-from browser import run
+from browser import PATIENCE, run
 
 READY = "document.readyState === 'complete' && document.querySelector('main h1') !== null && location.pathname === %s"
 
@@ -61,7 +61,7 @@ class Console:
         with open(f"{self.pipe}.request.{self.asked}.part", "w") as file:
             file.write(change)
         os.rename(f"{self.pipe}.request.{self.asked}.part", f"{self.pipe}.request.{self.asked}")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while not os.path.exists(f"{self.pipe}.done.{self.asked}"):
             assert time.monotonic() < deadline, f"the test does not {change}"
             time.sleep(0.02)
