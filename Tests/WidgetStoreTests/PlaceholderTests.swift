@@ -21,7 +21,7 @@ struct PlaceholderTests {
     }
 
     private func claim(
-        _ kind: RegisteredKind, _ store: TestStore, lease: Duration = .seconds(30)
+        _ kind: RegisteredKind, _ store: TestStore, lease: Duration = .seconds(600)
     ) async throws -> [ClaimedPlaceholder] {
         try await store.pool.query(.claimPlaceholders(kindID: kind.id, limit: 100, lease: lease))
     }

@@ -42,7 +42,7 @@ extension TestStore {
     }
 
     /// Claims lists of all kinds in a lane.
-    func claim(_ lane: ReloadLane, lists: Int = 100, lease: Duration = .seconds(30)) async throws -> [LeasedList] {
+    func claim(_ lane: ReloadLane, lists: Int = 100, lease: Duration = .seconds(600)) async throws -> [LeasedList] {
         let wishes = try await directory().kinds.keys.sorted().map { ClaimWish(kindID: $0, lane: lane, lists: lists) }
         return Claim(try await pool.query(.claimLists(wishes, lease: lease)))?.lists ?? []
     }
@@ -130,6 +130,14 @@ extension TestStore {
 
     func lists(_ condition: String = "true") async throws -> Int {
         try await integer("SELECT count(*) FROM work WHERE \(condition)")
+    }
+
+    /// Waits for the next hour if less than a minute is left of the database's, so that a test stays within one hour and
+    /// day in UTC.
+    func stayWithinHour() async throws {
+        try await eventually("the next hour begins", every: .milliseconds(200)) {
+            try await integer("SELECT extract(minute FROM now() AT TIME ZONE 'UTC')::bigint") < 59
+        }
     }
 
     /// The database's time.

@@ -36,7 +36,7 @@ struct ReadExplanationTests {
                     decision_rule = 5, fetch_milliseconds = 123, attempts = 3, listed_lane = 1, asleep = true,
                     budget = '\\x\(budget.joined())', hash = identity, revision = 71, content_revision = 70,
                     stored_at = '2026-06-22T10:08:00Z', content = '{"é":1}';
-                UPDATE work SET due_at = '2026-06-22T10:00:00Z', ready_at = now() + interval '20 s', lease = 77;
+                UPDATE work SET due_at = '2026-06-22T10:00:00Z', ready_at = now() + interval '30 min', lease = 77;
                 """)
             let widget = try #require(try await read("w1", store))
             #expect(widget.widget == "w1" && widget.app == TestKinds.app && widget.kind.name == "Purchases")

@@ -25,6 +25,7 @@ struct ForecastDueTests {
     @Test("Due timelines are counted by kind and hour, in all lanes; overdue ones count as due now")
     func hours() async throws {
         try await withStore { store in
+            try await store.stayWithinHour()
             let hour = "date_trunc('hour', now(), 'UTC')"
             try await schedule("a", "now() - interval '1 day'", lane: 0, store)
             try await schedule("b", "now() - interval '1 second'", lane: 3, store)
@@ -65,7 +66,7 @@ struct ForecastDueTests {
             func lease(_ end: String) -> String {
                 "work SET lease = 1, ready_at = now() + interval '\(end)' WHERE timelines[1]"
             }
-            try await schedule("a", "now()", set: lease("20 s"), store)
+            try await schedule("a", "now()", set: lease("1 hour"), store)
             try await schedule("b", "now() - interval '1 second'", set: lease("-1 s"), store)
             try await schedule("c", "now()", set: "timeline SET orphaned = true WHERE id", store)
             let rows = try await store.pool.query(.forecastDue(app: TestKinds.app, hours: 24))

@@ -20,6 +20,7 @@ struct KindStatisticsTests {
     @Test("Increments add up, each counter in its column, and only the app's kinds are read")
     func adding() async throws {
         try await withStore { store in
+            try await store.stayWithinHour()
             let purchases = try await kindID("Purchases", store)
             let dueDate = try await kindID("DueDate", store)
             let other = try await kindID("Purchases", app: TestKinds.otherApp, store)
@@ -55,6 +56,7 @@ struct KindStatisticsTests {
     @Test("The number of days includes today; older ones are pruned")
     func days() async throws {
         try await withStore { store in
+            try await store.stayWithinHour()
             let id = try await kindID("Purchases", store)
             for age in [0, 1, 6, 7, 400, 401] {
                 try await store.sql(
@@ -99,6 +101,7 @@ struct KindStatisticsTests {
     @Test("Adding updates no index, since half of each page is left free")
     func hot() async throws {
         try await withStore { store in
+            try await store.stayWithinHour()
             let id = try await kindID("Purchases", store)
             try await store.pool.withConnection { connection in
                 for _ in 0..<20 { _ = try await connection.execute(.addKindStatistics([(id, counters(1))])) }

@@ -6,10 +6,10 @@ import WidgetStore
 
 @Suite("Statements of the metrics", .timeLimit(.patience))
 struct MetricStatementTests {
-    /// Forty timelines of one kind, rendered one to forty minutes ago.
+    /// Forty timelines of one kind, rendered one to forty hours ago.
     private static let timelines = """
         INSERT INTO timeline (identity, configuration, kind_id, rendered_at)
-        SELECT gen_random_uuid(), '{}', k.id, now() - n * interval '1 minute'
+        SELECT gen_random_uuid(), '{}', k.id, now() - n * interval '1 hour'
         FROM kind k JOIN app a ON a.id = k.app_id, generate_series(1, 40) n
         WHERE k.name = 'Purchases' AND a.name = '\(TestKinds.app)'
         """
@@ -17,16 +17,16 @@ struct MetricStatementTests {
     @Test("Timelines in ready lists are counted up to the limit, with the age of the oldest")
     func queues() async throws {
         try await withStore { store in
-            func depths(limit: Int, overdueAfter: Duration = .seconds(1_230)) async throws -> [QueueDepth] {
+            func depths(limit: Int, overdueAfter: Duration = .seconds(73_800)) async throws -> [QueueDepth] {
                 try await store.pool.query(.queueDepths(limit: limit, overdueAfter: overdueAfter))
             }
             #expect(try await depths(limit: 100).isEmpty)
-            // Ten lists in each lane, due one to forty minutes ago, and one in the future.
+            // Ten lists in each lane, due one to forty hours ago, and one in the future.
             try await store.sql(
                 """
                 INSERT INTO work (kind_id, lane, due_at, ready_at, timelines)
                 SELECT k.id, n % 4, t, t, '{1,2,3}' FROM kind k JOIN app a ON a.id = k.app_id,
-                    generate_series(1, 40) n, LATERAL (SELECT now() - n * interval '1 minute' AS t) x
+                    generate_series(1, 40) n, LATERAL (SELECT now() - n * interval '1 hour' AS t) x
                 WHERE k.name = 'Purchases' AND a.name = '\(TestKinds.app)';
                 INSERT INTO work (kind_id, lane, due_at, ready_at, timelines)
                 SELECT min(kind_id), 0, now() + interval '1 hour', now() + interval '1 hour', '{9}' FROM work
@@ -35,7 +35,7 @@ struct MetricStatementTests {
             #expect(all.count == 4 && all.allSatisfy { $0.due == 30 })
             #expect(all.map(\.overdue).reduce(0, +) == 60)
             let oldest = try #require(all.first { $0.lane == .interactive }?.oldest)
-            #expect((2_400..<2_430).contains(oldest))
+            #expect((144_000..<144_600).contains(oldest))
             // The oldest lists come first, so that a bounded count includes the overdue ones: two lists.
             #expect(try await depths(limit: 400).allSatisfy { $0.due == 6 && $0.overdue == 6 })
             try await store.sql("UPDATE kind SET paused_at = now()")
@@ -54,8 +54,8 @@ struct MetricStatementTests {
                 """)
             let rows = try await store.pool.query(.timelineAges(rows: 20_000, of: 41))
             #expect(rows.count == 1)
-            #expect(rows.first.map { (1_200..<1_230).contains($0.median) } == true)
-            #expect(rows.first.map { (2_400..<2_430).contains($0.late) } == true)
+            #expect(rows.first.map { (72_000..<72_600).contains($0.median) } == true)
+            #expect(rows.first.map { (144_000..<144_600).contains($0.late) } == true)
             let estimate = try #require(try await store.pool.query(.timelineEstimate()).first)
             #expect(estimate >= 0)
             // A sample of such a small table may be empty.
