@@ -28,8 +28,13 @@ struct EventLookupTests {
         func refused(_ events: [ExplainedEvent]) -> Int {
             events.count { $0.lookup == .notLookedUp("too many look-ups at a time") }
         }
-        let events = await lookup.events(causes(20), of: "a")
-        #expect(events.count == 20 && refused(events) == 4)
+        // If one begins only after the time-out of another, fewer are refused.
+        var events: [ExplainedEvent] = []
+        try await eventually("twenty look-ups run at a time") {
+            events = await lookup.events(causes(20), of: "a")
+            #expect(events.count == 20 && refused(events) <= 4)
+            return refused(events) == 4
+        }
         for event in events {
             guard case .notLookedUp = event.lookup else {
                 Issue.record("unexpected event: \(event)")
