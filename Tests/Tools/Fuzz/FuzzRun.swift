@@ -113,7 +113,11 @@ enum Provocation: String, CaseIterable, Sendable {
         case .hang: while true { sleep(1) }
         case .memory:
             var held: [[UInt8]] = []
-            while true { held.append(Array(repeating: UInt8(truncatingIfNeeded: held.count), count: 1 << 20)) }
+            // The limit is noticed some time after it was exceeded; the machine's memory must not be.
+            while held.count < 4 * FuzzWatch.memoryLimit / 1_024 {
+                held.append(Array(repeating: UInt8(truncatingIfNeeded: held.count), count: 1 << 20))
+            }
+            while true { sleep(1) }
         }
     }
 
