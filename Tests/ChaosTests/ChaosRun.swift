@@ -111,6 +111,8 @@ struct ChaosRun: Sendable {
         let manifest = directory.url.appendingPathComponent("kinds.yaml")
         try Data(world.manifest(providerPort: provider.port).utf8).write(to: manifest)
         var environment = Fleet.environment(kafka)
+        // Unlike the fleet, these commands are not tried again when the machine is slow.
+        for time in ["CONNECT", "ACQUIRE", "STATEMENT"] { environment["FRESHET_POSTGRES_\(time)_TIMEOUT"] = "300s" }
         environment["FRESHET_POSTGRES_URL"] = server.directURL
         for app in world.apps {
             environment[app.secretVariable] = "whsec_" + Data(app.secret).base64EncodedString()

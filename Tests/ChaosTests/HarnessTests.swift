@@ -13,6 +13,8 @@ import Darwin
 /// Tests of the chaos suite's own tools.
 @Suite(.timeLimit(.patience))
 struct HarnessTests {
+    private static let patience = Int32(clamping: Patience.limit.components.seconds * 1_000)
+
     private func schedule(seed: UInt64, minutes: Int, embedded: Bool = true) -> FaultSchedule {
         FaultSchedule(
             seed: seed, duration: .seconds(60 * minutes), interval: .milliseconds(3_500),
@@ -80,10 +82,10 @@ struct HarnessTests {
         defer { proxy.stop() }
 
         let link = try Client(proxy.port)
-        #expect(link.ask("open", within: 5_000) == "open")
+        #expect(link.ask("open", within: Self.patience) == "open")
         proxy.set(delay: .milliseconds(150))
         let begin = ContinuousClock.now
-        #expect(link.ask("late", within: 5_000) == "late")
+        #expect(link.ask("late", within: Self.patience) == "late")
         // The delay applies once in each direction.
         #expect(ContinuousClock.now - begin >= .milliseconds(300))
         proxy.set(delay: .zero)
@@ -91,22 +93,22 @@ struct HarnessTests {
         proxy.set(.held)
         #expect(link.ask("held", within: 200) == nil)
         proxy.set(.open)
-        #expect(link.answer(within: 5_000) == "held")
+        #expect(link.answer(within: Self.patience) == "held")
 
         proxy.set(.swallowed)
         #expect(link.ask("lost", within: 200) == nil)
         proxy.set(.open)
         // The connection is cut, and the echo server never received the text.
-        #expect(link.answer(within: 5_000) == "")
+        #expect(link.answer(within: Self.patience) == "")
         #expect(!echo.heard.contains("lost"))
 
         proxy.set(.refused)
-        #expect((try? Client(proxy.port))?.ask("refused", within: 5_000) ?? "" == "")
+        #expect((try? Client(proxy.port))?.ask("refused", within: Self.patience) ?? "" == "")
         proxy.set(.open)
         let other = try Client(proxy.port)
-        #expect(other.ask("again", within: 5_000) == "again")
+        #expect(other.ask("again", within: Self.patience) == "again")
         proxy.cut()
-        #expect(other.answer(within: 5_000) == "")
+        #expect(other.answer(within: Self.patience) == "")
     }
 }
 

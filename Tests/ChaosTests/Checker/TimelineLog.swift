@@ -151,6 +151,8 @@ final class TimelineLog: Sendable {
             guard let content = row.content else {
                 // The timeline has been collected and placed again since, so its row is younger than the message.
                 if row.placedAt.milliseconds > message.timestampMilliseconds { continue }
+                // Or the worker stopped between storing and publishing: consumers ignore what follows a tombstone.
+                if state.withLock({ $0.latest[message.id]?.revision ?? 0 > message.revision }) { continue }
                 report.violated(
                     .publishedIsStored,
                     "\(message.place): timeline \(message.id) revision \(message.revision) is published, nothing is stored"
