@@ -1,5 +1,5 @@
 # Processes of Freshet for a script that sources this file: a folder `work` and processes that end with the script.
-# FRESHET_PROGRAM names the program.
+# FRESHET_PROGRAM names the program. A process may take FRESHET_TEST_PATIENCE seconds to start (default: 300).
 
 work=$(mktemp -d)
 processes=()
@@ -17,7 +17,7 @@ start() {
     shift
     "$FRESHET_PROGRAM" "$@" >"$work/$name.out" 2>"$work/$name.err" &
     processes+=($!)
-    for attempt in $(seq 300); do
+    for attempt in $(seq $((5 * ${FRESHET_TEST_PATIENCE:-300}))); do
         [[ ! -s $work/$name.out ]] || return 0
         kill -0 "${processes[-1]}" 2>/dev/null || break
         sleep 0.2
