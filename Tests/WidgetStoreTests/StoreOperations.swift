@@ -132,8 +132,8 @@ extension TestStore {
         try await integer("SELECT count(*) FROM work WHERE \(condition)")
     }
 
-    /// Waits for the next hour if less than a minute is left of the database's, so that a test stays within one hour and
-    /// day in UTC.
+    /// Waits for the next hour if less than a minute is left of the database's, so that a test stays within one hour
+    /// and day in UTC.
     func stayWithinHour() async throws {
         try await eventually("the next hour begins", every: .milliseconds(200)) {
             try await integer("SELECT extract(minute FROM now() AT TIME ZONE 'UTC')::bigint") < 59

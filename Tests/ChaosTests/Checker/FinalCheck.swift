@@ -190,7 +190,7 @@ struct FinalCheck {
     // MARK: Devices
 
     /// A process frozen between its look at the lease and the write to the connection may repeat another one's pushes,
-    /// once for each device. So may any when the machine stalls: a push that waited longer than its sender is noted with
+    /// once for each device. So may any when the machine stalls: a push that waited longer than its sender arrives with
     /// its repetition. After a SIGKILL the repetition comes with the end of the lease, which is longer than a push and
     /// the window.
     private func checkDevices() async throws {
