@@ -12,7 +12,8 @@ struct ConsumerBacklogTests {
             let results = await producer.send((0..<1000).map { KafkaMessage(topic, "\($0)", partition: 0) })
             #expect(results.allSatisfy { (try? $0.get()) != nil })
             let consumer = try await kafka.consumer(topic) { $0.maximumBatchMessages = 100 }
-            // The log's end is read every 20 ms at most: more is sent until a batch was behind it, and until one no longer is.
+            // The log's end is read every 20 ms at most: more is sent until a batch was behind it, and until one no
+            // longer is.
             var (sent, seen, wasBehind) = (1000, 0, false)
             for try await event in consumer.events {
                 guard case .batch(let batch) = event else { continue }
