@@ -64,7 +64,7 @@ struct ClusterTests {
             var configuration = KafkaConfiguration(bootstrapServers: "127.0.0.1:1")
             configuration.routes = [1: port]
             let topic = try await kafka.topic("routed")
-            let admin = KafkaAdmin(configuration: configuration, timeout: .seconds(5), logger: quiet)
+            let admin = KafkaAdmin(configuration: configuration, timeout: Patience.limit, logger: quiet)
             #expect(try await admin.describe().map(\.name).contains(topic))
         }
     }

@@ -59,7 +59,8 @@ struct ReaderTests {
             await producer.shutdown()
             let reader = KafkaReader(configuration: kafka.configuration, logger: quiet)
             for offset in [1, 2, 1_000_000, -1, Int64.max] {
-                let read = try await reader.message(topic: topic, partition: 0, offset: offset)
+                let read = try await reader.message(
+                    topic: topic, partition: 0, offset: offset, timeout: Patience.limit)
                 #expect(read?.count == nil, "offset \(offset)")
             }
             let empty = try await reader.message(topic: topic, partition: 0, offset: 0, timeout: Patience.limit)
