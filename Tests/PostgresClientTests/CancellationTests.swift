@@ -11,8 +11,13 @@ private let locks = DatabaseTemplate(key: "locks") { pool in
 
 @Suite(.tags(.postgres), .timeLimit(.patience))
 struct CancellationTests {
+    /// Keeps a connection however long a busy machine takes to cancel its statement.
+    private func waitForCancellation(_ configuration: inout PostgresConfiguration) {
+        configuration.cancelTimeout = Patience.limit
+    }
+
     @Test func aCancelledTaskCancelsItsStatementAndKeepsTheConnection() async throws {
-        try await withDatabase(template: locks) { database in
+        try await withDatabase(template: locks, configure: waitForCancellation) { database in
             let pool = database.pool
             try await pool.withTransaction { holder in
                 _ = try await holder.execute(TakeLock(key: 1))
@@ -32,7 +37,7 @@ struct CancellationTests {
 
     /// Neither the request nor its late arrival may cancel the next statement.
     @Test func theNextStatementIsSafeFromAnEarlierCancellation() async throws {
-        try await withDatabase { database in
+        try await withDatabase(configure: waitForCancellation) { database in
             try await database.pool.withConnection { connection in
                 for round in 0..<40 {
                     let sleeping = Task { await postgresError { try await connection.execute(Sleep(seconds: 0.002)) } }
@@ -61,6 +66,7 @@ struct CancellationTests {
                     _ = try await connection.query(SelectOne(value: 1))
                     proxy.freeze()
                     let waiting = Task { try await connection.query(SelectOne(value: 2)) }
+                    try await eventually("the statement is sent") { !proxy.isQuiet }
                     waiting.cancel()
                     _ = try await waiting.value
                 }
@@ -100,7 +106,7 @@ struct CancellationTests {
     }
 
     @Test func aCancelledTransactionRollsBackAndKeepsTheConnection() async throws {
-        try await withDatabase(template: locks) { database in
+        try await withDatabase(template: locks, configure: waitForCancellation) { database in
             let pool = database.pool
             try await pool.withTransaction { holder in
                 _ = try await holder.execute(TakeLock(key: 1))
