@@ -160,12 +160,15 @@ struct StatementTests {
     @Test func theStatementTimeoutIsAServerErrorAndNotACancellation() async throws {
         try await withDatabase {
             $0.statementTimeout = .milliseconds(500)
+            // A server that a busy machine holds up does not count as silent.
+            $0.cancelTimeout = Patience.limit
         } _: { database in
             try await database.pool.withConnection { connection in
                 let error = await postgresError { try await connection.execute(Sleep(seconds: 30)) }
                 #expect(error?.kind == .server)
                 #expect(error?.sqlState == "57014")
-                try await #expect(connection.query(SelectOne(value: 1)) == [1])
+                let next = try await retrying { try await connection.query(SelectOne(value: 1)) }
+                #expect(next == [1])
             }
         }
     }

@@ -71,6 +71,18 @@ struct AwaitLockWaiter: PostgresStatement {
     var parameters: PostgresParameters { PostgresParameters(number) }
 }
 
+/// Repeats `body` after errors of a time limit that a busy machine exceeds.
+///
+/// - Parameter isExpected: whether an error may come from the limit; by default the server's `statement_timeout`.
+func retrying<Value>(
+    where isExpected: (PostgresError) -> Bool = { $0.sqlState == "57014" }, _ body: () async throws -> Value
+) async throws -> Value {
+    while true {
+        do { return try await body() } catch let error as PostgresError where isExpected(error) {}
+        try Task.checkCancellation()
+    }
+}
+
 /// Returns the error of `body` if it is a ``PostgresError``.
 func postgresError<Value>(_ body: () async throws -> Value) async -> PostgresError? {
     do {
