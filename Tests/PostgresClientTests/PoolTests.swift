@@ -57,8 +57,10 @@ struct PoolTests {
             $0.acquireTimeout = .milliseconds(300)
         } _: { database in
             let pool = database.pool
-            // Connecting may exceed that on a busy machine; an idle connection is then lent at once.
-            while await postgresError({ try await pool.query(SelectOne(value: 0)) })?.kind == .poolTimeout {}
+            // Connecting may exceed that on a busy machine, or fail; an idle connection is then lent at once.
+            try await eventually("the pool has a connection") {
+                await postgresError { try await pool.query(SelectOne(value: 0)) } == nil
+            }
             try await pool.withConnection { _ in
                 #expect(pool.statistics.lent == 1)
                 let before = pool.statistics.waits
@@ -145,13 +147,16 @@ struct PoolTests {
         configuration.backoff.maximum = .milliseconds(20)
         let log = RecordedLog()
         let pool = PostgresPool(configuration: configuration, logger: log.logger)
-        let error = await postgresError { try await pool.query(SelectOne(value: 1)) }
+        var error: PostgresError?
+        // A busy machine may not make several attempts, or any, within the time of one caller.
+        try await eventually("several attempts have failed") {
+            error = await postgresError { try await pool.query(SelectOne(value: 1)) }
+            return log.lines.count > 2 && error?.kind != .poolTimeout
+        }
         #expect(error?.kind == .connection)
         #expect(error?.isRetriable == true)
         #expect(error?.message.contains("port 1") == true)
-        let lines = log.lines
-        #expect(lines.count > 2)
-        #expect(!lines.contains { $0.description.contains("hunter2") })
+        #expect(!log.lines.contains { $0.description.contains("hunter2") })
         await pool.shutdown()
     }
 
@@ -225,29 +230,21 @@ struct PoolTests {
     }
 
     @Test func aPoolThatIsForgottenClosesItsConnections() async throws {
+        struct Forgotten: PostgresStatement {
+            let sql = """
+                SELECT count(*) AS count FROM pg_stat_activity
+                WHERE datname = current_database() AND application_name = 'forgotten'
+                """
+            func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("count") }
+        }
         try await withDatabase { database in
             var configuration = database.configuration
             configuration.applicationName = "forgotten"
             var pool: PostgresPool? = PostgresPool(
                 configuration: configuration, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-            _ = try await pool?.query(SelectOne(value: 1))
+            try await pool?.withConnection { _ in try await #expect(database.pool.query(Forgotten()) == [1]) }
             pool = nil
-            try await database.pool.withConnection { connection in
-                try await connection.simple(
-                    """
-                    DO $$ BEGIN
-                        FOR i IN 1..2000 LOOP
-                            PERFORM pg_stat_clear_snapshot();
-                            IF NOT EXISTS (
-                                SELECT FROM pg_stat_activity
-                                WHERE datname = current_database() AND application_name = 'forgotten'
-                            ) THEN RETURN; END IF;
-                            PERFORM pg_sleep(0.005);
-                        END LOOP;
-                        RAISE EXCEPTION 'the connection is still there';
-                    END $$
-                    """)
-            }
+            try await eventually("the connection is closed") { try await database.pool.query(Forgotten()) == [0] }
         }
     }
 
@@ -264,11 +261,11 @@ struct PoolTests {
             }
         }
         try await withDatabase {
-            $0.statementTimeout = .seconds(7)
+            $0.statementTimeout = .seconds(77)
             $0.idleInTransactionTimeout = nil
             $0.applicationName = "settings"
         } _: { database in
-            try await #expect(database.pool.query(Settings()) == [["7s", "0", "settings", "UTF8", "off"]])
+            try await #expect(database.pool.query(Settings()) == [["77s", "0", "settings", "UTF8", "off"]])
         }
     }
 }
