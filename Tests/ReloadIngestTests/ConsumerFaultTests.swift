@@ -165,22 +165,24 @@ struct ConsumerFaultTests {
             try await ingest.running([first]) {
                 try await ingest.publish((0..<200).map { ingest.push("u\($0 % 20)") })
                 try await ingest.waitUntilApplied(200)
-                let joining = Task {
-                    try await ingest.running([second]) {
-                        try await eventually("the second process has its share") {
-                            if second.statistics.snapshot.events > 0 { return true }
-                            try await ingest.publish((0..<20).map { ingest.push("u\($0)") })
-                            return false
-                        }
-                    }
-                }
-                try await ingest.store.pool.withTransaction { connection in
+                let joining = try await ingest.store.pool.withTransaction { connection in
                     try await connection.simple("SELECT 1 FROM timeline ORDER BY id FOR UPDATE")
                     try await ingest.publish((0..<200).map { ingest.push("u\($0 % 20)") })
                     try await ingest.store.waitUntilBlocked()
+                    // The second process applies nothing, and so stays, while the timelines are locked.
+                    let joining = Task {
+                        try await ingest.running([second]) {
+                            try await eventually("the second process has its share") {
+                                if second.statistics.snapshot.events > 0 { return true }
+                                try await ingest.publish((0..<20).map { ingest.push("u\($0)") })
+                                return false
+                            }
+                        }
+                    }
                     try await eventually("the second process is registered") {
                         try await ingest.store.integer("SELECT count(*) FROM ingest_member") == 2
                     }
+                    return joining
                 }
                 try await joining.value
                 try await eventually("all events are applied") {

@@ -92,10 +92,12 @@ struct IngestMembershipTests {
                     }
                 }
                 try await eventually("the first process reads everything again") { partitions(first) == 16 }
-                // Leaves the same state as a killed process.
-                try await ingest.store.sql("INSERT INTO ingest_member (id) VALUES (gen_random_uuid())")
+                // Leaves the same state as a killed process. Its registration gets old only after the first process has
+                // seen it.
+                try await ingest.store.sql(
+                    "INSERT INTO ingest_member (id, seen_at) VALUES (gen_random_uuid(), now() + interval '1 day')")
                 try await eventually("the dead process's share waits") { partitions(first) == 8 }
-                try await ingest.store.sql("UPDATE ingest_member SET seen_at = seen_at - interval '1 min'")
+                try await ingest.store.sql("UPDATE ingest_member SET seen_at = now() - interval '1 min'")
                 try await eventually("the dead process's share is taken") { partitions(first) == 16 }
             }
             #expect(try await ingest.store.integer("SELECT count(*) FROM ingest_member") == 1)
