@@ -61,6 +61,9 @@ struct TopicHaltTests {
                 // Another process reads the halt from the database at its start.
                 let second = ingest.service()
                 try await ingest.running([second]) {
+                    try await eventually("the second process reads") {
+                        second.statistics.snapshot.assignedPartitions > 0
+                    }
                     try await ingest.publish((0..<8).map { _ in change(good) })
                     try await ingest.waitUntilApplied(15)
                 }
@@ -171,7 +174,10 @@ struct TopicHaltTests {
                     try await ingest.generation(of: other) == 2
                 }
                 if isShared { try await ingest.waitUntilApplied(31) }
-                #expect(service.statistics.snapshot.dropped == (isShared ? 3 : 0))
+                // The position is stored before the service counts.
+                try await eventually("dropped events are counted") {
+                    service.statistics.snapshot.dropped == (isShared ? 3 : 0)
+                }
                 #expect(try await ingest.letters("replayed_at IS NULL") == 26)
                 let lost = EventName(app: good, id: "lost")
                 let outcome = try await ingest.store.pool.query(.readEventOutcome(lost)).first
