@@ -110,6 +110,7 @@ struct ConnectionLossTests {
                         configuration.memberInterval = .seconds(20)
                         configuration.memberTimeout = .seconds(3_600)
                         configuration.directoryAge = .seconds(3_600)
+                        configuration.flowInterval = .seconds(3_600)
                         configuration.retryBase = .milliseconds(1)
                     })
                 try await ingest.running([service]) {
