@@ -176,22 +176,33 @@ struct HandOverTests {
 
     @Test("A transaction may mix requests and views; each request for all kinds is handed over")
     func requestsAndViews() async throws {
-        try await IngestHarness.lend(partitions: 1) { ingest in
+        try await IngestHarness.lend(partitions: 1, maximumBatch: 4) { ingest in
             try await ingest.store.place([
                 .test("w1", user: "u1"), .test("w2", user: "u1", kind: "DueDate"), .test("w3", user: "u2"),
             ])
             try await ingest.store.settle()
             try await ingest.store.sql("UPDATE timeline SET asleep = true")
-            // Published before ingest starts, so that the events form one batch.
-            try await ingest.publish(
-                [
-                    .viewed(app: TestKinds.app, widget: "w1"), .viewed(app: TestKinds.app, widget: "w1"),
-                    .viewed(app: TestKinds.app, widget: "w3"),
-                ], at: at, key: "k")
-            try await ingest.publish([ingest.push("u1", kinds: [])], key: "k")
             let workers = RecordingWorkers()
             let service = ingest.service(workers: workers)
-            try await ingest.running([service]) { try await ingest.waitUntilApplied(4) }
+            try await ingest.running([service]) {
+                try await ingest.publish([ingest.push("nobody")], key: "k")
+                try await ingest.waitUntilApplied(1)
+                // The events gather while another one waits, and so form one batch.
+                try await ingest.store.locking("consumer_position") {
+                    try await ingest.publish([ingest.push("nobody")], key: "k")
+                    try await ingest.store.waitUntilBlocked()
+                    try await ingest.publish(
+                        [
+                            .viewed(app: TestKinds.app, widget: "w1"), .viewed(app: TestKinds.app, widget: "w1"),
+                            .viewed(app: TestKinds.app, widget: "w3"),
+                        ], at: at, key: "k")
+                    try await ingest.publish([ingest.push("u1", kinds: [])], key: "k")
+                    try await eventually("a full batch waits") {
+                        service.current.withLock { $0 }?.counters.messages == 6
+                    }
+                }
+                try await ingest.waitUntilApplied(6)
+            }
             #expect(try await ingest.store.integer("SELECT sum(views) FROM timeline") == 2)
             #expect(try await ingest.store.integer("SELECT count(*) FROM timeline WHERE asleep") == 0)
             #expect(try await ingest.store.integer("SELECT count(*) FROM timeline WHERE requested = 2") == 2)
