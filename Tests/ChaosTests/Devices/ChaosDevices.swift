@@ -37,8 +37,6 @@ final class ChaosDevices: Sendable {
     /// Minimum time between two pushes to a device.
     static let window = Duration.milliseconds(500)
     static let count = 20
-    /// Shorter than the time in which a push has to be answered, or else is repeated.
-    private static let stall = Duration.seconds(1)
     static let app = "com.chaos.beta"
     private static let (teamID, keyID) = ("TEAM", "KEY")
 
@@ -47,8 +45,6 @@ final class ChaosDevices: Sendable {
         var pushes = 0
         /// Pushes to a device within the window of the previous one.
         var tooSoon = 0
-        /// Number of times that this process did not run for long.
-        var stalls = 0
         var lastPush: [String: ContinuousClock.Instant] = [:]
         /// Devices with a push that they have not followed up.
         var pushed: Set<String> = []
@@ -124,8 +120,6 @@ final class ChaosDevices: Sendable {
     /// Number of accepted pushes, and of those that came too soon.
     var pushes: (all: Int, tooSoon: Int) { state.withLock { ($0.pushes, $0.tooSoon) } }
 
-    var stalls: Int { state.withLock { $0.stalls } }
-
     func set(_ fault: PushFault?) { state.withLock { $0.isFaulty = fault } }
 
     private func receive(_ push: APNsStandIn.Push) -> APNsStandIn.Fault? {
@@ -148,11 +142,7 @@ final class ChaosDevices: Sendable {
     /// answer.
     func fetch() async {
         await withDiscardingTaskGroup { group in
-            var last = ContinuousClock.now
             while !Task.isCancelled {
-                let now = ContinuousClock.now
-                if now - last > Self.stall { state.withLock { $0.stalls += 1 } }
-                last = now
                 let devices = state.withLock { state in
                     defer { (state.reading, state.pushed) = (state.reading + state.pushed.count, []) }
                     return state.pushed
