@@ -54,13 +54,18 @@ struct RowFormula {
     var appointment: String { "listed_at = \(nextLook), listed_anew = true, listed_lane = \(nextLane)" }
 
     /// Rule 2: assignments that only improve the appointment, by a look in a lane. Computes the next look once.
+    ///
+    /// An appointment whose time has come is not made earlier. It may lie after `now()`, which is when this transaction
+    /// began: another one made it while this one waited for the row, and its list may be in work already.
     func improvement(lane: String) -> String {
         """
         (listed_at, listed_lane, listed_anew) = (
             SELECT CASE WHEN n.improves THEN n.look ELSE t.listed_at END,
                    CASE WHEN n.improves THEN \(lane) ELSE t.listed_lane END, n.improves
             FROM (
-                SELECT look, look < t.listed_at OR look <= now() AND \(lane) < t.listed_lane AS improves
+                SELECT look,
+                       look < t.listed_at AND t.listed_at > clock_timestamp()
+                           OR look <= now() AND \(lane) < t.listed_lane AS improves
                 FROM (SELECT \(nextLook) AS look OFFSET 0) x OFFSET 0
             ) n)
         """

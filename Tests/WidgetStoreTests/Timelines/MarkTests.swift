@@ -27,6 +27,33 @@ struct MarkTests {
         }
     }
 
+    @Test("A mark that waited for the row leaves an appointment alone that was made meanwhile and is due")
+    func laterAppointment() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            try await store.settle()
+            let mark = try await store.mark(.user, "u1")
+            let (marking, listedAt) = try await store.pool.withTransaction { connection in
+                try await connection.simple("SELECT 1 FROM timeline FOR UPDATE")
+                let marking = Task { try await store.apply([mark]) }
+                try await store.waitUntilBlocked()
+                // As a store does that finds a further request. The mark's transaction is older.
+                try await connection.simple("UPDATE timeline SET listed_at = clock_timestamp(), listed_lane = 1")
+                let listedAt = try await connection.query(Listed()).first
+                return (marking, listedAt)
+            }
+            let row = try await marking.value
+            #expect(row.marked == 1 && row.due == 0)
+            #expect(try await store.pool.query(Listed()).first == listedAt)
+            #expect(try await store.timeline(id)?.isStale == true)
+        }
+    }
+
+    private struct Listed: PostgresStatement {
+        let sql = "SELECT listed_at FROM timeline"
+        func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Timestamp { try row.value("listed_at") }
+    }
+
     @Test(
         "A match reloads the widgets whose configuration contains it",
         arguments: [
