@@ -3,7 +3,8 @@ import Synchronization
 import TestSupport
 import WidgetModel
 
-/// A database whose `now()` is set by the test: its sessions find a function of that name before PostgreSQL's.
+/// A database whose `now()` and `clock_timestamp()` are set by the test: its sessions find functions of these names
+/// before PostgreSQL's.
 final class VirtualTime: Sendable {
     /// A pool whose sessions use virtual time.
     let pool: PostgresPool
@@ -26,6 +27,7 @@ final class VirtualTime: Sendable {
             CREATE FUNCTION virtual.now() RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
             DECLARE t timestamptz;
             BEGIN SELECT c.now INTO t FROM virtual.clock c; RETURN t; END $$;
+            CREATE FUNCTION virtual.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT virtual.now()';
             ALTER TABLE timeline ALTER placed_at SET DEFAULT virtual.now();
             ALTER TABLE worker ALTER seen_at SET DEFAULT virtual.now();
             ALTER TABLE stack_schedule ALTER due_at SET DEFAULT virtual.now(), ALTER read_at SET DEFAULT virtual.now();
