@@ -35,15 +35,6 @@ package struct DeliverySettlement: Sendable {
         self.budget = budget
         self.retryAt = retryAt
     }
-
-    fileprivate static let input = InputColumns<DeliverySettlement>([
-        .init("id") { $0.device.id }, .init("list") { $0.device.list.id }, .init("lease") { $0.device.list.lease },
-        .init("due_at") { $0.device.dueAt }, .init("registered_at") { $0.device.registeredAt },
-        .init("changed") { $0.device.changed }, .init("done") { $0.isDone }, .init("tried") { $0.isTried },
-        .init("answer") { Int16(clamping: $0.answer) }, .init("reason") { $0.reason }, .init("forgets") { $0.forgets },
-        .init("parks") { $0.parks },
-        .init("eligible_at") { $0.eligibleAt }, .init("budget") { $0.budget.stored }, .init("retry_at") { $0.retryAt },
-    ])
 }
 
 private let input = InputColumns<DeliverySettlement>([

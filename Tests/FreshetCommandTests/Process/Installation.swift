@@ -25,8 +25,8 @@ struct Installation: Sendable {
     let publisher: EventPublisher
     /// A unique name: groups outlive the tests on a real broker.
     let group = "freshet-test-\(UInt64.random(in: 0...UInt64.max))"
-    /// Whether the work of a killed process is taken over soon. Otherwise leases and deliveries outlast any stall of the
-    /// machine, so that nothing is fetched or published twice and no command reports Kafka as unavailable.
+    /// Whether leases and time limits of deliveries are short, so that the work of a killed process is taken over soon.
+    /// By default they are longer than a busy machine stalls, so that nothing is fetched or published twice.
     var isTakenOverSoon = false
 
     /// Environment of the processes.
