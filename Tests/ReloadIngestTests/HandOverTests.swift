@@ -23,6 +23,7 @@ private final class RecordingWorkers: HandOverReceiving {
     }
 
     let state = Mutex(State())
+    let areBusy = false
 
     func reserve(_ timelines: Int, of kindIDs: Set<Int32>) -> HandOverGrant? {
         state.withLock { state in

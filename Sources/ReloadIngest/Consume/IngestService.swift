@@ -171,15 +171,14 @@ package final class IngestService: Service {
     ) async throws {
         switch event {
         case .batch(let batch):
+            let begun = ContinuousClock.now
             meter.received(batch)
             defer { meter.settled() }
             var prepared = PreparedBatch(batch, decoder: decoder)
             try await apply(prepared.items, of: &prepared, under: positions.epochs, &positions, consumer)
-            guard isBehind(batch.waiting), batch.count < configuration.maximumMarks else { return }
-            // Lets messages gather, so that the next transaction applies more events. Ends early at shutdown.
-            try await cancelWhenGracefulShutdown { [configuration] in
-                try await Task.sleep(for: configuration.gatherTime)
-            }
+            // Lets messages gather, so that the next transaction applies more events.
+            let pause = pause(after: batch, begunAt: begun)
+            if pause > .zero { try await Task.sleep(for: pause) }
         case .interrupted:
             try await adoptShare(&positions, consumer)
         case .offsetOutOfRange(let partition, let offset):
@@ -189,5 +188,11 @@ package final class IngestService: Service {
             if error.isConnectionLoss { membership.doubtBrokers() }
             logger.warning("Kafka consumer", metadata: ["error": "\(error)"])
         }
+    }
+
+    private func pause(after batch: KafkaBatch, begunAt begun: ContinuousClock.Instant) -> Duration {
+        if isBehind(batch.waiting) { return batch.count < configuration.maximumMarks ? configuration.gatherTime : .zero }
+        let spacing = workers?.areBusy ?? false ? configuration.busySpacing : configuration.spacing
+        return spacing - begun.duration(to: .now)
     }
 }

@@ -16,6 +16,11 @@ package final class HandOverDesk: HandOverReceiving {
         open.withLock { $0 = nil }
     }
 
+    package var areBusy: Bool {
+        guard let context = open.withLock({ $0 })?.context else { return false }
+        return context.leases.held >= context.configuration.maximumTimelinesInFlight / 2
+    }
+
     package func reserve(_ timelines: Int, of kindIDs: Set<Int32>) -> HandOverGrant? {
         guard let pipeline = open.withLock({ $0 }) else { return nil }
         let context = pipeline.context
