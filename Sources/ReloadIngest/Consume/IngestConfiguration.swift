@@ -21,7 +21,7 @@ package struct IngestConfiguration: Hashable, Sendable {
     /// for one event as for ten, so the events of a busy topic share them. An event after a quiet time does not wait.
     package var spacing: Duration = .milliseconds(4)
     /// The same while this process's workers are busy with other timelines, so that processor time is scarce.
-    package var busySpacing: Duration = .milliseconds(12)
+    package var busySpacing: Duration = .milliseconds(16)
     /// Pause after a small batch while ingest is behind, so that the next one is larger.
     package var gatherTime: Duration = .milliseconds(20)
     /// Largest audience, in widgets, that the transaction materializes. The sweeper materializes larger ones.
