@@ -129,8 +129,31 @@ package struct WorkerService: Service {
 
     // MARK: Reloads
 
-    /// The claim loop, and the pipeline's work as its children.
+    /// The claim loop and the pipeline's work.
     private func reload() async throws {
+        // Tasks of a group run at no lower priority than the task that waits for them. Patient work therefore has a task
+        // of its own, which is awaited only at the end.
+        let patient = Task(priority: .utility) { await run(pipeline.patientWorks) }
+        do {
+            try await reloadUntilStopped()
+        } catch {
+            patient.cancel()
+            await patient.value
+            throw error
+        }
+        if !hasDrained.isSet { patient.cancel() }
+        await patient.value
+    }
+
+    private func run(_ works: AsyncStream<Pipeline.Work>) async {
+        await withDiscardingTaskGroup { group in
+            for await work in works {
+                group.addTask { await pipeline.run(work) }
+            }
+        }
+    }
+
+    private func reloadUntilStopped() async throws {
         try await withThrowingDiscardingTaskGroup { group in
             defer {
                 handOver.close()
@@ -140,11 +163,7 @@ package struct WorkerService: Service {
                 await pipeline.ender.run()
             }
             group.addTask {
-                await withDiscardingTaskGroup { works in
-                    for await work in pipeline.works {
-                        works.addTask(priority: work.priority) { await pipeline.run(work) }
-                    }
-                }
+                await run(pipeline.works)
             }
             handOver.open(pipeline)
             var loop = ClaimLoop(context: context, directory: directory, pipeline: pipeline)

@@ -14,17 +14,20 @@ final class Pipeline: Sendable {
         case collect([CollectItem], until: Duration)
         case decideAgain([WaitingTimeline])
 
-        /// Lower priority for patient lanes, so that urgent timelines get the processors.
-        var priority: TaskPriority? {
-            if case .fetch(let batch) = self, !batch.lane.isUrgent { .utility } else { nil }
+        /// Whether it concerns patient lanes, so that other work goes first.
+        var isPatient: Bool {
+            if case .fetch(let batch) = self { !batch.lane.isUrgent } else { false }
         }
     }
 
     let context: WorkerContext
     let directory: DirectoryCache
     let ender: ListEnder
+    /// Both are bounded by the timelines that may be in flight.
     let works: AsyncStream<Work>
-    private let start: AsyncStream<Work>.Continuation
+    let patientWorks: AsyncStream<Work>
+    private let starts: AsyncStream<Work>.Continuation
+    private let patientStarts: AsyncStream<Work>.Continuation
     private let queue = FetchQueue()
     private let storer: Storer
     private let settler: Settler
@@ -35,8 +38,8 @@ final class Pipeline: Sendable {
         ender = ListEnder(context: context, directory: directory)
         storer = Storer(context: context)
         settler = Settler(context: context)
-        // Bounded by the timelines that may be in flight.
-        (works, start) = AsyncStream.makeStream()
+        (works, starts) = AsyncStream.makeStream()
+        (patientWorks, patientStarts) = AsyncStream.makeStream()
     }
 
     // MARK: Decide
@@ -54,9 +57,9 @@ final class Pipeline: Sendable {
         let decisions = Decider(directory: known)
             .decide(lists, token: token, startedAt: startedAt, leaseEnds: leaseEnds)
         if !decisions.settlements.isEmpty {
-            start.yield(.settle(decisions.settlements, known.kinds, until: leaseEnds))
+            start(.settle(decisions.settlements, known.kinds, until: leaseEnds))
         }
-        if !decisions.collections.isEmpty { start.yield(.collect(decisions.collections, until: leaseEnds)) }
+        if !decisions.collections.isEmpty { start(.collect(decisions.collections, until: leaseEnds)) }
         for provider in queue.append(decisions.fetches, known) { startRequests(of: provider) }
         settle(decisions.settled)
     }
@@ -90,6 +93,10 @@ final class Pipeline: Sendable {
 
     // MARK: Running
 
+    private func start(_ work: Work) {
+        (work.isPatient ? patientStarts : starts).yield(work)
+    }
+
     func run(_ work: Work) async {
         switch work {
         case .fetch(let batch): await run(batch)
@@ -122,7 +129,7 @@ final class Pipeline: Sendable {
                 return context.slots.begin(provider, lane, limit: slots)
             }
             guard let batch else { return }
-            start.yield(.fetch(batch))
+            start(.fetch(batch))
         }
     }
 
@@ -192,7 +199,7 @@ final class Pipeline: Sendable {
     private func settle(_ settled: [SettledTimeline]) {
         let (closed, waiting) = context.leases.settle(settled)
         ender.append(closed)
-        if !waiting.isEmpty { start.yield(.decideAgain(waiting)) }
+        if !waiting.isEmpty { start(.decideAgain(waiting)) }
     }
 
     /// Gives the lists of timelines back: the database fails, or the worker stops.
@@ -250,9 +257,10 @@ final class Pipeline: Sendable {
         if stored.contains(where: \.row.isDue) { context.signal.signal(.timelines) }
     }
 
-    /// Makes ``works`` and the ender end once everything is done.
+    /// Makes ``works``, ``patientWorks`` and the ender end once everything is done.
     func finish() {
-        start.finish()
+        starts.finish()
+        patientStarts.finish()
         ender.finish()
     }
 }

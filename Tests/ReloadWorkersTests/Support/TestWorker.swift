@@ -111,8 +111,14 @@ struct TestWorker: Sendable {
 
     /// Runs the pipeline's work as the service does.
     fileprivate func work() async {
+        async let patient: Void = run(pipeline.patientWorks)
+        await run(pipeline.works)
+        await patient
+    }
+
+    private func run(_ stream: AsyncStream<Pipeline.Work>) async {
         await withDiscardingTaskGroup { group in
-            for await work in pipeline.works {
+            for await work in stream {
                 works.begin()
                 group.addTask {
                     try? await works.released()
