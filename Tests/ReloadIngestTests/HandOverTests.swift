@@ -10,7 +10,7 @@ import WidgetStore
 @testable import ReloadIngest
 
 /// Workers that record hand-overs.
-private final class RecordingWorkers: HandOverReceiving {
+final class RecordingWorkers: HandOverReceiving {
     struct State {
         /// Whether the workers accept a hand-over.
         var hasRoom = true
@@ -23,7 +23,11 @@ private final class RecordingWorkers: HandOverReceiving {
     }
 
     let state = Mutex(State())
-    let areBusy = false
+    let areBusy: Bool
+
+    init(areBusy: Bool = false) {
+        self.areBusy = areBusy
+    }
 
     func reserve(_ timelines: Int, of kindIDs: Set<Int32>) -> HandOverGrant? {
         state.withLock { state in

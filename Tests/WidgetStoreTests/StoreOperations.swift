@@ -174,3 +174,9 @@ extension TestStore {
         return try #require(try await timeline(id))
     }
 }
+
+/// The appointments of all timelines.
+struct ListedAt: PostgresStatement {
+    let sql = "SELECT listed_at FROM timeline"
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Timestamp { try row.value("listed_at") }
+}

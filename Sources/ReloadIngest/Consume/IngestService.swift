@@ -191,7 +191,9 @@ package final class IngestService: Service {
     }
 
     private func pause(after batch: KafkaBatch, begunAt begun: ContinuousClock.Instant) -> Duration {
-        if isBehind(batch.waiting) { return batch.count < configuration.maximumMarks ? configuration.gatherTime : .zero }
+        if isBehind(batch.waiting) {
+            return batch.count < configuration.maximumMarks ? configuration.gatherTime : .zero
+        }
         let spacing = workers?.areBusy ?? false ? configuration.busySpacing : configuration.spacing
         return spacing - begun.duration(to: .now)
     }

@@ -57,7 +57,11 @@ struct RowFormula {
     ///
     /// An appointment whose time has come is not made earlier. It may lie after `now()`, which is when this transaction
     /// began: another one made it while this one waited for the row, and its list may be in work already.
-    func improvement(lane: String) -> String {
+    ///
+    /// - Parameters:
+    ///   - nextLook: time of the look, that of rule 1 by default.
+    ///   - exception: condition on its result, `look`, under which the appointment is made anew in any case.
+    func improvement(to nextLook: String? = nil, lane: String, orIf exception: String? = nil) -> String {
         """
         (listed_at, listed_lane, listed_anew) = (
             SELECT CASE WHEN n.improves THEN n.look ELSE t.listed_at END,
@@ -65,8 +69,8 @@ struct RowFormula {
             FROM (
                 SELECT look,
                        look < t.listed_at AND t.listed_at > clock_timestamp()
-                           OR look <= now() AND \(lane) < t.listed_lane AS improves
-                FROM (SELECT \(nextLook) AS look OFFSET 0) x OFFSET 0
+                           OR \(exception ?? "look <= now() AND \(lane) < t.listed_lane") AS improves
+                FROM (SELECT \(nextLook ?? self.nextLook) AS look OFFSET 0) x OFFSET 0
             ) n)
         """
     }

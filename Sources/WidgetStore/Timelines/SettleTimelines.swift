@@ -99,12 +99,7 @@ private let settleTimelinesSQL = """
         SELECT * FROM \(input.rows("i"))
     ), \(HeldLists.orderedInput), settled AS (
         UPDATE timeline t
-        SET \(formula.assignments),
-            listed_at = CASE WHEN \(mine) THEN \(nextLook) ELSE least(t.listed_at, \(nextLook)) END,
-            listed_anew = \(mine) OR (\(nextLook)) < t.listed_at,
-            listed_lane = CASE WHEN \(mine) OR (\(nextLook)) < t.listed_at
-                THEN \(formula.nextLane)
-                ELSE t.listed_lane END,
+        SET \(formula.assignments), \(formula.improvement(to: nextLook, lane: formula.nextLane, orIf: mine)),
             attempts = CASE WHEN i.retry_at IS NULL THEN t.attempts ELSE least(t.attempts + 1, 32767) END,
             last_decision = CASE WHEN \(isSilent) THEN t.last_decision ELSE i.decision END,
             decision_rule = CASE WHEN \(isSilent) THEN t.decision_rule ELSE i.rule END,

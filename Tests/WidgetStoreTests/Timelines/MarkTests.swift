@@ -39,19 +39,14 @@ struct MarkTests {
                 try await store.waitUntilBlocked()
                 // As a store does that finds a further request. The mark's transaction is older.
                 try await connection.simple("UPDATE timeline SET listed_at = clock_timestamp(), listed_lane = 1")
-                let listedAt = try await connection.query(Listed()).first
+                let listedAt = try await connection.query(ListedAt()).first
                 return (marking, listedAt)
             }
             let row = try await marking.value
             #expect(row.marked == 1 && row.due == 0)
-            #expect(try await store.pool.query(Listed()).first == listedAt)
+            #expect(try await store.pool.query(ListedAt()).first == listedAt)
             #expect(try await store.timeline(id)?.isStale == true)
         }
-    }
-
-    private struct Listed: PostgresStatement {
-        let sql = "SELECT listed_at FROM timeline"
-        func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Timestamp { try row.value("listed_at") }
     }
 
     @Test(

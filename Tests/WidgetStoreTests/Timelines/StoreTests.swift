@@ -167,6 +167,24 @@ struct StoreTests {
         }
     }
 
+    @Test("A failure that waited for the row leaves an appointment alone that was made meanwhile and is due")
+    func laterAppointment() async throws {
+        try await withStore { store in
+            _ = try await store.place([.test("w1")])
+            let list = try #require(try await store.claim(.interactive).first)
+            let (failing, listedAt) = try await store.pool.withTransaction { connection in
+                try await connection.simple("SELECT 1 FROM timeline FOR UPDATE")
+                let failing = Task { try await store.finish(list, .fail(retryAt: try await store.now())) }
+                try await store.waitUntilBlocked()
+                // As a mark does in a better lane. The failure's transaction is older.
+                try await connection.simple("UPDATE timeline SET listed_at = clock_timestamp(), listed_lane = 0")
+                return (failing, try await connection.query(ListedAt()).first)
+            }
+            #expect(try await failing.value.map(\.nextLook) == [listedAt])
+            #expect(try await store.lists() == 1)
+        }
+    }
+
     @Test("A look through a sweep's list only improves the appointment")
     func swept() async throws {
         try await withStore { store in
