@@ -134,15 +134,14 @@ package struct WorkerService: Service {
         // Tasks of a group run at no lower priority than the task that waits for them. Patient work therefore has a task
         // of its own, which is awaited only at the end.
         let patient = Task(priority: .utility) { await run(pipeline.patientWorks) }
+        let result: Result<Void, any Error>
         do {
-            try await reloadUntilStopped()
+            result = .success(try await reloadUntilStopped(beside: patient))
         } catch {
-            patient.cancel()
-            await patient.value
-            throw error
+            result = .failure(error)
         }
-        if !hasDrained.isSet { patient.cancel() }
         await patient.value
+        try result.get()
     }
 
     private func run(_ works: AsyncStream<Pipeline.Work>) async {
@@ -153,9 +152,12 @@ package struct WorkerService: Service {
         }
     }
 
-    private func reloadUntilStopped() async throws {
+    /// - Parameter patient: the patient work, which is cancelled unless all work was drained.
+    private func reloadUntilStopped(beside patient: Task<Void, Never>) async throws {
         try await withThrowingDiscardingTaskGroup { group in
             defer {
+                // Before the group waits for its children, which may wait for patient work.
+                if !hasDrained.isSet { patient.cancel() }
                 handOver.close()
                 heartbeat.rest()
             }

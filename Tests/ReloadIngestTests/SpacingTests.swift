@@ -18,9 +18,9 @@ struct SpacingTests {
                         $0.busySpacing = areBusy ? spacing : other
                     }, workers: RecordingWorkers(areBusy: areBusy))
                 try await ingest.running([service]) {
-                    try await ingest.publish([ingest.push("u1")])
                     // The first batch begins later.
                     var begun = ContinuousClock.now
+                    try await ingest.publish([ingest.push("u1")])
                     try await eventually("the first event is polled") {
                         let now = ContinuousClock.now
                         if service.current.withLock({ $0 })?.counters.messages == 1 { return true }

@@ -1,5 +1,6 @@
 import Logging
 import ServiceLifecycle
+import Synchronization
 import TestSupport
 import Testing
 import WidgetModel
@@ -103,9 +104,15 @@ struct WorkerServiceTests {
         }
     }
 
-    @Test func workLeftAfterTheGraceTimeIsGivenBack() async throws {
+    @Test("Work left after the grace time is given back", arguments: [ReloadLane.interactive, .bulk])
+    func workLeft(lane: ReloadLane) async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
+            if lane == .bulk {
+                try await worker.store.settle()
+                try await worker.store.bumpKind("Purchases")
+            }
+            let before = worker.provider.requests.count
             worker.provider.respond { _ in
                 try await Gate().pass()
                 return .status(200)
@@ -113,7 +120,7 @@ struct WorkerServiceTests {
             let service = TestService(beside: worker) { $0.graceTime = .milliseconds(50) }
             let group = ServiceGroup(services: [service.service], logger: .silent)
             async let running: Void = group.run()
-            try await worker.provider.received.reaches(1)
+            try await worker.provider.received.reaches(before + 1)
             await group.triggerGracefulShutdown()
             try await running
             #expect(try await worker.store.detail(id).attempts == 0)
@@ -122,6 +129,38 @@ struct WorkerServiceTests {
                     "SELECT count(*) FROM work WHERE lease IS NULL AND leases = 0 AND ready_at <= now()") == 1,
                 "another worker may claim it at once")
             #expect(service.counts.released == 1 && service.counts.failed.isEmpty)
+        }
+    }
+
+    /// Records the priorities of the tasks that send requests.
+    private final class PriorityRecorder: ProviderFetching {
+        let fetcher: any ProviderFetching
+        let priorities = Mutex<Set<UInt8>>([])
+
+        init(_ fetcher: any ProviderFetching) {
+            self.fetcher = fetcher
+        }
+
+        func fetch(_ call: ProviderCall) async throws -> [UInt8] {
+            priorities.withLock { _ = $0.insert(Task.currentPriority.rawValue) }
+            return try await fetcher.fetch(call)
+        }
+    }
+
+    @Test("Requests of patient lanes run at a lower priority")
+    func priorities() async throws {
+        try await withWorker { worker in
+            let recorder = PriorityRecorder(worker.context.fetcher)
+            try await serving([TestService(beside: worker, fetcher: recorder)]) {
+                try await worker.store.place([.test("w1")])
+                try await worker.publisher.published.reaches(1)
+                let urgent = recorder.priorities.withLock { $0 }
+                #expect(urgent.count == 1 && !urgent.contains(TaskPriority.utility.rawValue))
+                try await worker.store.bumpKind("Purchases")
+                worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: "anew") }) }
+                try await worker.publisher.published.reaches(2)
+                #expect(recorder.priorities.withLock { $0 } == urgent.union([TaskPriority.utility.rawValue]))
+            }
         }
     }
 

@@ -172,10 +172,7 @@ package final class IngestService: Service {
         switch event {
         case .batch(let batch):
             let begun = ContinuousClock.now
-            meter.received(batch)
-            defer { meter.settled() }
-            var prepared = PreparedBatch(batch, decoder: decoder)
-            try await apply(prepared.items, of: &prepared, under: positions.epochs, &positions, consumer)
+            try await apply(batch, &positions, consumer)
             // Lets messages gather, so that the next transaction applies more events.
             let pause = pause(after: batch, begunAt: begun)
             if pause > .zero { try await Task.sleep(for: pause) }
@@ -188,6 +185,15 @@ package final class IngestService: Service {
             if error.isConnectionLoss { membership.doubtBrokers() }
             logger.warning("Kafka consumer", metadata: ["error": "\(error)"])
         }
+    }
+
+    private func apply(
+        _ batch: KafkaBatch, _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+    ) async throws {
+        meter.received(batch)
+        defer { meter.settled() }
+        var prepared = PreparedBatch(batch, decoder: decoder)
+        try await apply(prepared.items, of: &prepared, under: positions.epochs, &positions, consumer)
     }
 
     private func pause(after batch: KafkaBatch, begunAt begun: ContinuousClock.Instant) -> Duration {

@@ -18,7 +18,8 @@ package final class HandOverDesk: HandOverReceiving {
 
     package var areBusy: Bool {
         guard let context = open.withLock({ $0 })?.context else { return false }
-        return context.leases.held >= context.configuration.maximumTimelinesInFlight / 4
+        let most = context.claimSize.share(of: context.configuration.maximumTimelinesInFlight)
+        return context.leases.held >= max(1, most / 4)
     }
 
     package func reserve(_ timelines: Int, of kindIDs: Set<Int32>) -> HandOverGrant? {

@@ -14,7 +14,7 @@ final class Pipeline: Sendable {
         case collect([CollectItem], until: Duration)
         case decideAgain([WaitingTimeline])
 
-        /// Whether it concerns patient lanes, so that other work goes first.
+        /// Whether it is a request of a patient lane, so that other work goes first.
         var isPatient: Bool {
             if case .fetch(let batch) = self { !batch.lane.isUrgent } else { false }
         }
@@ -23,7 +23,7 @@ final class Pipeline: Sendable {
     let context: WorkerContext
     let directory: DirectoryCache
     let ender: ListEnder
-    /// Both are bounded by the timelines that may be in flight.
+    // Both are bounded by the timelines that may be in flight.
     let works: AsyncStream<Work>
     let patientWorks: AsyncStream<Work>
     private let starts: AsyncStream<Work>.Continuation

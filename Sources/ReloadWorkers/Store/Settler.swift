@@ -6,14 +6,12 @@ import WidgetStore
 
 /// Ends looks without a store: deferrals, sleep, failures, and looks without work.
 struct Settler: Sendable {
-    private static let limit = 1_000
-
     let context: WorkerContext
-    private let committer: GroupCommitter<TimelineSettlement, SettledRow?>
+    private let committer: LaneCommitter<TimelineSettlement, SettledRow?>
 
     init(context: WorkerContext) {
         self.context = context
-        committer = GroupCommitter(concurrency: 1, limit: Self.limit) { settlements in
+        committer = LaneCommitter { settlements in
             let rows = try await context.pool.query(.settleTimelines(settlements))
             let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
             return settlements.map { found[$0.timeline.row] }
@@ -25,7 +23,10 @@ struct Settler: Sendable {
         _ settlements: [TimelineSettlement], _ kinds: [Int32: RegisteredKind], until deadline: Duration
     ) async throws {
         guard !settlements.isEmpty else { return }
-        let rows = try await context.inParts(settlements, until: deadline) { try await committer.run($0) }
+        let isUrgent = settlements.contains { $0.list.lane.isUrgent }
+        let rows = try await context.inParts(settlements, until: deadline) { settlements in
+            try await committer.run(settlements, isUrgent: isUrgent)
+        }
         var isDue = false
         var slept = 0
         var deferred = 0

@@ -5,26 +5,19 @@ import WidgetStore
 
 /// Stores fetched timelines in groups, with natural batching.
 struct Storer: Sendable {
-    private static let limit = 1_000
     /// Attempts for a row with concurrent stores.
     private static let attempts = 4
 
     let context: WorkerContext
-    /// Separate, so that urgent timelines do not wait for hundreds of a patient lane.
-    private let urgent: GroupCommitter<TimelineWrite, StoredRow?>
-    private let patient: GroupCommitter<TimelineWrite, StoredRow?>
+    private let committer: LaneCommitter<TimelineWrite, StoredRow?>
 
     init(context: WorkerContext) {
         self.context = context
-        func committer() -> GroupCommitter<TimelineWrite, StoredRow?> {
-            GroupCommitter(concurrency: 1, limit: Self.limit) { writes in
-                let rows = try await context.pool.query(.storeTimelines(writes))
-                let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
-                return writes.map { found[$0.timeline.row] }
-            }
+        committer = LaneCommitter { writes in
+            let rows = try await context.pool.query(.storeTimelines(writes))
+            let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
+            return writes.map { found[$0.timeline.row] }
         }
-        urgent = committer()
-        patient = committer()
     }
 
     /// Stores a batch.
@@ -36,14 +29,14 @@ struct Storer: Sendable {
     ) async throws -> (stored: [StoredTimeline], refused: [(item: FetchItem, failure: ProviderFailure)]) {
         guard let first = fetched.first else { return ([], []) }
         let deadline = fetched.lazy.map(\.item.leaseEnds).min() ?? .zero
-        let committer = fetched.contains { $0.item.lane.isUrgent } ? urgent : patient
+        let isUrgent = fetched.contains { $0.item.lane.isUrgent }
         var stored: [StoredTimeline] = []
         stored.reserveCapacity(fetched.count)
         var waiting: [Waiting] = zip(fetched, fetched.map(write)).map { ($0, $1) }
         do {
             for attempt in 1...Self.attempts where !waiting.isEmpty {
                 let rows = try await context.inParts(waiting.map(\.write), until: deadline) { writes in
-                    try await committer.run(writes)
+                    try await committer.run(writes, isUrgent: isUrgent)
                 }
                 var missed: [Waiting] = []
                 for (entry, row) in zip(waiting, rows) {

@@ -60,7 +60,9 @@ struct RowFormula {
     ///
     /// - Parameters:
     ///   - nextLook: time of the look, that of rule 1 by default.
-    ///   - exception: condition on its result, `look`, under which the appointment is made anew in any case.
+    ///   - lane: lane of the look.
+    ///   - exception: condition under which the appointment is made anew in any case; by default, that the look is due
+    ///     in a better lane.
     func improvement(to nextLook: String? = nil, lane: String, orIf exception: String? = nil) -> String {
         """
         (listed_at, listed_lane, listed_anew) = (

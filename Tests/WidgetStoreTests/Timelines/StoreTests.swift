@@ -176,7 +176,7 @@ struct StoreTests {
                 try await connection.simple("SELECT 1 FROM timeline FOR UPDATE")
                 let failing = Task { try await store.finish(list, .fail(retryAt: try await store.now())) }
                 try await store.waitUntilBlocked()
-                // As a mark does in a better lane. The failure's transaction is older.
+                // As the end of another look may do. The failure's transaction is older.
                 try await connection.simple("UPDATE timeline SET listed_at = clock_timestamp(), listed_lane = 0")
                 return (failing, try await connection.query(ListedAt()).first)
             }
