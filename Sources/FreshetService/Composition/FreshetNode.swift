@@ -20,7 +20,7 @@ package final class FreshetNode: Sendable {
 
     package let pool: PostgresPool
     package let store: WidgetStore
-    /// Connection to the brokers of the settings, or to the embedded ones.
+    /// Configuration for the brokers of the settings, or for the embedded cluster.
     package let kafka: KafkaConfiguration
     private let wiring: Wiring
     private let ingest: IngestParts?
@@ -29,17 +29,19 @@ package final class FreshetNode: Sendable {
     private let apiPort: ListeningPort?
     private let healthPort: ListeningPort?
     private let phase = NodePhase()
-    /// Signalled when the database is ready.
+    /// Signalled when the preparation is done: PostgreSQL, the migrations and the Kafka cluster are as required.
     private let prepared = WorkSignal()
+    /// Marks before the preparation and before ingest's assignment, which ``ready()`` waits to pass.
     private let unprepared: WorkSignal.Mark
     private let unassigned: WorkSignal.Mark?
-    /// Services that run from the start, and those that wait for the database.
+    /// Services that run from the start.
     private let front: [any Service]
+    /// Services that wait for the preparation.
     private let back: [any Service]
     private let release: @Sendable () async -> Void
     private let logger: Logger
 
-    /// Opens no connection, and starts nothing but an embedded cluster.
+    /// Composes the node from its settings. Opens no connection, and starts nothing but an embedded cluster.
     ///
     /// - Parameters:
     ///   - observer: registry of the process's metrics, which `/metrics` and the console show; nil for none.
@@ -88,7 +90,7 @@ package final class FreshetNode: Sendable {
         }
         self.front = front
         var back = wiring.workers(postgres, onStored: onStored)
-        // Stops after the parts that decide.
+        // Services stop in reverse order: this one stops after the workers, which record decisions.
         if let decisions = wiring.decisions { back.insert(decisions, at: 0) }
         back += try wiring.delivery()
         back += ingest?.services ?? []
@@ -114,8 +116,8 @@ package final class FreshetNode: Sendable {
         return (configuration, embedded)
     }
 
-    /// The node's services, the preparation among them: health and the API are served from the start, and a signal also
-    /// ends the wait for the database. They release the node's resources when they end.
+    /// Returns the node's services, the preparation among them: health and the API are served from the start, and a
+    /// signal to the process also ends the wait for the database. They release the node's resources when they end.
     package func services(migrate: Bool) -> [any Service] {
         let prepared = PreparedService(
             phase: phase, prepare: { try await self.prepare(migrate: migrate) }, parts: back, logger: logger)
@@ -140,9 +142,9 @@ package final class FreshetNode: Sendable {
         package var healthPort: Int?
     }
 
-    /// Returns once every role of the node works: the API listens, and ingest has been given its partitions.
+    /// Waits until every role of the node works: the API listens, and ingest has been given its partitions.
     ///
-    /// - Throws: `CancellationError`; `ListeningPort.NeverListened` when the API ended before it listened.
+    /// - Throws: `CancellationError`; `ListeningPort.NeverListened` if a server ended before it listened.
     package func ready() async throws -> Endpoint {
         try await prepared.wait(past: unprepared)
         let port = try await apiPort?.wait()
@@ -151,7 +153,7 @@ package final class FreshetNode: Sendable {
         return Endpoint(bootstrapServers: kafka.bootstrapServers, apiPort: port, healthPort: healthPort)
     }
 
-    /// Counts of ingest and of the workers; nil for a role that the node does not run.
+    /// Returns the counts of ingest and of the workers; nil for a role that the node does not run.
     package func statistics() -> (ingest: IngestStatistics.Snapshot?, workers: WorkerStatistics.Snapshot?) {
         (ingest?.service.statistics.snapshot, wiring.workerStatistics?.snapshot)
     }

@@ -4,11 +4,11 @@ import WidgetModel
 import WidgetStore
 
 extension Manifest {
-    /// The definitions in a manifest that is compared and not applied.
+    /// Reads the definitions of a manifest that is compared and not applied.
     ///
-    /// Its references to secrets are not followed, so that nobody can ask whether a file or a variable exists.
+    /// References to secrets are not followed, so that nobody can find out whether a file or a variable exists.
     static func definitions(of text: String) -> Result<[AppDefinition], ManifestProblem> {
-        // Aliases multiply: as keys of mappings they are compared before any limit of values applies.
+        // Nested aliases grow exponentially, and as keys of mappings they are compared before any limit applies.
         guard !text.contains(/(^|[\s\[{,:\-])&\S/) else {
             return .failure(ManifestProblem(text: "the manifest has anchors (&name), which are not read here"))
         }
@@ -22,7 +22,7 @@ extension Manifest {
 }
 
 extension WorkerStatistics {
-    /// Health of an app's providers in this process, by URL, for the console.
+    /// Returns the health of an app's providers in this process, by URL, for the console.
     func health(ofProvidersOf app: String) -> [String: JSONValue] {
         let open = snapshot.openBreakers
         var health: [String: JSONValue] = [:]
@@ -40,7 +40,7 @@ extension WorkerStatistics {
 }
 
 extension NodeMetrics {
-    /// Records samples of the metrics for the console's charts.
+    /// Returns a service that records samples of the metrics for the console's charts.
     func recorder(of history: MetricHistory, every interval: Duration) -> BackgroundService {
         BackgroundService("console history") { [self] in
             while true {

@@ -1,8 +1,8 @@
 import Foundation
 import WidgetModel
 
-/// A file of settings, YAML or JSON, flattened to the names of the table: `postgres: {url: …}` and `postgres.url: …`
-/// are the same.
+/// A file of settings, YAML or JSON, flattened to the names of ``SettingKey``: `postgres: {url: …}` and
+/// `postgres.url: …` are the same.
 struct SettingsFile: Sendable {
     let path: String
     /// Values as text, with their places such as `freshet.yaml:12:3`.
@@ -46,6 +46,8 @@ struct SettingsFile: Sendable {
         if let document = documents.first, document.json != .null { flatten(document.json, of: document, at: []) }
     }
 
+    /// Sets the settings below a mapping.
+    ///
     /// - Parameter tokens: keys that lead to the value.
     private mutating func flatten(_ value: JSONValue, of document: LocatedYAML, at tokens: [String]) {
         guard let members = value.objectValue?.members else {
@@ -101,7 +103,7 @@ struct SettingsFile: Sendable {
 
     private func place(_ mark: SourceMark) -> String { "\(path):\(mark.line):\(mark.column)" }
 
-    /// A boolean, number or string as text.
+    /// Returns a boolean, number or string as text; nil for any other value.
     private static func text(_ value: JSONValue) -> String? {
         switch value {
         case .bool(let value): "\(value)"
@@ -111,8 +113,8 @@ struct SettingsFile: Sendable {
         }
     }
 
-    /// `name=value` pairs of an object's leaves, with dotted names: `ssl: {ca: {location: …}}` and `ssl.ca.location: …`
-    /// are the same. Nil if a leaf is not a value.
+    /// Returns the `name=value` pairs of an object's leaves, with dotted names: `ssl: {ca: {location: …}}` and
+    /// `ssl.ca.location: …` are the same. Nil if a leaf is null or an array.
     private static func pairs(_ value: JSONValue, _ name: String) -> [String]? {
         if let text = text(value) { return ["\(name)=\(text)"] }
         guard let members = value.objectValue?.members else { return nil }

@@ -3,23 +3,27 @@ package import WidgetModel
 
 /// Output of commands: data on standard output, everything else on standard error.
 package enum Terminal {
+    /// Writes a line to standard output.
     package static func print(_ text: String) {
         write(text + "\n", to: .standardOutput)
     }
 
-    /// The document on one line, for programs that read line by line.
+    /// Writes the document on one line, for programs that read line by line.
     package static func printLine(_ json: JSONValue) {
         print(String(decoding: json.encoded, as: UTF8.self))
     }
 
+    /// Writes the document on several lines, for people.
     package static func print(_ json: JSONValue) {
         print(PrettyJSON.text(json))
     }
 
+    /// Writes a line to standard error.
     package static func complain(_ text: String) {
         write(text + "\n", to: .standardError)
     }
 
+    /// True if standard error is a terminal, where a progress line can be overwritten.
     package static var showsProgress: Bool { isatty(STDERR_FILENO) == 1 }
 
     /// Overwrites the progress line; does nothing without a terminal.
@@ -28,6 +32,7 @@ package enum Terminal {
         write("\r\u{1B}[K" + text, to: .standardError)
     }
 
+    /// Clears the progress line.
     package static func endProgress() {
         progress("")
     }
@@ -53,7 +58,9 @@ package struct TextTable {
         self.rows = rows
     }
 
-    /// - Parameter columns: titles with the names of the members that they show.
+    /// Creates a table of objects.
+    ///
+    /// - Parameter columns: titles, each with the name of the member that its column shows.
     package init(_ rows: [JSONValue], columns: KeyValuePairs<String, String>) {
         header = columns.map(\.key)
         self.rows = rows.map { row in columns.map { Self.cell(row[$0.value] ?? .null) } }
@@ -86,6 +93,7 @@ package struct TextTable {
         }
     }
 
+    /// Prints the table on standard output.
     package func printed() {
         for line in lines { Terminal.print(line) }
     }
@@ -93,7 +101,7 @@ package struct TextTable {
 
 /// Short figures for people.
 package enum Figure {
-    /// `512 B`, `12.3 MB`.
+    /// Returns a size such as `512 B` or `12.3 MB`.
     package static func bytes(_ value: Double) -> String {
         for (limit, suffix) in [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")] where abs(value) >= limit * 0.999_5 {
             return digits(value / limit) + " " + suffix
@@ -101,7 +109,8 @@ package enum Figure {
         return digits(value) + " B"
     }
 
-    /// Three digits that count, without zeros at the end.
+    /// Returns a number rounded to three significant digits, to a whole number from 100 on, and to three decimals below
+    /// 1, without trailing zeros.
     package static func digits(_ value: Double) -> String {
         guard value.isFinite else { return "–" }
         let size = abs(value)

@@ -3,8 +3,10 @@ import PostgresClient
 import Synchronization
 import WidgetStore
 
-/// The diverted apps and the halted topics as last read (design, section 4). Every batch's transaction checks them in
-/// the database.
+/// The diverted apps and the halted topics as last read (design, section 4). Every batch's transaction checks them
+/// again in the database.
+///
+/// Events of a diverted app become dead letters. Events of a halted topic stay in Kafka.
 final class IngestFlow: Sendable {
     private struct State {
         var diverted: [Int32: Diversion] = [:]
@@ -14,10 +16,12 @@ final class IngestFlow: Sendable {
         var quotaUse = 0.0
     }
 
-    /// Interval of counts of waiting events while new ones come, and otherwise.
+    /// Least interval of counts of waiting events (dead letters) while new ones come.
     private static let countInterval = Duration.seconds(10)
+    /// Interval of counts while no new ones come, and greatest interval.
     private static let quietInterval = Duration.seconds(300)
-    /// Least ratio of the interval to the time that a count takes, so that many waiting events cost no more.
+    /// Least ratio of the interval to the duration of a count, up to the greatest interval, so that counting many events
+    /// takes a small part of the time.
     private static let countPace = 20
 
     private let pool: PostgresPool
@@ -49,13 +53,13 @@ final class IngestFlow: Sendable {
     /// The halted topics.
     var halts: [IngestHalt] { state.withLock { $0.halts } }
 
-    /// Largest part of a quota that an app or a topic used at the last count.
+    /// Largest ratio of waiting events to their limit, of all apps and topics, at the last count. It can exceed 1.
     var quotaUse: Double { state.withLock { $0.quotaUse } }
 
-    /// Notes that dead letters were stored.
+    /// Records that dead letters were stored, so that the next round counts them.
     func lettersCame() { state.withLock { $0.hasNewLetters = true } }
 
-    /// Reads both and logs changes.
+    /// Reads the diverted apps and the halted topics, and logs changes.
     ///
     /// - Throws: `PostgresError`.
     func refresh() async throws {
@@ -107,14 +111,14 @@ final class IngestFlow: Sendable {
         }
     }
 
-    /// Refreshes at intervals and enforces the quotas.
+    /// Refreshes at intervals and enforces the quotas, until it is cancelled.
     ///
     /// - Throws: `CancellationError`.
     func watch() async throws {
         var counted: (at: ContinuousClock.Instant, took: Duration)?
         while true {
             await reporting("the diverted apps and halted topics were not read") { try await refresh() }
-            // Counts also while events are dropped, to find the end of it.
+            // Dropped events store no dead letters. Counting goes on to notice when there is room again.
             let hasNewLetters = state.withLock { $0.hasNewLetters } || !fullApps.isEmpty
             if counted.map({ $0.at.duration(to: .now) >= Self.interval(hasNewLetters, $0.took) }) ?? true {
                 let begun = ContinuousClock.now
@@ -125,14 +129,14 @@ final class IngestFlow: Sendable {
         }
     }
 
-    /// Time between two counts of waiting events.
+    /// Returns the time between two counts of waiting events.
     ///
-    /// - Parameter took: time of the last count, or of its failure.
+    /// - Parameter took: duration of the last count, which may have failed.
     static func interval(_ hasNewLetters: Bool, _ took: Duration) -> Duration {
         hasNewLetters ? min(quietInterval, max(countInterval, took * countPace)) : quietInterval
     }
 
-    /// Logs a failure; the next round tries again.
+    /// Runs one step and logs its failure; the next round tries again.
     private func reporting(_ message: Logger.Message, _ body: () async throws -> Void) async {
         do {
             try await body()
@@ -155,10 +159,11 @@ final class IngestFlow: Sendable {
         }
     }
 
-    /// Halts the topics that only a diverted app with too many waiting events may use. Its further events on topics
-    /// that it shares are dropped, since other apps must not wait for it.
+    /// Diverts apps over their quota. For a diverted app over the limit of waiting events, halts the topics that only
+    /// it may use, and drops its further events on shared topics, since other apps must not wait for it. Halts the
+    /// topics with too many events of no registered app.
     ///
-    /// - Returns: whether something changed.
+    /// - Returns: Whether something changed.
     private func enforceQuotas(on waiting: [WaitingLetters]) async throws -> Bool {
         var (pipeline, largest) = (PostgresPipeline(), 0.0)
         var full: Set<Int32> = []

@@ -1,14 +1,14 @@
 extension AppDefinition {
-    /// The most kinds of an app.
+    /// Greatest number of kinds of an app.
     package static let maximumKinds = 1000
 
-    /// Reads a document of a manifest, `{"app", "developerMode"?, "provider"?, "signingSecret"?, "kinds": […]}`, and
+    /// Reads one app of a manifest, `{"app", "developerMode"?, "provider"?, "signingSecret"?, "kinds": […]}`, and
     /// reports all its errors. The signing secret is left to the caller.
     package static func validate(manifest json: JSONValue) -> Result<AppDefinition, ModelErrors> {
         ModelErrors.result { errors in read(json, &errors) }
     }
 
-    /// Whether a text can be an app's name: letters, digits, `-`, `_`, and dots between them.
+    /// Returns whether a text can be an app's name: parts of ASCII letters, digits, `-` and `_`, separated by dots.
     package static func isBundleIdentifier(_ text: String) -> Bool {
         guard text.utf8.count <= Text.maximumIdentifierBytes else { return false }
         return text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false).allSatisfy { part in
@@ -25,7 +25,7 @@ extension AppDefinition {
             members.fail("app", "expected a bundle identifier such as com.example.bank, found \(Text.quoted(name))")
         }
         let developerMode = members.boolean("developerMode")
-        // An unusable provider is reported once, not for each kind without one of its own.
+        // An unusable provider counts as "", so that it is reported once, not for each kind without its own provider.
         let hasProvider = members.optional("provider") != nil
         let provider = members.object("provider") { $0.providerURL("url") } ?? (hasProvider ? "" : nil)
         _ = members.optional("signingSecret")

@@ -2,12 +2,14 @@ import ArgumentParser
 import FreshetService
 import SampleProvider
 
-/// Random choice of widgets: all alike, or by Zipf's law over people, and over the widgets of each person.
+/// Random choice of widgets: all equally often, or by Zipf's law over people, and over the widgets of each person.
 struct PopularWidgets: Sendable {
     private let world: LoadWorld
     private let ranks: (people: ZipfRanks, widgets: ZipfRanks)?
 
-    /// - Parameter exponent: of Zipf's law; nil for equal popularity.
+    /// Creates a choice among the widgets of a world.
+    ///
+    /// - Parameter exponent: exponent of Zipf's law; nil for equal popularity.
     init(of world: LoadWorld, exponent: Double?) {
         self.world = world
         ranks = exponent.map {
@@ -15,6 +17,7 @@ struct PopularWidgets: Sendable {
         }
     }
 
+    /// Returns the index of a random widget in the world.
     func next(using random: inout SampleRandom) -> Int {
         let person = ranks.map { $0.people.sample(using: &random) - 1 } ?? random.below(world.users)
         let place = ranks.map { $0.widgets.sample(using: &random) - 1 } ?? random.below(world.widgetsPerUser)
@@ -38,7 +41,7 @@ struct BacklogOptions: ParsableArguments {
 
     func validate() throws { _ = try exponent() }
 
-    /// Exponent of Zipf's law; nil for equal popularity.
+    /// Returns the exponent of Zipf's law; nil for equal popularity.
     ///
     /// - Throws: `ValidationError`, which names the option.
     func exponent() throws -> Double? {

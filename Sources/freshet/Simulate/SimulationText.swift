@@ -3,10 +3,10 @@ import WidgetModel
 import WidgetRepresentation
 import WidgetSimulator
 
-/// A simulation's report in the terminal.
+/// Text of a simulation's report for the terminal.
 struct SimulationText {
     let report: SimulationReport
-    /// Duration of the run.
+    /// Duration of the run in seconds of real time.
     let seconds: Double
 
     var text: String {
@@ -63,7 +63,8 @@ struct SimulationText {
         }
     }
 
-    /// Mean load of each hour of the day.
+    /// Returns a chart of the mean number of timelines in each hour of the day; empty for a run of less than a day or
+    /// without timelines.
     private func hours(of provider: SimulationReport.Provider) -> [String] {
         var sums = [Int](repeating: 0, count: 24)
         for (hour, timelines) in provider.timelinesByHour.enumerated() { sums[hour % 24] += timelines }

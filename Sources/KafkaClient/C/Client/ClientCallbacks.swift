@@ -1,7 +1,7 @@
 internal import CRdKafka
 internal import Logging
 
-/// Callbacks of a client's owner, on the thread that polls the client.
+/// Receiver of a client's errors and outcomes, called on the thread that polls the client.
 protocol ClientEvents: AnyObject {
     /// Handles a condition from which librdkafka recovers itself, or a fatal error.
     func errorRaised(_ response: rd_kafka_resp_err_t, reason: String)
@@ -19,6 +19,7 @@ final class ClientCallbacks: @unchecked Sendable {
     let logger: Logger
     let redact: SecretRedaction
     #if DEBUG
+    /// Ports to which connections are redirected, by the port of the broker's address, in tests.
     let routes: [UInt16: UInt16]
     #endif
     /// Set by the poll thread while it runs.
@@ -32,7 +33,7 @@ final class ClientCallbacks: @unchecked Sendable {
         #endif
     }
 
-    /// Makes a client's configuration call this instance.
+    /// Registers this instance's callbacks in a client's configuration.
     func install(on properties: OpaquePointer, for role: ClientHandle.Role) {
         // Unretained: the client's handle keeps the callbacks alive.
         unsafe rd_kafka_conf_set_opaque(properties, Unmanaged.passUnretained(self).toOpaque())
@@ -51,7 +52,7 @@ final class ClientCallbacks: @unchecked Sendable {
                 rd_kafka_resp_err_t(rawValue: number), reason: reason)
         }
         if role == .consumer {
-            // Without a callback librdkafka warns of each failed commit, although only lag tools use them.
+            // Without a callback librdkafka warns of each failed commit, although only lag tools use committed offsets.
             unsafe rd_kafka_conf_set_offset_commit_cb(properties) { _, response, _, opaque in
                 guard response != RD_KAFKA_RESP_ERR_NO_ERROR, response != RD_KAFKA_RESP_ERR__NO_OFFSET else { return }
                 unsafe ClientCallbacks.from(opaque)?.logger.debug(
@@ -68,11 +69,12 @@ final class ClientCallbacks: @unchecked Sendable {
 
     /// Sends librdkafka's log line to swift-log, with syslog's level translated.
     func logged(level: Int32, facility: String, text: String) {
-        // librdkafka takes the embedded cluster for a broker before 0.11 and warns.
+        // librdkafka mistakes the embedded cluster for a broker older than 0.11 and warns.
         let level = facility == "AUTOCREATE" ? .debug : Self.level(level)
         logger.log(level: level, "\(redact(text))", metadata: ["facility": "\(facility)"])
     }
 
+    /// Translates syslog's level.
     static func level(_ syslog: Int32) -> Logger.Level {
         switch syslog {
         case ...2: .critical
@@ -84,7 +86,7 @@ final class ClientCallbacks: @unchecked Sendable {
         }
     }
 
-    /// The instance behind a client's opaque pointer.
+    /// Returns the instance behind a client's opaque pointer.
     static func from(_ opaque: UnsafeMutableRawPointer?) -> ClientCallbacks? {
         // Unretained: the client's handle outlives every callback.
         unsafe opaque.map { unsafe Unmanaged<ClientCallbacks>.fromOpaque($0).takeUnretainedValue() }

@@ -6,11 +6,11 @@ internal import CRdKafka
 /// its threads once needed. Buffers of librdkafka and Swift move between a dozen threads, so the process would hold
 /// more memory than it uses and grow for a long time.
 package enum HeapArenas {
-    /// Upper limit. A container sees all processors of a large machine.
+    /// Upper limit of the number, since a container sees all processors of a large machine.
     private static let most = 8
 
-    /// Number of arenas: one per processor, but at least two, so that busy threads do not share one lock. Nil if the
-    /// environment sets it.
+    /// Returns the number of arenas: one per processor, but at least two, so that busy threads do not share one lock.
+    /// Nil if the environment sets it.
     static func count(processors: Int, environment: [String: String]) -> Int? {
         let isChosen =
             environment["MALLOC_ARENA_MAX"] != nil
