@@ -163,7 +163,7 @@ final class IngestFlow: Sendable {
     /// it may use, and drops its further events on shared topics, since other apps must not wait for it. Halts the
     /// topics with too many events of no registered app.
     ///
-    /// - Returns: Whether something changed.
+    /// - Returns: whether something changed.
     private func enforceQuotas(on waiting: [WaitingLetters]) async throws -> Bool {
         var (pipeline, largest) = (PostgresPipeline(), 0.0)
         var full: Set<Int32> = []

@@ -14,7 +14,7 @@ final class Pipeline: Sendable {
         case collect([CollectItem], until: Duration)
         case decideAgain([WaitingTimeline])
 
-        /// Whether it is a request of a patient lane, so that other work goes first.
+        /// Whether it sends a request for a patient lane. Such work runs at a lower priority.
         var isPatient: Bool {
             if case .fetch(let batch) = self { !batch.lane.isUrgent } else { false }
         }

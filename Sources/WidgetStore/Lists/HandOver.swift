@@ -1,7 +1,7 @@
 /// Workers that take timelines from ingest in the same process, without a claim: the mark appends the lists with
 /// leases, and the rows enter the pipeline at *decide*.
 package protocol HandOverReceiving: Sendable {
-    /// Whether the workers hold at least a quarter of the timelines that they may hold.
+    /// Whether the workers hold at least a quarter of their maximum number of timelines.
     var areBusy: Bool { get }
 
     /// Reserves room for timelines of these kinds; nil without room, so that the lists are appended for any worker.

@@ -25,7 +25,7 @@ struct Installation: Sendable {
     let publisher: EventPublisher
     /// A unique name: groups outlive the tests on a real broker.
     let group = "freshet-test-\(UInt64.random(in: 0...UInt64.max))"
-    /// Whether leases and time limits of deliveries are short, so that the work of a killed process is taken over soon.
+    /// Uses short leases and delivery time limits, so that other processes take over a killed one's work soon.
     /// By default they are longer than a busy machine stalls, so that nothing is fetched or published twice.
     var isTakenOverSoon = false
 
