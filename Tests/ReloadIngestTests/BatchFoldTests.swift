@@ -176,7 +176,7 @@ struct BatchFoldTests {
     }
 
     @Test(
-        "widget-rules D: a placement with a configuration that the intent does not allow is rejected with a pointer",
+        "DESIGN.md, D: a placement with a configuration that the intent does not allow is rejected with a pointer",
         arguments: Configurations.refused)
     func configuration(text: String, pointer: String) throws {
         var fold = BatchFold(directory: .sample)

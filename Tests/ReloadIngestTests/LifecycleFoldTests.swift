@@ -58,7 +58,7 @@ struct LifecycleFoldTests {
     }
 
     @Test(
-        "widget-rules D: a configuration that the intent does not allow is rejected with a pointer to the value",
+        "DESIGN.md, D: a configuration that the intent does not allow is rejected with a pointer to the value",
         arguments: Configurations.refused)
     func refusedConfiguration(text: String, pointer: String) throws {
         let stored = StoredWidget.sample("w1", kindID: SampleKind.configured, changedAt: at(1))
@@ -68,7 +68,7 @@ struct LifecycleFoldTests {
         #expect(writes.updates.isEmpty && writes.placements.isEmpty)
     }
 
-    @Test("widget-rules D: display strings, hidden values and omitted defaults are kept, but create no other timeline")
+    @Test("DESIGN.md, D: display strings, hidden values and omitted defaults are kept, but create no other timeline")
     func ownConfiguration() throws {
         var writes: [LifecycleWrites] = []
         for text in [

@@ -7,7 +7,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-/// `widget-rules.md` D: a dynamic default comes from the provider: card = the primary card.
+/// DESIGN.md, D: a dynamic default comes from the provider: card = the primary card.
 @Suite("Dynamic defaults of new widgets", .timeLimit(.patience))
 struct PlacementDefaultsTests {
     private struct Provider: ConfigurationProvider {

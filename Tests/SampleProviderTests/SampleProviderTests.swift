@@ -102,7 +102,7 @@ struct SampleProviderTests {
         }
     }
 
-    @Test("widget-rules D: sections Credit and Debit, filtered by search; the default card is the primary one")
+    @Test("DESIGN.md, D: sections Credit and Debit, filtered by search; the default card is the primary one")
     func card() async throws {
         try await withProvider { _, url in
             let options = try await post("\(url)/bank/options", #"{"kind":"RecentPurchases","parameter":"card"}"#)
@@ -121,7 +121,7 @@ struct SampleProviderTests {
         }
     }
 
-    @Test("widget-rules D: the search finds any stock symbol, also outside the list")
+    @Test("DESIGN.md, D: the search finds any stock symbol, also outside the list")
     func symbol() async throws {
         try await withProvider { _, url in
             let opened = try await post("\(url)/stocks/options", #"{"kind":"Symbol","parameter":"symbol"}"#)
@@ -133,7 +133,7 @@ struct SampleProviderTests {
         }
     }
 
-    @Test("widget-rules D: Freshet accepts the options and defaults of every sample")
+    @Test("DESIGN.md, D: Freshet accepts the options and defaults of every sample")
     func everySample() async throws {
         let context = ConfigurationContext(
             user: "u1", family: .systemSmall,

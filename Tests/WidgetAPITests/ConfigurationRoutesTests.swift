@@ -82,7 +82,7 @@ extension TestStore {
     }
 }
 
-/// `widget-rules.md` D: configurations that a backend defines, offers and edits through the API alone.
+/// DESIGN.md, D: configurations that a backend defines, offers and edits through the API alone.
 @Suite("Configuration routes", .tags(.api), .timeLimit(.patience))
 struct ConfigurationRoutesTests {
     private static let kind = "\(TestAPI.base)/kinds/Purchases"

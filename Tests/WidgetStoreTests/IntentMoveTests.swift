@@ -4,14 +4,14 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-/// `widget-rules.md` D: a changed definition.
+/// DESIGN.md, D: a changed definition.
 @Suite("Moving widgets when the intent changes", .timeLimit(.patience))
 struct IntentMoveTests {
     private func definition(_ parameters: IntentParameter...) -> IntentDefinition {
         IntentDefinition(title: "Purchases", parameters: parameters)
     }
 
-    @Test("widget-rules D: a changed intent keeps configurations; values that no longer fit are reported and counted")
+    @Test("DESIGN.md, D: a changed intent keeps configurations; values that no longer fit are reported and counted")
     func misfits() async throws {
         try await withStore { store in
             try await store.place([

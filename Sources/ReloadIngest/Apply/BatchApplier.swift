@@ -3,7 +3,7 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Applies a folded batch in one transaction, the consumer positions included (design, section 4).
+/// Applies a folded batch in one transaction, the consumer positions included (DESIGN.md, “Ingest”).
 ///
 /// Existing timelines are written by one statement of the transaction, in id order
 /// (``PostgresStatement/markTimelines``).

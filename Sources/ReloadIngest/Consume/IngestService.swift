@@ -7,7 +7,7 @@ package import WidgetEvents
 import WidgetModel
 package import WidgetStore
 
-/// Consumes the input topics and applies each event exactly once (design, section 4).
+/// Consumes the input topics and applies each event exactly once (DESIGN.md, “Ingest”).
 ///
 /// Positions are stored in PostgreSQL, in the same transaction as the effects of the events.
 package final class IngestService: Service {

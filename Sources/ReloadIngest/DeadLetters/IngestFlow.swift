@@ -3,8 +3,7 @@ import PostgresClient
 import Synchronization
 import WidgetStore
 
-/// The diverted apps and the halted topics as last read (design, section 4). Every batch's transaction checks them
-/// again in the database.
+/// The diverted apps and the halted topics as last read. Every batch's transaction checks them again in the database.
 ///
 /// Events of a diverted app become dead letters. Events of a halted topic stay in Kafka.
 final class IngestFlow: Sendable {

@@ -2,7 +2,7 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Folds a polled batch in memory, so that many events for one target become one row of SQL input (design, section 4).
+/// Folds a polled batch in memory, so that many events for one target become one row of SQL input.
 /// Pure.
 struct BatchFold: Sendable {
     /// Target of a reload of everyone; nil for all kinds of the app.

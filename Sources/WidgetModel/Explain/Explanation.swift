@@ -1,4 +1,4 @@
-/// Explanation of a timeline's last and next reload (design, section 6, rule 6). It applies the functions of the
+/// Explanation of a timeline's last and next reload. It applies the functions of the
 /// workers' plan to the facts of the store.
 package struct Explanation: Sendable {
     package enum Status: String, Hashable, CaseIterable, Sendable {

@@ -1,4 +1,4 @@
-/// Relevance of a timeline as a step function of time (`widget-rules.md` E).
+/// Relevance of a timeline as a step function of time (DESIGN.md, E).
 ///
 /// Scores compare only within one widget: their scale is the provider's own.
 package struct RelevanceCurve: Hashable, Sendable {

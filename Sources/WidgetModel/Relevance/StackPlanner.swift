@@ -1,5 +1,5 @@
-/// Plans which widget of a stack is on top during the next day, and which widgets are suggested (`widget-rules.md` E
-/// and F).
+/// Plans which widget of a stack is on top during the next day, and which widgets are suggested (DESIGN.md, E and
+/// F).
 ///
 /// A widget's value is the greatest of its relevance's rank, the probability that the person looks at it, and the value
 /// of a shortcut that holds. A widget whose score is 0 or below has none, and is not suggested. The stack turns to the

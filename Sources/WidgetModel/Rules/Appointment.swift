@@ -24,7 +24,7 @@ package struct KindGenerations: Hashable, Sendable {
     package func isAhead(of generation: Int64) -> Bool { isBehind(generation, current) }
 }
 
-/// The part of a timeline's row that decides whether and when it has work (design, section 3).
+/// The part of a timeline's row that decides whether and when it has work (DESIGN.md, “Timelines and work lists”).
 package struct TimelineState: Hashable, Sendable {
     /// Targeted requests so far, and how many of them the last render served.
     package var requested: Int64
@@ -84,7 +84,7 @@ package struct TimelineState: Hashable, Sendable {
         }
     }
 
-    /// Time of the timeline's next look (rule 1 of the lists), not before `now`; nil without work.
+    /// Time of the timeline's next look (DESIGN.md, rule 1 of work lists), not before `now`; nil without work.
     ///
     /// The SQL function `next_look` is this function; a test compares the two on random rows.
     package func nextLook(_ kind: KindGenerations, at now: Timestamp) -> Timestamp? {

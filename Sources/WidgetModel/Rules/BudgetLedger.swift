@@ -1,4 +1,4 @@
-/// Tokens of its daily budget that a timeline has spent in the last 24 hours (design, section 6, rule 3).
+/// Tokens of its daily budget that a timeline has spent in the last 24 hours (DESIGN.md, “Rules of reloads”).
 ///
 /// A budget of N reloads a day is a bucket of N tokens, which starts full and never gives more than N in **any** 24
 /// hours, not only between two midnights. Two fifths of the tokens are *burst tokens*, which may be spent at any time

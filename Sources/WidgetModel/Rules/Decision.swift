@@ -1,4 +1,4 @@
-/// The last decision for a timeline (design, section 6, rule 6). The raw values are stored: never renumber them.
+/// The last decision for a timeline. The raw values are stored: never renumber them.
 package enum Decision: Int16, NamedValue {
     case none = 0
     /// Fetched with a visible change; stored and published.
@@ -27,30 +27,30 @@ package enum ReloadRule: Int16, NamedValue {
 
     // Reasons to reload.
 
-    /// A free reason: it takes no budget and waits for no spacing (rule 2).
+    /// A free reason: it takes no budget and waits for no spacing.
     case free = 1
     /// It had never been rendered.
     case first = 2
-    /// The app is in developer mode: neither budget nor spacing holds (rule 3).
+    /// The app is in developer mode: neither budget nor spacing holds.
     case developerMode = 3
-    /// A paced token of the budget covered it (rule 3).
+    /// A paced token of the budget covered it.
     case paced = 4
-    /// A burst token of the budget covered it (rule 3).
+    /// A burst token of the budget covered it.
     case token = 5
 
     // Reasons to wait.
 
-    /// The kind's least time between two reloads is not over (rule 2).
+    /// The kind's least time between two reloads is not over.
     case spacing = 10
-    /// Its tokens are spent (rule 3).
+    /// Its tokens are spent.
     case budget = 11
-    /// It was not viewed for the kind's `dormantAfter` (rule 3).
+    /// It was not viewed for the kind's `dormantAfter`.
     case dormant = 12
     /// A back-off, or the provider's `Retry-After`.
     case backoff = 13
     /// It is being fetched; requests during the fetch are one more reload (section 3).
     case inFlight = 14
-    /// Nothing is requested, and the policy's time has not come (rule 1).
+    /// Nothing is requested, and the policy's time has not come.
     case policy = 15
 
     // Results.

@@ -59,7 +59,7 @@ extension ReloadRecord {
         Appointment.time(of: state.nextLook(kind, at: now), at: now)
     }
 
-    /// Rule 2 of the lists: the appointment is only improved. Returns whether it was.
+    /// Rule 2 of work lists (DESIGN.md): the appointment is only improved. Returns whether it was.
     package mutating func improve(_ kind: KindGenerations, lane: ReloadLane, at now: Timestamp) -> Bool {
         guard let next = look(kind, at: now), next < listedAt || next <= now && lane < listedLane else { return false }
         listedAt = next

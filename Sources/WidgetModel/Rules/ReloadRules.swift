@@ -1,4 +1,4 @@
-/// The rules of section 6 for the timelines of one kind: pure functions of state and time.
+/// The rules of reloads (DESIGN.md) for the timelines of one kind: pure functions of state and time.
 package struct ReloadRules: Hashable, Sendable {
     /// Spacing, tolerance of jitter, developer mode.
     package var schedule: ReloadSchedule

@@ -1,4 +1,4 @@
-/// Legal but unwise properties of a timeline, counted per kind (design, section 6, rule 5).
+/// Legal but unwise properties of a timeline, counted per kind (DESIGN.md, “Rules of reloads”).
 package struct TimelineLints: OptionSet, Hashable, Sendable {
     package let rawValue: UInt8
 

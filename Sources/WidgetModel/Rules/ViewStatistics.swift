@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// Frequency of the views of a timeline's widgets (design, section 6, rule 3).
+/// Frequency of the views of a timeline's widgets (DESIGN.md, “Rules of reloads”).
 ///
 /// The timeline's row keeps a decayed average of the *hours a day* with a view: a view within an hour after a counted
 /// one writes nothing. Such an hour counts as 90 / 16 views, since people see the home screen over 90 times in a day of

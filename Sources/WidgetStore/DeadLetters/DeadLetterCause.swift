@@ -39,7 +39,7 @@ package enum DeadLetterCause: String, CaseIterable, Hashable, Sendable, Postgres
     }
 }
 
-/// Limits of dead letters beyond which an app is diverted, and a topic is halted (design, section 4).
+/// Limits of dead letters beyond which an app is diverted, and a topic is halted (DESIGN.md, “Ingest”).
 package struct DeadLetterLimits: Hashable, Sendable {
     /// Time over which failed events are counted.
     package var window: Duration = .seconds(60)

@@ -1,5 +1,5 @@
--- Timelines and work lists (design, section 3). A timeline is one row: identity, state and content. Nothing that a reload
--- changes is indexed, so its updates are HOT; which rows are due when stands in `work`.
+-- Timelines and work lists (DESIGN.md). A timeline is one row: identity, state and content. Nothing that a reload changes
+-- is indexed, so its updates are HOT; which rows are due when stands in `work`.
 CREATE SEQUENCE timeline_id AS bigint;
 
 -- Tokens of leases and revisions of what is published. Without a cache: a later token is always the higher one.
@@ -106,7 +106,7 @@ CREATE FUNCTION list_horizon() RETURNS timestamptz LANGUAGE sql STABLE AS $$
     SELECT date_bin('268.435456 seconds', now() + interval '24 hours 268.435455 seconds', 'epoch')
 $$;
 
--- Rule 1 of the lists: when a row must be looked at, not before now() and at most 24 hours ahead; infinity: never. It is
+-- Rule 1 of work lists: when a row must be looked at, not before now() and at most 24 hours ahead; infinity: never. It is
 -- Appointment.time of the model's TimelineState.nextLook; a test compares the two.
 CREATE FUNCTION next_look(
     orphaned boolean, asleep boolean, requested bigint, rendered bigint, free_requested bigint, forced_requested bigint,

@@ -1,4 +1,4 @@
-/// SQL of the list rules (design, section 3) for a timeline's row `t` as a statement leaves it, and its kind.
+/// SQL of the rules of work lists (DESIGN.md) for a timeline's row `t` as a statement leaves it, and its kind.
 ///
 /// Columns that the statement sets are their new expressions, all others those of the locked row.
 struct RowFormula {

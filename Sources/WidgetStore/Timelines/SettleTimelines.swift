@@ -118,8 +118,8 @@ private let settleTimelinesSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Ends looks that stored nothing: their appointments are made anew (rule 3 of the lists), those through a sweep's
-    /// list only improved (rule 2).
+    /// Ends looks that stored nothing: their appointments are made anew (rule 3 of work lists in DESIGN.md), those through
+    /// a sweep's list only improved (rule 2).
     ///
     /// The row's own appointment must still be the list's, and a failure, like a store, needs the revision that was
     /// read. A timeline goes to sleep only if `requested`, the last view and the last placement are those that were

@@ -3,7 +3,7 @@ import WidgetModel
 
 @testable import freshet
 
-/// `widget-rules.md` D: parameter values on the command line.
+/// DESIGN.md, D: parameter values on the command line.
 @Suite struct ParameterValuesTests {
     private static let intent = IntentDefinition(
         title: "T",

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-/// `widget-rules.md` D, end to end: from the manifest to the provider's requests.
+/// DESIGN.md, D, end to end: from the manifest to the provider's requests.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct ConfigurationProcessTests {
     private static let app = "com.example.every"

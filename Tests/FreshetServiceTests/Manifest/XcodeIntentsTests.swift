@@ -4,7 +4,7 @@ import WidgetModel
 
 @testable import FreshetService
 
-/// `widget-rules.md` D: intent definitions in Xcode's format.
+/// DESIGN.md, D: intent definitions in Xcode's format.
 @Suite("Import of Xcode's intent definitions", .timeLimit(.patience))
 struct XcodeIntentsTests {
     private static func read() throws -> XcodeIntents {

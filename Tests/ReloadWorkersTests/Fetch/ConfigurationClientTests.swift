@@ -7,7 +7,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Requests for options and defaults (widget-rules D), over real HTTP.
+/// Requests for options and defaults (DESIGN.md, D), over real HTTP.
 @Suite("Options and defaults from providers", .timeLimit(.patience))
 struct ConfigurationClientTests {
     /// Requests defaults without the short time limit of the client.

@@ -8,7 +8,7 @@ import WidgetStore
 
 @testable import WidgetAPI
 
-/// `widget-rules.md` D: the configuration form in a browser, used by keyboard and mouse.
+/// DESIGN.md, D: the configuration form in a browser, used by keyboard and mouse.
 @Suite("The form in Chromium", .tags(.api), .timeLimit(.patience))
 struct FormBrowserTests {
     @Test(

@@ -4,7 +4,7 @@ import Testing
 
 @testable import WidgetModel
 
-/// `widget-rules.md` F: donations and the times at which people look.
+/// DESIGN.md, F: donations and the times at which people look.
 @Suite("Habits", .timeLimit(.patience))
 struct HabitsTests {
     static let kind = "Purchases"

@@ -1,7 +1,7 @@
 import Testing
 import WidgetModel
 
-/// `widget-rules.md` D: the form that edits a configuration.
+/// DESIGN.md, D: the form that edits a configuration.
 @Suite("Configuration forms")
 struct ConfigurationFormTests {
     private static func kind(_ intent: IntentDefinition) -> KindDefinition {

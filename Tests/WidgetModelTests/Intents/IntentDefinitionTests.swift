@@ -2,7 +2,7 @@ import Randomness
 import Testing
 import WidgetModel
 
-/// `widget-rules.md` D: definitions of configurations.
+/// DESIGN.md, D: definitions of configurations.
 @Suite("Intent definitions")
 struct IntentDefinitionTests {
     /// A parameter of every type and control.
@@ -156,7 +156,7 @@ struct IntentDefinitionTests {
     }
 }
 
-/// `widget-rules.md` D: values of a configuration.
+/// DESIGN.md, D: values of a configuration.
 @Suite("Configurations under an intent definition")
 struct IntentValueTests {
     private static func resolve(

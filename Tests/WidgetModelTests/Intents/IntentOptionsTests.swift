@@ -3,7 +3,7 @@ import Testing
 
 @testable import WidgetModel
 
-/// Requests for options and defaults, and their answers (widget-rules D).
+/// Requests for options and defaults, and their answers (DESIGN.md, D).
 @Suite("Dynamic options and defaults", .timeLimit(.patience))
 struct IntentOptionsTests {
     private static let card = IntentParameter(

@@ -1,7 +1,7 @@
 import Testing
 import WidgetModel
 
-/// `widget-rules.md` A: systemSmall has one link (`widgetURL`), larger families may have several, and links follow the
+/// DESIGN.md, A: systemSmall has one link (`widgetURL`), larger families may have several, and links follow the
 /// configuration.
 @Suite("Links")
 struct LinkTests {

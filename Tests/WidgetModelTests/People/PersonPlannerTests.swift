@@ -4,7 +4,7 @@ import Testing
 
 @testable import WidgetModel
 
-/// `widget-rules.md` F, from donations and shortcuts to a day's schedule.
+/// DESIGN.md, F, from donations and shortcuts to a day's schedule.
 @Suite("Planning from a person's data", .timeLimit(.patience))
 struct PersonPlannerTests {
     private static func kind(_ combinations: [[String]]) -> KindDefinition {

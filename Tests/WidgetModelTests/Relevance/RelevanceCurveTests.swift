@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-/// `widget-rules.md` E, row by row.
+/// DESIGN.md, E, row by row.
 @Suite("Relevance as a step function of time")
 struct RelevanceCurveTests {
     /// The day of the bank's purchases: none at 8:04, $0 at 8:15, groceries at 9:41, the soup place at 18:52, then the

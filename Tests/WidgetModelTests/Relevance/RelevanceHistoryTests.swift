@@ -4,7 +4,7 @@ import Testing
 
 @testable import WidgetModel
 
-/// `widget-rules.md` E: scores compare only within all entries ever provided for a widget.
+/// DESIGN.md, E: scores compare only within all entries ever provided for a widget.
 @Suite("History of scores", .timeLimit(.patience))
 struct RelevanceHistoryTests {
     private static let start = Timestamp(microseconds: 1_780_000_000_000_000)

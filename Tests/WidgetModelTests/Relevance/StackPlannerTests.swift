@@ -3,7 +3,7 @@ import Testing
 
 @testable import WidgetModel
 
-/// `widget-rules.md` E and F: the widget on top, and the suggestion.
+/// DESIGN.md, E and F: the widget on top, and the suggestion.
 @Suite("Plans of stacks", .timeLimit(.patience))
 struct StackPlannerTests {
     static let day = "2026-06-22"
