@@ -98,9 +98,7 @@ package struct EventLookup: Sendable {
         // The applied event was one of this app. Any other belongs to a later log and is not disclosed.
         guard case .success(let decoded) = result, Text.equal(decoded.event.app, app) else { return .gone }
         var envelope = decoded.envelope
-        if envelope.time == nil, batch.records[0].timestampMilliseconds >= 0 {
-            envelope.time = Timestamp(microseconds: batch.records[0].timestampMilliseconds * 1_000)
-        }
+        envelope.time = envelope.time ?? Timestamp(milliseconds: batch.records[0].timestampMilliseconds)
         return .found(envelope)
     }
 }

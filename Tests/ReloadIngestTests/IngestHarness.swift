@@ -119,17 +119,20 @@ struct IngestHarness: Sendable {
 
     /// Publishes events in binary mode and waits for their acknowledgement.
     ///
-    /// - Parameter id: ID of a single event; nil for a random one.
+    /// - Parameters:
+    ///   - id: ID of a single event; nil for a random one.
+    ///   - timestamp: timestamp of the messages; nil for the time of sending.
     func publish(
         _ events: [FreshetEvent], at time: Timestamp? = nil, key: String? = nil,
-        handling: EventHandling = EventHandling(), id: String? = nil, partition: Int32? = nil
+        handling: EventHandling = EventHandling(), id: String? = nil, partition: Int32? = nil, timestamp: Int64? = nil
     ) async throws {
         let messages = events.map { event in
             let encoded = EventEncoder.encode(
                 event, id: id ?? "e\(UInt64.random(in: 0...UInt64.max))", source: "/tests", time: time, key: key)
             return KafkaMessage(
                 topic: topic(of: event), partition: partition, key: encoded.key, value: encoded.value,
-                headers: (encoded.headers + handling.headers).map { KafkaHeader(name: $0.name, value: $0.value) })
+                headers: (encoded.headers + handling.headers).map { KafkaHeader(name: $0.name, value: $0.value) },
+                timestampMilliseconds: timestamp)
         }
         for result in await producer.send(messages) { _ = try result.get() }
     }

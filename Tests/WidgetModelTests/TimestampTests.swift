@@ -52,6 +52,17 @@ struct TimestampTests {
         }
     }
 
+    @Test("Milliseconds are a time from 1970 to 9999, and any other number is none")
+    func milliseconds() {
+        #expect(Timestamp(milliseconds: 0) == time("1970-01-01T00:00:00Z"))
+        #expect(Timestamp(milliseconds: 1_592_820_000_500) == time("2020-06-22T10:00:00.5Z"))
+        #expect(Timestamp(milliseconds: 253_402_300_799_999) == time("9999-12-31T23:59:59.999Z"))
+        let none: [Int64] = [-1, .min, 253_402_300_800_000, 1_592_820_000_500_000, 1_592_820_000_500_000_000, .max]
+        for number in none {
+            #expect(Timestamp(milliseconds: number) == nil)
+        }
+    }
+
     @Test func arithmeticSaturates() {
         let now = time("2020-06-22T10:00:00Z")
         #expect(now + .seconds(1.5) - now == .seconds(1.5))

@@ -55,4 +55,36 @@ struct EventLookupTests {
                     == .notLookedUp("kafka.bootstrapServers is not set"))
         }
     }
+
+    @Test("An event with an unusable timestamp is found, without a time")
+    func unusableTimestamp() async throws {
+        try await withKafka(topics: ["freshet.pushes"], partitions: 1) { kafka in
+            let producer = try KafkaProducer(
+                configuration: kafka.configuration, deliveryTimeout: Patience.delivery,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            let event = FreshetEvent.push(
+                ReloadRequest(app: "a", audience: .user("u1"), kinds: .all, reason: .push))
+            let encoded = EventEncoder.encode(event, id: "e1", source: "/tests", time: nil)
+            let results = await producer.send([
+                KafkaMessage(
+                    topic: kafka.name("freshet.pushes"), partition: 0, value: encoded.value,
+                    headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) },
+                    timestampMilliseconds: 1_700_000_000_000_000_000)
+            ])
+            await producer.shutdown()
+            let offset = try #require(try results.first?.get().offset)
+            let lookup = EventLookup(
+                reader: KafkaReader(
+                    configuration: kafka.configuration, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }),
+                topics: [kafka.name("freshet.pushes")], sorts: [.pushes])
+            let cause = ExplainedCause(
+                role: .request, position: EventPosition(topic: 0, partition: 0, offset: offset), reason: .push,
+                appliedAt: nil)
+            guard case .found(let envelope) = await lookup.events([cause], of: "a").first?.lookup else {
+                Issue.record("the event was not found")
+                return
+            }
+            #expect(envelope.id == "e1" && envelope.time == nil)
+        }
+    }
 }

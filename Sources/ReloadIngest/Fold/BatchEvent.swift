@@ -72,7 +72,9 @@ extension RejectedEvent {
         static func missingTime(app: String) -> Reason {
             Reason(
                 app: app, code: "missingAttribute",
-                message: "neither the attribute time nor the Kafka message's timestamp is set; expected one of them")
+                message:
+                    "expected the attribute time, or a timestamp of the Kafka message in milliseconds since 1970; found "
+                    + "neither")
         }
     }
 }

@@ -98,11 +98,11 @@ struct RecordDecoder: Sendable {
                 message: "/app: the topic may not carry events of app \(Text.quoted(app))\(more)", pointer: "/app"))
     }
 
-    /// Time of the event: its own time, or else the broker's. The result is at most five minutes after the message's
-    /// timestamp, so that an event from a wrong clock does not override all later ones.
+    /// Time of the event: its own time, or else the message's timestamp. The result is at most five minutes after the
+    /// timestamp, so that an event from a wrong clock does not override all later ones. An unusable timestamp counts as
+    /// none.
     private func time(of envelope: EventEnvelope, _ record: KafkaBatch.Record) -> Timestamp? {
-        guard record.timestampMilliseconds >= 0 else { return envelope.time }
-        let broker = Timestamp(microseconds: 0) + .milliseconds(record.timestampMilliseconds)
+        guard let broker = Timestamp(milliseconds: record.timestampMilliseconds) else { return envelope.time }
         guard let time = envelope.time else { return broker }
         return min(time, broker + .seconds(300))
     }

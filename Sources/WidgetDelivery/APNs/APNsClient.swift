@@ -94,7 +94,7 @@ package struct APNsClient: Sendable {
         if let json = try? JSONValue.parse(body) {
             if case .string(let text)? = json["reason"] { reason = String(text.prefix(64)) }
             if case .number(let number)? = json["timestamp"], let milliseconds = Int64(number.text) {
-                since = Timestamp(microseconds: 0) + .milliseconds(milliseconds)
+                since = Timestamp(milliseconds: milliseconds)
             }
         }
         return APNsAnswer(

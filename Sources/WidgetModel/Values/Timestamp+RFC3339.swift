@@ -31,6 +31,16 @@ extension Timestamp {
         self.init(microseconds: time)
     }
 
+    /// Reads milliseconds since 1970, such as the timestamp of a Kafka message.
+    ///
+    /// The result is nil for a negative number, and for a time that RFC 3339 cannot express: such a number is most
+    /// probably one of microseconds or nanoseconds.
+    package init?(milliseconds: Int64) {
+        let (microseconds, overflow) = milliseconds.multipliedReportingOverflow(by: 1_000)
+        guard milliseconds >= 0, !overflow, Self.writable.contains(microseconds) else { return nil }
+        self.init(microseconds: microseconds)
+    }
+
     /// From 0001-01-01T00:00:00Z until before the year 10000.
     private static let writable: Range<Int64> = -62_135_596_800_000_000..<253_402_300_800_000_000
 

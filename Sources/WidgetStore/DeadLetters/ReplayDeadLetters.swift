@@ -14,8 +14,8 @@ private let deadLettersToReplaySQL = """
     )
     SELECT d.id, d.topic, d.partition, d."offset", d.app, d.code, d.error, d.key, d.header_names, d.header_values,
            d.payload, d.pointer,
-           CASE WHEN d.message_time >= 0 THEN d.message_time
-                ELSE (extract(epoch FROM d.received_at) * 1000)::int8 END AS message_time
+           least(CASE WHEN d.message_time >= 0 THEN d.message_time END, (extract(epoch FROM d.received_at) * 1000)::int8)
+               AS message_time
     FROM bounded b JOIN dead_letter d ON d.id = b.id
     WHERE \(DeadLetterFilter.waiting)
     ORDER BY d.id
@@ -58,7 +58,7 @@ private let discardDeadLettersSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Locks waiting dead letters, oldest first; letters without a message time have the time at which they were
+    /// Locks waiting dead letters, oldest first; the message time of a letter is at most the time at which it was
     /// stored. A concurrent replay waits and then skips replayed letters. Diverted events are left to the app's
     /// resumption, which applies them in order.
     ///

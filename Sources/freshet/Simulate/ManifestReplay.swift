@@ -7,9 +7,16 @@ struct ManifestReplay {
     let command: SimulateCommand
     let manifest: Manifest
 
+    /// As many days as a simulation without a replay may have.
+    private static let longestSpan = Duration.seconds(366 * 86_400)
+
     func run() async throws {
         let from = command.from ?? SimulationTime.midnight(WallClock.now()) - .seconds(86_400)
-        let span = from..<(command.to ?? from + .seconds(86_400))
+        let to = command.to ?? from + .seconds(86_400)
+        guard to > from, to - from <= Self.longestSpan else {
+            throw CommandFailure(.usage, "--to \(to): expected a time up to 366 days after --from, \(from)")
+        }
+        let span = from..<to
         var options = SimulationOptions(from: from, end: span.upperBound)
         options.seed = command.seed
         options.warmUpDays = command.warmUp

@@ -84,8 +84,9 @@ enum SimulationEvents {
             for partition in try await partitions(of: name, admin) {
                 let bounds = try await admin.bounds(of: partition)
                 let before = sort == .widgets ? .distantPast : span.lowerBound
+                var time = Timestamp.distantPast
                 try await reader.read(partition, bounds.earliest..<bounds.end, from: before) { batch, index in
-                    let time = batch.brokerTime(index)
+                    time = batch.time(index) ?? time
                     guard time < span.upperBound else { return false }
                     let headers = batch.headers(index).lazy.map { (name: $0.name, value: $0.value) }
                     let decoded = decoder.decode(
@@ -126,10 +127,10 @@ enum SimulationEvents {
             for partition in try await partitions(of: topic, admin) {
                 let bounds = try await admin.bounds(of: partition)
                 gaps.begin()
-                var isEnded = true
+                var (isEnded, time) = (true, Timestamp.distantPast)
                 // Content that was published before is what people saw at first.
                 try await reader.read(partition, bounds.earliest..<bounds.end, from: .distantPast) { batch, index in
-                    let time = batch.brokerTime(index)
+                    time = batch.time(index) ?? time
                     gaps.note(batch.records[index].offset, time)
                     isEnded = time < end
                     guard isEnded else { return false }
@@ -176,18 +177,20 @@ extension KafkaReader {
         var (low, high) = (offsets.lowerBound, offsets.upperBound)
         while low < high {
             let middle = low + (high - low) / 2
-            // An offset without a message is one of a transaction's end: the next one decides.
+            // An offset without a message is one of a transaction's end: the next one decides, also for a message without
+            // a usable timestamp.
             let found = try await messages(of: partition, at: middle...min(middle + 8, offsets.upperBound - 1))
-            if let found, found.brokerTime(0) >= time { high = middle } else { low = middle + 1 }
+            let next = found.flatMap { batch in batch.records.indices.lazy.compactMap { batch.time($0) }.first }
+            if let next, next >= time { high = middle } else { low = middle + 1 }
         }
         return low
     }
 }
 
 extension KafkaBatch {
-    /// The message's timestamp.
-    fileprivate func brokerTime(_ index: Int) -> Timestamp {
-        Timestamp(microseconds: max(0, records[index].timestampMilliseconds) * 1_000)
+    /// The message's timestamp; nil for none or an unusable one. Such a message counts with the one before it.
+    fileprivate func time(_ index: Int) -> Timestamp? {
+        Timestamp(milliseconds: records[index].timestampMilliseconds)
     }
 }
 

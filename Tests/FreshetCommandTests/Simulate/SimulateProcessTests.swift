@@ -239,6 +239,18 @@ struct SimulateProcessTests {
         }
     }
 
+    @Test("A time span that ends before it begins, or is longer than a year, is refused")
+    func span() async throws {
+        let folder = try Self.folder()
+        defer { try? FileManager.default.removeItem(at: folder) }
+        for span in [["--to", "2020-01-01"], ["--from", "0001-01-01", "--to", "9999-01-01"]] {
+            let result = try await FreshetProcess.run(
+                ["simulate", "--manifest", folder.appending(path: "kinds.yaml").path, "--replay"] + span)
+            #expect(result.status == 64, "\(result.err)")
+            #expect(result.err.contains("up to 366 days after --from"))
+        }
+    }
+
     @Test("A replay of Kafka simulates the warm-up like a replay of the same events in a file")
     func warmUp() async throws {
         let folder = try Self.folder()
@@ -274,9 +286,12 @@ struct SimulateProcessTests {
                     headers: headers.map { KafkaHeader(name: $0.key, value: Array($0.value.utf8)) },
                     timestampMilliseconds: time.microseconds / 1_000)
             }
+            // A message with a timestamp in nanoseconds counts with the one before it.
+            var unusable = messages[1]
+            unusable.timestampMilliseconds = 1_700_000_000_000_000_000
             let producer = try KafkaProducer(
                 configuration: kafka.configuration, deliveryTimeout: Patience.delivery, logger: quietLogger)
-            for result in await producer.send(messages) { _ = try result.get() }
+            for result in await producer.send([unusable] + messages) { _ = try result.get() }
             await producer.shutdown()
             let (replayed, read) = (try await kind(settings), try await kind(["--events", file.path]))
             #expect(replayed == read)

@@ -94,10 +94,7 @@ extension DeadLettersCommand {
 }
 
 extension DeadLetter {
-    fileprivate var time: Timestamp? {
-        guard let messageTime, messageTime < Int64.max / 1_000 else { return nil }
-        return Timestamp(microseconds: messageTime * 1_000)
-    }
+    fileprivate var time: Timestamp? { messageTime.flatMap { Timestamp(milliseconds: $0) } }
 }
 
 /// Foreign bytes for a terminal: text without control characters if they are UTF-8, else hexadecimal.
