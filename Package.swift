@@ -271,7 +271,7 @@ let package = Package(
                 "freshet", "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "WidgetModel",
                 "WidgetEvents", "WidgetStore", "WidgetRepresentation", "FreshetClient", "ReloadWorkers", "WidgetAPI",
                 "TestSupport", logging, lifecycle, crypto, httpClient, hummingbird, nio, argumentParser,
-                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "Yams", package: "Yams"),
             ],
             exclude: ["Preview/preview.py", "Simulate/report.py"],
             swiftSettings: strict),

@@ -22,7 +22,7 @@ struct DocumentedCommandsTests {
         arguments: [
             "deploy/runbook.md", "deploy/README.md", "deploy/api.md", "deploy/observe.md", "README.md",
             "deploy/capacity.md", "deploy/operations.md", "deploy/providers.md", "deploy/publishing.md",
-            "CONTRIBUTING.md",
+            "CONTRIBUTING.md", "DESIGN.md",
         ])
     func documents(_ path: String) throws {
         let commands = DocumentedCommands.find("freshet", in: try Self.text(path))
