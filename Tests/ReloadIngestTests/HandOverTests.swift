@@ -12,8 +12,8 @@ import WidgetStore
 /// Workers that record hand-overs.
 final class RecordingWorkers: HandOverReceiving {
     struct State {
-        /// Whether the workers accept a hand-over.
-        var hasRoom = true
+        /// Most timelines of a hand-over; 0: the workers accept none.
+        var room = 1_000
         var open = 0
         var kinds: [Set<Int32>] = []
         var claims: [Claim] = []
@@ -29,14 +29,12 @@ final class RecordingWorkers: HandOverReceiving {
         self.areBusy = areBusy
     }
 
-    func reserve(_ timelines: Int, of kindIDs: Set<Int32>) -> HandOverGrant? {
+    func reserve(_ kindIDs: Set<Int32>) -> HandOverGrant? {
         state.withLock { state in
-            guard state.hasRoom else { return nil }
+            guard state.room > 0 else { return nil }
             state.open += 1
             state.kinds.append(kindIDs)
-            return HandOverGrant(
-                timelines: timelines, statement: (kindIDs: Array(kindIDs), lease: .seconds(30)),
-                grantedAt: .zero)
+            return HandOverGrant(statement: .all(of: kindIDs, atMost: state.room), grantedAt: .zero)
         }
     }
 
@@ -52,6 +50,13 @@ final class RecordingWorkers: HandOverReceiving {
     }
 
     var now: State { state.withLock { $0 } }
+}
+
+extension HandOver {
+    /// Room for timelines of any of the kinds.
+    static func all(of kindIDs: Set<Int32>, atMost timelines: Int = 1_000) -> HandOver {
+        HandOver(shares: [Share(kindIDs: Array(kindIDs), timelines: timelines)], lease: .seconds(30))
+    }
 }
 
 @Suite("Marked timelines are handed over to workers in the same process", .timeLimit(.patience))
@@ -85,7 +90,7 @@ struct HandOverTests {
                 try await ingest.publish([ingest.push("u1")])
                 try await ingest.waitUntilApplied(2)
                 // Without room, any worker may claim the list, and the workers are woken.
-                workers.state.withLock { $0.hasRoom = false }
+                workers.state.withLock { $0.room = 0 }
                 try await ingest.publish([ingest.push("u2")])
                 try await ingest.waitUntilApplied(3)
                 try await eventually("the workers are woken") { signals.withLock { $0 } == 1 }
@@ -98,6 +103,28 @@ struct HandOverTests {
         }
     }
 
+    @Test("An event that reaches more timelines than the workers have room for is handed over in part")
+    func beyondRoom() async throws {
+        try await IngestHarness.lend { ingest in
+            try await ingest.store.place((0..<30).map { .test("w\($0)", configuration: #"{"n":\#($0)}"#) })
+            try await ingest.store.settle()
+            let workers = RecordingWorkers()
+            workers.state.withLock { $0.room = 10 }
+            let signals = Mutex(0)
+            let service = ingest.service(workers: workers, onWork: { _ in signals.withLock { $0 += 1 } })
+            try await ingest.running([service]) {
+                try await ingest.publish([ingest.push("u1")])
+                try await eventually("some timelines are handed over") { workers.now.claims.count == 1 }
+                try await eventually("other workers are woken") { signals.withLock { $0 } == 1 }
+            }
+            #expect(workers.now.claims.map(\.count) == [10] && workers.now.open == 0)
+            #expect(service.statistics.snapshot.handedOver == 10)
+            let ready = "SELECT sum(cardinality(timelines)) FROM work WHERE lease IS NULL AND ready_at <= now()"
+            #expect(try await ingest.store.integer(ready) == 20)
+            #expect(try await ingest.store.unappointed() == 0)
+        }
+    }
+
     @Test("The token is taken after the COMMIT, above revisions of concurrent transactions")
     func tokenAfterCommit() async throws {
         try await withStore { store in
@@ -106,7 +133,7 @@ struct HandOverTests {
             let directory = try await store.directory()
             var fold = BatchFold(directory: directory)
             fold.add(.push(app: TestKinds.app, user: "u1", kinds: ["Purchases"], offset: 0))
-            let kindIDs = Array(fold.urgentKinds)
+            let room = HandOver.all(of: fold.urgentKinds)
             let before = try await store.integer("SELECT nextval('token')")
             // This store holds the row's lock and takes its revision while the mark waits.
             let applied = try await withThrowingTaskGroup(of: BatchApplier.Outcome.self) { [fold] group in
@@ -114,7 +141,7 @@ struct HandOverTests {
                     try await connection.simple("SELECT 1 FROM timeline WHERE identity = '\(id)' FOR UPDATE")
                     group.addTask {
                         try await BatchApplier(pool: store.pool, audienceLimit: 100).apply(
-                            fold, advancing: [], handOver: (kindIDs: kindIDs, lease: .seconds(30)),
+                            fold, advancing: [], handOver: room,
                             deadLetter: Self.noLetter)
                     }
                     try await store.waitUntilBlocked()
@@ -144,12 +171,13 @@ struct HandOverTests {
                 """)
             var fold = BatchFold(directory: try await store.directory())
             fold.add(.push(app: TestKinds.app, user: "u1", kinds: ["Purchases"], offset: 0))
-            let (applier, kindIDs) = (BatchApplier(pool: store.pool, audienceLimit: 100), Array(fold.urgentKinds))
+            let applier = BatchApplier(pool: store.pool, audienceLimit: 100)
+            let room = HandOver.all(of: fold.urgentKinds)
             let before = try await store.integer("SELECT nextval('token')")
             let batch = fold
             let error = await #expect(throws: PostgresError.self) {
                 _ = try await applier.apply(
-                    batch, advancing: [], handOver: (kindIDs: kindIDs, lease: .seconds(30)),
+                    batch, advancing: [], handOver: room,
                     deadLetter: Self.noLetter)
             }
             #expect(error?.sqlState == "53100")

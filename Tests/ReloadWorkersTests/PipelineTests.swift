@@ -191,8 +191,8 @@ struct PipelineTests {
                     try await expectPublished([id], worker, topic)
                     answer(worker, "handed over.")
                     let claims = service.counts.claims
-                    let grant = try #require(service.handOver.reserve(1, of: [kindID]))
-                    #expect(grant.statement.kindIDs == [kindID])
+                    let grant = try #require(service.handOver.reserve([kindID]))
+                    #expect(grant.statement.shares.map(\.kindIDs) == [[kindID]])
                     var input = MarkInput()
                     input.marks = [
                         TimelineMark(
@@ -208,7 +208,7 @@ struct PipelineTests {
                     #expect(topic.message(of: id)?.value?.contains("handed over.") == true)
                     #expect(service.counts.claims == claims + 1)
                 }
-                #expect(service.handOver.reserve(1, of: [kindID]) == nil, "a stopped service grants nothing")
+                #expect(service.handOver.reserve([kindID]) == nil, "a stopped service grants nothing")
                 #expect(try await worker.store.lists() == 0)
             }
         }

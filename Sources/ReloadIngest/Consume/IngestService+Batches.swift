@@ -232,12 +232,12 @@ extension IngestService {
     /// events may concern the same timelines.
     private static let mostHandedOver = 256
 
-    /// Applies a fold, and hands its timelines over to this process's workers if they have capacity.
+    /// Applies a fold, and hands its timelines over to this process's workers as far as they have capacity.
     private func transact(
         _ fold: BatchFold, advancing advances: [PositionAdvance], _ batch: PreparedBatch, handsOver: Bool
     ) async throws -> BatchApplier.Outcome {
         let kindIDs = handsOver && fold.isPlain && fold.markCount <= Self.mostHandedOver ? fold.urgentKinds : []
-        let grant = kindIDs.isEmpty ? nil : workers?.reserve(fold.markCount, of: kindIDs)
+        let grant = kindIDs.isEmpty ? nil : workers?.reserve(kindIDs)
         do {
             let outcome = try await applier.apply(
                 fold, advancing: advances, handOver: grant?.statement,

@@ -73,6 +73,8 @@ package final class WorkerStatistics: Sendable {
         package var retriesRefused = 0
         /// Timelines given back for an open breaker.
         package var restingTimelines = 0
+        /// Timelines given back because they waited in the process until their lease was too short for a request.
+        package var lateTimelines = 0
         /// Failed batches that were requested in parts.
         package var bisected = 0
         /// Timelines for which their provider fails.

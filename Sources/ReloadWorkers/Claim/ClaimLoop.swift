@@ -77,6 +77,7 @@ struct ClaimLoop {
         guard !context.precedence.holdsClaims(at: context.clock.elapsed) else { return (idle, false) }
         var timelines =
             context.claimSize.share(of: configuration.maximumTimelinesInFlight) - context.leases.held
+            - pipeline.ender.waitingLists
         var isProbe = false
         switch context.output.allowance() {
         case .everything: break
@@ -99,15 +100,14 @@ struct ClaimLoop {
             timelines: timelines, patientTimelines: max(0, timelines - urgentRoom),
             concurrency: configuration.concurrency, requestsPerProvider: configuration.providerConcurrency,
             inFlight: context.slots.all, allowances: allowances)
-        let due = ready.map { LaneTimelines(kindID: $0.kindID, lane: $0.lane, count: max(1, $0.timelines)) }
+        let due = ready.map { ready in
+            let sizes = ready.sizes.map { max(1, Int($0)) }
+            return LaneTimelines(kindID: ready.kindID, lane: ready.lane, count: sizes.reduce(0, +), sizes: sizes)
+        }
         let plan = scheduler.plan(due: due, targets: targets, capacity: capacity)
-        let sizes = Dictionary(
-            ready.map { (LaneWork(kindID: $0.kindID, lane: $0.lane), max(1, $0.timelines / $0.lists)) },
-            uniquingKeysWith: { first, _ in first })
         let wishes = plan.wishes.map { wish in
-            let size = sizes[LaneWork(kindID: wish.kindID, lane: wish.lane)] ?? 1
-            return ClaimWish(
-                kindID: wish.kindID, lane: wish.lane, lists: (wish.count + size - 1) / size,
+            ClaimWish(
+                kindID: wish.kindID, lane: wish.lane, lists: wish.sizes.count, timelines: wish.count,
                 since: isPartial ? watermarks.since(kindID: wish.kindID, lane: wish.lane) : .distantPast)
         }
         guard !wishes.isEmpty else { return (idle, plan.isHeldBack || plan.isFull) }

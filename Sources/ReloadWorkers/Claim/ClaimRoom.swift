@@ -21,6 +21,8 @@ struct ClaimRoom {
     /// Free places in planned requests.
     private var openPlaces: [Group: Int] = [:]
     private var due: [Queue: Int] = [:]
+    /// Lists of the due work that are not taken yet.
+    private var lists: [Queue: ArraySlice<Int>] = [:]
     private let targets: [Int32: ClaimTarget]
     private let capacity: ClaimCapacity
     /// The queues with due work and room for it.
@@ -36,7 +38,9 @@ struct ClaimRoom {
         self.capacity = capacity
         for row in rows where row.count > 0 {
             guard targets[row.kindID] != nil else { continue }
-            due[Queue(kindID: row.kindID, lane: row.lane), default: 0] += row.count
+            let queue = Queue(kindID: row.kindID, lane: row.lane)
+            due[queue, default: 0] += row.count
+            if !row.sizes.isEmpty { lists[queue] = row.sizes[...] }
         }
         eligible = due.keys.reduce(into: [:]) { eligible, queue in
             if let target = targets[queue.kindID], places(for: queue, target) > 0 { eligible[queue] = target }
@@ -67,9 +71,12 @@ struct ClaimRoom {
 
     /// Places in planned and further requests.
     private func seats(for queue: Queue, _ target: ClaimTarget) -> Int {
-        let free = min(held.room(queue.lane, of: capacity.concurrency), room(of: target, queue.lane))
-        let seats = openPlaces[group(queue, target), default: 0] + max(0, free) * target.maxBatch
+        let seats = openPlaces[group(queue, target), default: 0] + freeSlots(for: queue, target) * target.maxBatch
         return target.asksProvider ? min(seats, probes[target.provider] ?? seats) : seats
+    }
+
+    private func freeSlots(for queue: Queue, _ target: ClaimTarget) -> Int {
+        max(0, min(held.room(queue.lane, of: capacity.concurrency), room(of: target, queue.lane)))
     }
 
     private func room(of target: ClaimTarget, _ lane: ReloadLane) -> Int {
@@ -79,25 +86,33 @@ struct ClaimRoom {
         return capacity.room(of: limit, lane, own, all: held)
     }
 
-    /// Takes timelines of an eligible queue and plans the requests for them.
-    mutating func take(from queue: Queue, atMost limit: Int) -> Int {
+    /// Takes timelines of an eligible queue and plans the requests for them. The last list is taken as a whole, beyond
+    /// the limit and the room, and uses up the room of others.
+    mutating func take(from queue: Queue, atMost limit: Int) -> LaneTimelines {
         let target = target(of: queue)
-        let count = min(due[queue, default: 0], limit, places(for: queue, target))
+        let wanted = min(due[queue, default: 0], limit, places(for: queue, target))
+        var taken = LaneTimelines(kindID: queue.kindID, lane: queue.lane, count: 0)
+        while taken.count < wanted, let size = lists[queue]?.popFirst() {
+            taken.count += size
+            taken.sizes.append(size)
+        }
+        let count = max(taken.count, wanted)
+        taken.count = count
         let beyond = count - openPlaces[group(queue, target), default: 0]
         if beyond > 0 {
-            let opened = (beyond + target.maxBatch - 1) / target.maxBatch
+            let opened = min((beyond + target.maxBatch - 1) / target.maxBatch, freeSlots(for: queue, target))
             held.add(opened, queue.lane)
             heldOfProvider[target.provider, default: HeldSlots()].add(opened, queue.lane)
-            openPlaces[group(queue, target)] = opened * target.maxBatch - beyond
+            openPlaces[group(queue, target)] = max(0, opened * target.maxBatch - beyond)
         } else {
             openPlaces[group(queue, target)] = -beyond
         }
         timelines -= count
         if !queue.lane.isUrgent { patientTimelines -= count }
         if target.asksProvider, let left = probes[target.provider] { probes[target.provider] = left - count }
-        due[queue, default: 0] -= count
-        if due[queue] == 0 { due[queue] = nil }
+        let left = due[queue, default: 0] - count
+        due[queue] = left > 0 ? left : nil
         eligible = eligible.filter { due[$0.key] != nil && places(for: $0.key, $0.value) > 0 }
-        return count
+        return taken
     }
 }

@@ -27,6 +27,9 @@ struct LaneTimelines: Sendable, Hashable {
     let kindID: Int32
     let lane: ReloadLane
     var count: Int
+    /// Numbers of timelines in the lists, the oldest first; a list is leased as a whole. Empty if timelines can be
+    /// leased one by one.
+    var sizes: [Int] = []
 }
 
 struct ClaimPlan: Sendable, Equatable {
@@ -56,7 +59,8 @@ struct ClaimScheduler: Sendable {
 
     /// Timelines of an app in one turn: a large batch.
     private static let appQuantum = 100
-    /// Timelines granted at once: less than a batch, so that lanes share even a single request.
+    /// Timelines granted at once, unless they are in one list: less than a batch, so that lanes share even a single
+    /// request.
     private static let grain = 25
 
     /// - Parameters:
@@ -68,13 +72,14 @@ struct ClaimScheduler: Sendable {
         var granted: [LaneTimelines] = []
         var index: [ClaimRoom.Queue: Int] = [:]
         while let queue = next(among: room.eligible, room) {
-            let count = room.take(from: queue, atMost: Self.grain)
-            charge(queue, app: room.target(of: queue).appID, count)
+            let taken = room.take(from: queue, atMost: Self.grain)
+            charge(queue, app: room.target(of: queue).appID, taken.count)
             if let at = index[queue] {
-                granted[at].count += count
+                granted[at].count += taken.count
+                granted[at].sizes += taken.sizes
             } else {
                 index[queue] = granted.count
-                granted.append(LaneTimelines(kindID: queue.kindID, lane: queue.lane, count: count))
+                granted.append(taken)
             }
         }
         return ClaimPlan(wishes: granted, isHeldBack: room.isHeldBack, isFull: room.isFull)

@@ -18,28 +18,62 @@ package final class HandOverDesk: HandOverReceiving {
 
     package var areBusy: Bool {
         guard let context = open.withLock({ $0 })?.context else { return false }
-        let most = context.claimSize.share(of: context.configuration.maximumTimelinesInFlight)
-        return context.leases.held >= max(1, most / 4)
+        return context.leases.open >= Self.quarter(of: context)
     }
 
-    package func reserve(_ timelines: Int, of kindIDs: Set<Int32>) -> HandOverGrant? {
+    package func reserve(_ kindIDs: Set<Int32>) -> HandOverGrant? {
         guard let pipeline = open.withLock({ $0 }) else { return nil }
         let context = pipeline.context
         guard case .everything = context.output.allowance() else { return nil }
         let known = pipeline.directory.directory()
+        let kinds = kindIDs.compactMap { known.kinds[$0] }.filter { !$0.isPaused && !$0.isRetired }
+        let room = context.claimSize.share(of: context.configuration.maximumTimelinesInFlight)
+        // A part of the room, so that the claim loop finds some during the transaction.
+        let most = min(room - context.leases.held, Self.quarter(of: context))
+        let shares = Self.shares(of: kinds, atMost: most, context)
         let plan = LeasePlan(configuration: context.configuration, longestPublish: context.output.longestPublish)
-        let slots = context.slots.all
-        let kinds = kindIDs.compactMap { known.kinds[$0] }.filter { kind in
-            let provider = ClaimTarget(kind).provider
-            return !kind.isPaused && !kind.isRetired && context.protection.isWell(provider, at: context.clock.elapsed)
-                && slots[provider, default: HeldSlots()].all < context.protection.limit(of: provider)
+        let handed = Set(shares.lazy.flatMap(\.kindIDs))
+        let leases = kinds.lazy.filter { handed.contains($0.id) }.map { plan.rounded(for: $0, lane: .interactive) }
+        guard let lease = leases.max() else { return nil }
+        let statement = HandOver(shares: shares, lease: lease)
+        guard context.leases.reserve(statement.timelines, limit: room) else { return nil }
+        return HandOverGrant(statement: statement, grantedAt: context.clock.elapsed)
+    }
+
+    private static func quarter(of context: WorkerContext) -> Int {
+        max(1, context.claimSize.share(of: context.configuration.maximumTimelinesInFlight) / 4)
+    }
+
+    /// Timelines for the free slots of each provider. Providers share the process's free slots, as in a claim, so that
+    /// no timeline waits in this process for a slot while another process has one.
+    private static func shares(
+        of kinds: [RegisteredKind], atMost most: Int, _ context: WorkerContext
+    ) -> [HandOver.Share] {
+        let held = context.slots.all
+        let all = held.values.reduce(HeldSlots(), +)
+        let configuration = context.configuration
+        let capacity = ClaimCapacity(
+            timelines: most, patientTimelines: 0, concurrency: configuration.concurrency,
+            requestsPerProvider: configuration.providerConcurrency, inFlight: held)
+        let providers = Dictionary(grouping: kinds) { ClaimTarget($0).provider }
+            .filter { context.protection.isWell($0.key, at: context.clock.elapsed) }
+        var free = configuration.concurrency - all.all
+        let even = max(1, free / max(1, providers.count))
+        var left = most
+        var shares: [HandOver.Share] = []
+        // The order of a dictionary is random, so no provider is always the last one.
+        for (provider, kinds) in providers {
+            let limit = context.protection.limit(of: provider)
+            let room = capacity.room(of: limit, .push, held[provider, default: HeldSlots()], all: all)
+            let requests = max(0, min(free, even, room))
+            let size = kinds.lazy.map { max(1, $0.definition.maxBatch) }.min() ?? 1
+            let timelines = min(left, requests * min(size, context.protection.sizeLimit(of: provider)))
+            guard timelines > 0 else { continue }
+            shares.append(HandOver.Share(kindIDs: kinds.map(\.id).sorted(), timelines: timelines))
+            free -= requests
+            left -= timelines
         }
-        guard let lease = kinds.lazy.map({ plan.rounded(for: $0, lane: .interactive) }).max(),
-            context.leases.reserve(timelines, limit: context.configuration.maximumTimelinesInFlight)
-        else { return nil }
-        return HandOverGrant(
-            timelines: timelines, statement: (kindIDs: kinds.map(\.id).sorted(), lease: lease),
-            grantedAt: context.clock.elapsed)
+        return shares
     }
 
     package func ingestIsBehind(_ isBehind: Bool) {
@@ -50,7 +84,7 @@ package final class HandOverDesk: HandOverReceiving {
     package func accept(_ grant: HandOverGrant, _ claim: Claim?) {
         // After the close, the leases end by themselves.
         guard let pipeline = open.withLock({ $0 }) else { return }
-        pipeline.context.leases.unreserve(grant.timelines)
+        defer { pipeline.context.leases.unreserve(grant.statement.timelines) }
         guard let claim else { return }
         pipeline.context.statistics.count { counts in
             counts.claims += 1

@@ -85,6 +85,9 @@ final class LeaseBook: Sendable {
         self.signal = signal
     }
 
+    /// Number of claimed and unsettled timelines.
+    var open: Int { state.withLock { $0.open } }
+
     /// Number of claimed and unsettled timelines, reserved room included.
     var held: Int { state.withLock { $0.open + $0.reserved } }
 
@@ -97,8 +100,10 @@ final class LeaseBook: Sendable {
         }
     }
 
+    /// Releases reserved room, and signals it to a waiting claim loop.
     func unreserve(_ count: Int) {
         state.withLock { $0.reserved -= count }
+        roomFreed()
     }
 
     /// Takes lists. Returns those with timelines to decide now, and those without any timeline.

@@ -9,6 +9,9 @@ import WidgetStore
 /// lists back.
 final class ListEnder: Sendable {
     private static let limit = 1_000
+    /// Most timelines of one comparison, which reads their contents: a list that was leased before brings up to two
+    /// hundred.
+    private static let comparedTimelines = 1_000
     /// Least time between two ends, so that a transaction ends the lists of several stores.
     private static let spacing = Duration.milliseconds(50)
     /// Comparisons after which a list goes back, since others keep storing its timelines.
@@ -28,6 +31,9 @@ final class ListEnder: Sendable {
         self.context = context
         self.directory = directory
     }
+
+    /// Number of lists that wait for their end.
+    var waitingLists: Int { state.withLock { $0.waiting.count } }
 
     /// Appends lists for ``run()``.
     func append(_ closed: [ClosedList]) {
@@ -67,7 +73,10 @@ final class ListEnder: Sendable {
         }
         guard !lists.isEmpty else { return false }
         // Ends a probe of the output that published nothing.
-        defer { context.output.probeEnded() }
+        defer {
+            context.output.probeEnded()
+            context.leases.roomFreed()
+        }
         do {
             try await end(lists)
         } catch {
@@ -86,7 +95,17 @@ final class ListEnder: Sendable {
         let suspicious = finished.filter(\.list.wasLeasedBefore)
         let alone = finished.filter { !$0.list.wasLeasedBefore }
         let mustCompare = try await delete(alone, isCompared: false)
-        try await compareAndDelete(suspicious + mustCompare)
+        var compared: [ClosedList] = []
+        var timelines = 0
+        for list in suspicious + mustCompare {
+            if !compared.isEmpty, timelines + list.comparedTimelines > Self.comparedTimelines {
+                try await compareAndDelete(compared)
+                (compared, timelines) = ([], 0)
+            }
+            compared.append(list)
+            timelines += list.comparedTimelines
+        }
+        try await compareAndDelete(compared)
     }
 
     /// Deletes lists, and appends lists for lost leases. Returns the lists to compare first.
@@ -217,6 +236,9 @@ final class ListEnder: Sendable {
 }
 
 extension ClosedList {
+    /// Most timelines whose contents a comparison of the list reads.
+    fileprivate var comparedTimelines: Int { published.count + list.suspects.count }
+
     fileprivate func returned(after delay: Duration) -> ClosedList {
         ClosedList(list: list, leaseEnds: leaseEnds, published: published, hasStored: true, returnDelay: delay)
     }

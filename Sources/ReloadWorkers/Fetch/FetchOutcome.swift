@@ -2,10 +2,20 @@ import WidgetModel
 import WidgetStore
 
 struct FetchOutcome: Sendable {
+    /// Reason for which a timeline was not requested. None is a failure.
+    enum Postponement: Sendable {
+        /// The provider's circuit breaker is open, or the provider asked for a pause.
+        case resting
+        /// The provider's retry budget is used up.
+        case retryBudget
+        /// The rest of the lease is too short for a request.
+        case lease
+    }
+
     var fetched: [FetchedTimeline] = []
     var failed: [(item: FetchItem, failure: ProviderFailure)] = []
     /// Timelines that were not requested, whose lists go back after a delay.
-    var postponed: [(item: FetchItem, delay: Duration, rule: ReloadRule)] = []
+    var postponed: [(item: FetchItem, delay: Duration, reason: Postponement)] = []
     /// Number of ignored timelines in the answer that were not requested.
     var foreign = 0
 

@@ -12,29 +12,29 @@ struct FetchRunner: Sendable {
     ///
     /// - Throws: only `CancellationError`.
     func fetch(_ batch: FetchBatch) async throws -> FetchOutcome {
-        guard timeLeft(of: batch) > .zero else {
-            return FetchOutcome(ProviderFailure(.timeout, "its lease was over before the request was sent"), of: batch)
-        }
+        // Timelines that waited here for too long were never requested, so another lease begins at once.
+        let now = context.clock.elapsed
+        var outcome = postponed(batch.items.filter { !fitsLease($0, at: now) }, by: .zero, .lease)
+        var batch = outcome.postponed.isEmpty ? batch : batch.keeping(batch.items.filter { fitsLease($0, at: now) })
+        guard !batch.items.isEmpty else { return outcome }
         let ticket: RequestTicket
         switch begin(batch) {
         case .go(let granted): ticket = granted
         case .rest(let time):
             // Spread, so that not all of them come back at once.
             let spread = min(time, .seconds(60)) * Double.random(in: 0...0.2)
-            return postponed(batch.items, by: time + spread, .providerResting)
+            outcome.append(postponed(batch.items, by: time + spread, .resting))
+            return outcome
         }
-        var batch = batch
-        var outcome = FetchOutcome()
         // A probe is not a retry.
         let isPaid = batch.isRetry && !ticket.isProbe
-        let now = context.clock.elapsed
         if isPaid {
             let granted = context.protection.takeRetries(batch.items.count, of: batch.provider, at: now)
             if granted < batch.items.count {
                 let wait = context.protection.retryWait(
                     after: batch.items.count - granted, of: batch.provider, at: now)
-                outcome = postponed(
-                    Array(batch.items[granted...]), by: wait * Double.random(in: 0.5...1), .retryBudget)
+                outcome.append(
+                    postponed(Array(batch.items[granted...]), by: wait * Double.random(in: 0.5...1), .retryBudget))
             }
             guard granted > 0 else {
                 context.protection.givenUp(ticket, at: now)
@@ -57,6 +57,11 @@ struct FetchRunner: Sendable {
         batch.leaseEnds - context.clock.elapsed - context.output.longestPublish
     }
 
+    /// Whether a timeline's lease leaves the time that its kind allows for a request.
+    private func fitsLease(_ item: FetchItem, at now: Duration) -> Bool {
+        item.leaseEnds - now - context.output.longestPublish >= item.kind.definition.timeout
+    }
+
     /// Whether a request with this time limit says anything about the provider.
     private func isEnough(_ time: Duration, for batch: FetchBatch) -> Bool { time >= batch.timeout / 2 }
 
@@ -66,9 +71,11 @@ struct FetchRunner: Sendable {
             at: context.clock.elapsed)
     }
 
-    private func postponed(_ items: [FetchItem], by delay: Duration, _ rule: ReloadRule) -> FetchOutcome {
+    private func postponed(
+        _ items: [FetchItem], by delay: Duration, _ reason: FetchOutcome.Postponement
+    ) -> FetchOutcome {
         var outcome = FetchOutcome()
-        outcome.postponed = items.map { ($0, delay, rule) }
+        outcome.postponed = items.map { ($0, delay, reason) }
         return outcome
     }
 

@@ -222,11 +222,21 @@ final class Pipeline: Sendable {
     }
 
     private func count(_ outcome: FetchOutcome, of batch: FetchBatch) {
+        let late = outcome.postponed.count { $0.reason == .lease }
         context.statistics.count { counts in
             counts.fetched += outcome.fetched.count
             counts.foreign += outcome.foreign
             counts.released += outcome.postponed.count
-            counts.restingTimelines += outcome.postponed.count { $0.rule == .providerResting }
+            counts.restingTimelines += outcome.postponed.count { $0.reason == .resting }
+            counts.lateTimelines += late
+        }
+        for postponed in outcome.postponed {
+            context.statistics.count(kind: postponed.item.kind.id) { $0.count(.released) }
+        }
+        if late > 0 {
+            context.logger.notice(
+                "timelines waited too long for a request to their provider and are given back",
+                metadata: ["app": "\(batch.app.name)", "provider": "\(batch.provider.url)", "count": "\(late)"])
         }
         for fetched in outcome.fetched where !fetched.parsed.lints.isEmpty {
             context.statistics.count(kind: fetched.item.kind.id) { $0.count(fetched.parsed.lints) }

@@ -6,13 +6,16 @@ package struct ClaimWish: Hashable, Sendable {
     package var kindID: Int32
     package var lane: ReloadLane
     package var lists: Int
+    /// Number of timelines that ends the claim: a further list is leased only while those before it hold fewer.
+    package var timelines: Int
     /// Earliest ready time of the lists to lease.
     package var since: Timestamp
 
-    package init(kindID: Int32, lane: ReloadLane, lists: Int, since: Timestamp = .distantPast) {
+    package init(kindID: Int32, lane: ReloadLane, lists: Int, timelines: Int = .max, since: Timestamp = .distantPast) {
         self.kindID = kindID
         self.lane = lane
         self.lists = lists
+        self.timelines = timelines
         self.since = since
     }
 }
@@ -22,7 +25,7 @@ package typealias ClaimRow = (list: LeasedList, readySince: Timestamp, timeline:
 
 private let wanted = InputColumns<ClaimWish>([
     .init("kind_id") { $0.kindID }, .init("lane") { $0.lane },
-    .init("lists") { Int32(clamping: $0.lists) },
+    .init("lists") { Int32(clamping: $0.lists) }, .init("timelines") { $0.timelines },
     .init("since") { $0.since },
 ])
 
@@ -33,11 +36,14 @@ private let claimListsSQL = """
         SELECT p.id, p.ready_at FROM \(wanted.rows("i"))
         JOIN kind k ON k.id = i.kind_id JOIN app a ON a.id = k.app_id
         CROSS JOIN LATERAL (
-            SELECT w.id, w.ready_at FROM work w
-            WHERE w.kind_id = i.kind_id AND w.lane = i.lane AND w.ready_at <= now() AND w.ready_at >= i.since
-            ORDER BY w.ready_at LIMIT i.lists FOR UPDATE SKIP LOCKED
+            SELECT w.id, w.ready_at, sum(w.size) OVER (ORDER BY w.ready_at, w.id) - w.size AS ahead
+            FROM (
+                SELECT w.id, w.ready_at, cardinality(w.timelines)::int8 AS size FROM work w
+                WHERE w.kind_id = i.kind_id AND w.lane = i.lane AND w.ready_at <= now() AND w.ready_at >= i.since
+                ORDER BY w.ready_at LIMIT i.lists FOR UPDATE SKIP LOCKED
+            ) w
         ) p
-        WHERE k.paused_at IS NULL AND a.paused_at IS NULL
+        WHERE p.ahead < i.timelines AND k.paused_at IS NULL AND a.paused_at IS NULL
     ), leased AS (
         UPDATE work w
         SET ready_at = now() + $\(wanted.count + 1)::int8 * interval '1 millisecond', lease = token.token,
@@ -104,23 +110,23 @@ package struct Claim: Sendable {
     }
 }
 
-/// Number of ready lists of a kind and lane, counted up to the limit, and number of their timelines.
-package typealias ReadyLists = (kindID: Int32, lane: ReloadLane, lists: Int, timelines: Int)
+/// Ready lists of a kind and lane, up to the limit: their numbers of timelines, the oldest list first.
+package typealias ReadyLists = (kindID: Int32, lane: ReloadLane, sizes: [Int32])
 
 private let input = InputColumns<ClaimWish>([
     .init("kind_id") { $0.kindID }, .init("lane") { $0.lane }, .init("since") { $0.since },
 ])
 
 private let readyListsSQL = """
-    SELECT q.kind_id, q.lane, r.lists, r.timelines
+    SELECT q.kind_id, q.lane, r.sizes
     FROM \(input.rows("q"))
     CROSS JOIN LATERAL (
-        SELECT count(*) AS lists, sum(cardinality(w.timelines)) AS timelines FROM (
-            SELECT w.timelines FROM work w
+        SELECT array_agg(cardinality(w.timelines) ORDER BY w.ready_at) AS sizes FROM (
+            SELECT w.timelines, w.ready_at FROM work w
             WHERE w.kind_id = q.kind_id AND w.lane = q.lane AND w.ready_at <= now() AND w.ready_at >= q.since
             ORDER BY w.ready_at LIMIT $\(input.count + 1)::int8) w
     ) r
-    WHERE r.lists > 0
+    WHERE r.sizes IS NOT NULL
     """
 
 extension PostgresStatement where Self == Statements {
@@ -148,9 +154,7 @@ extension PostgresStatement where Self == Statements {
     ///   - limit: largest number of lists that are counted for each.
     package static func readyLists(_ queues: [ClaimWish], limit: Int) -> PostgresQuery<ReadyLists> {
         PostgresQuery(readyListsSQL, binding: input.parameters(queues, limit)) { row in
-            try ReadyLists(
-                kindID: row.value("kind_id"), lane: row.value("lane"), lists: row.value("lists"),
-                timelines: row.value("timelines"))
+            try ReadyLists(kindID: row.value("kind_id"), lane: row.value("lane"), sizes: row.array("sizes"))
         }
     }
 }

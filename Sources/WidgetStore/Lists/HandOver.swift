@@ -4,10 +4,11 @@ package protocol HandOverReceiving: Sendable {
     /// Whether the workers hold at least a quarter of their maximum number of timelines.
     var areBusy: Bool { get }
 
-    /// Reserves room for timelines of these kinds; nil without room, so that the lists are appended for any worker.
+    /// Reserves room for timelines of these kinds: as many as their providers have free slots for. An event may reach
+    /// one widget or thousands, so the room says nothing about the number of events. Nil without room.
     ///
     /// Each grant ends with ``accept(_:_:)``, with a nil claim if the transaction failed or handed nothing over.
-    func reserve(_ timelines: Int, of kindIDs: Set<Int32>) -> HandOverGrant?
+    func reserve(_ kindIDs: Set<Int32>) -> HandOverGrant?
 
     /// Takes the handed-over timelines, after the COMMIT. The claim's token is taken after it too.
     func accept(_ grant: HandOverGrant, _ claim: Claim?)
@@ -19,14 +20,11 @@ package protocol HandOverReceiving: Sendable {
 
 /// Room that workers keep free until the grant is accepted.
 package struct HandOverGrant: Sendable {
-    /// Number of timelines that fit.
-    package let timelines: Int
     package let statement: HandOver
     /// Clock reading of the workers before the lease began.
     package let grantedAt: Duration
 
-    package init(timelines: Int, statement: HandOver, grantedAt: Duration) {
-        self.timelines = timelines
+    package init(statement: HandOver, grantedAt: Duration) {
         self.statement = statement
         self.grantedAt = grantedAt
     }

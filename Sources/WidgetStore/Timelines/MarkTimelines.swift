@@ -73,8 +73,31 @@ package struct MarkInput: Sendable {
     package var isEmpty: Bool { marks.isEmpty && views.isEmpty && revived.isEmpty && departed.isEmpty }
 }
 
-/// Room of this process's workers for marked timelines, whose lists are appended with leases of the process.
-package typealias HandOver = (kindIDs: [Int32], lease: Duration)
+/// Room of this process's workers for marked timelines, whose lists are appended with leases of the process. Any worker
+/// may claim the timelines beyond the room.
+package struct HandOver: Hashable, Sendable {
+    /// Kinds that share requests to a provider, with the number of timelines that the provider has room for.
+    package struct Share: Hashable, Sendable {
+        package let kindIDs: [Int32]
+        package let timelines: Int
+
+        package init(kindIDs: [Int32], timelines: Int) {
+            self.kindIDs = kindIDs
+            self.timelines = timelines
+        }
+    }
+
+    package let shares: [Share]
+    package let lease: Duration
+
+    package init(shares: [Share], lease: Duration) {
+        self.shares = shares
+        self.lease = lease
+    }
+
+    /// Most timelines that are handed over.
+    package var timelines: Int { shares.reduce(0) { $0 + $1.timelines } }
+}
 
 /// A timeline written by a mark, with its list if that was handed over.
 package struct MarkedTimeline: Sendable {
@@ -109,6 +132,12 @@ private let views = InputColumns<WidgetView>([
     .init("app_id") { $0.appID }, .init("widget") { $0.widget }, .init("at") { $0.time },
 ])
 
+private typealias KindRoom = (kindID: Int32, share: Int32, timelines: Int)
+
+private let rooms = InputColumns<KindRoom>([
+    .init("kind_id") { $0.kindID }, .init("share") { $0.share }, .init("timelines") { $0.timelines },
+])
+
 private let hits = TimelineMark.Audience.allCases.map { audience in
     """
     (SELECT w.timeline_id, w.kind_id FROM widget w
@@ -138,15 +167,16 @@ private let causes = [("topic", "$3::int2"), ("partition", "$4::int4"), ("offset
         """
     }.joined(separator: ", ")
 
-private let isHanded = """
-    listed_at <= now() AND listed_lane <= \(ReloadLane.push.rawValue) AND kind_id = ANY ($9::int4[])
-    """
+/// Whether a marked row may be handed over, as far as there is room.
+private let isUrgent = "(m.listed_anew AND m.listed_at <= now() AND m.listed_lane <= \(ReloadLane.push.rawValue))"
 
 private let markTimelinesSQL = """
     WITH token AS MATERIALIZED (
-        SELECT CASE WHEN $10::int8 IS NOT NULL THEN nextval('token') END AS token
+        SELECT CASE WHEN $9::int8 IS NOT NULL THEN nextval('token') END AS token
     ), input AS MATERIALIZED (
-        SELECT * FROM \(marks.rows("i", first: 12))
+        SELECT * FROM \(marks.rows("i", first: 11))
+    ), room AS MATERIALIZED (
+        SELECT * FROM \(rooms.rows("r", first: 11 + marks.count + views.count))
     ), hit AS MATERIALIZED (
         SELECT i.ord, i.events, i.urgency, i.lane, i.matching, w.timeline_id, w.kind_id
         FROM input i CROSS JOIN LATERAL (\(hits)) w
@@ -154,7 +184,7 @@ private let markTimelinesSQL = """
         SELECT ord FROM hit GROUP BY ord HAVING count(*) > $8::int8
     ), viewed AS MATERIALIZED (
         SELECT w.timeline_id, w.kind_id, array_agg(least(v.at, now()) ORDER BY v.ord) AS times
-        FROM \(views.rows("v", first: 12 + marks.count))
+        FROM \(views.rows("v", first: 11 + marks.count))
         JOIN widget w ON w.app_id = v.app_id AND w.id = v.widget
         WHERE w.timeline_id IS NOT NULL GROUP BY w.timeline_id, w.kind_id
     ), found AS (
@@ -199,9 +229,14 @@ private let markTimelinesSQL = """
                 ELSE (count_views(t.view_rate, t.viewed_at, l.times)).viewed_at END
         FROM ordered l WHERE t.id = l.id
         RETURNING t.listed_anew, t.listed_lane, t.id, l.events, \(ClaimedTimeline.columns(kind: "l.k_"))
+    ), handable AS (
+        SELECT m.id, m.kind_id, m.listed_lane, m.listed_at, m.listed_anew,
+               CASE WHEN \(isUrgent) AND r.timelines >= row_number() OVER (
+                   PARTITION BY r.share, \(isUrgent) ORDER BY m.listed_lane, m.id)
+               THEN (SELECT token FROM token) END AS lease
+        FROM marked m LEFT JOIN room r ON r.kind_id = m.kind_id
     ), \(Appending.lists(
-        of: "marked", lease: "CASE WHEN \(isHanded) THEN (SELECT token FROM token) END",
-        leaseEnds: "now() + $10::int8 * interval '1 millisecond'")), swept AS (
+        of: "handable", lease: "lease", leaseEnds: "now() + $9::int8 * interval '1 millisecond'")), swept AS (
         INSERT INTO sweep AS s (app_id, kind_id, audience, audience_id, matching, events, urgency, cause_topic,
                                 cause_partition, cause_offset, cause_reason)
         SELECT i.app_id, i.kind_id, i.audience + 1, i.audience_id, i.matching, i.events, i.urgency, i.cause_topic,
@@ -218,7 +253,7 @@ private let markTimelinesSQL = """
     )
     SELECT o.*, m.*, h.list, h.lease
     FROM outcome o LEFT JOIN (marked m LEFT JOIN handed h ON h.handed_row = m.id)
-        ON h.list IS NOT NULL OR $11::bool
+        ON h.list IS NOT NULL OR $10::bool
     """
 
 extension PostgresStatement where Self == Statements {
@@ -231,7 +266,7 @@ extension PostgresStatement where Self == Statements {
     ///
     /// - Parameters:
     ///   - limit: most widgets of an audience that are marked at once.
-    ///   - handOver: room of this process's workers; nil without any.
+    ///   - handOver: room of this process's workers, whose lists are returned; nil without any.
     ///   - reports: whether the result names every marked timeline.
     package static func markTimelines(_ input: MarkInput, limit: Int, handOver: HandOver? = nil, reports: Bool = false)
         -> PostgresQuery<MarkRow>
@@ -239,10 +274,14 @@ extension PostgresStatement where Self == Statements {
         var parameters = PostgresParameters(
             PostgresArray(input.revived), PostgresArray(input.departed), input.revival?.cause.topic,
             input.revival?.cause.partition, input.revival?.cause.offset, input.revival?.reason ?? .placed,
-            input.revivalLane, limit, PostgresArray(handOver?.kindIDs ?? []), handOver?.lease.wholeMilliseconds, reports
-        )
+            input.revivalLane, limit, handOver?.lease.wholeMilliseconds, reports)
         marks.bind(input.marks, to: &parameters)
         views.bind(input.views, to: &parameters)
+        let shares = handOver?.shares ?? []
+        rooms.bind(
+            shares.enumerated().flatMap { place, share in
+                share.kindIDs.map { (kindID: $0, share: Int32(clamping: place), timelines: share.timelines) }
+            }, to: &parameters)
         return PostgresQuery(markTimelinesSQL, binding: parameters) { row in
             var timeline: MarkedTimeline?
             if try row.optional("row", as: Int64.self) != nil {

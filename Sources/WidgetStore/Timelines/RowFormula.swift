@@ -87,20 +87,22 @@ package enum Appending {
     ///
     /// - Parameters:
     ///   - rows: a CTE with `id`, `kind_id`, `listed_lane`, `listed_at` and `listed_anew`.
-    ///   - lease: expression of the lease token that a group of these columns gets at once; NULL: none.
+    ///   - lease: expression of the lease token that a row's list gets at once; NULL: none. Rows with and without one
+    ///     are in different lists.
     ///   - leaseEnds: expression of the end of that lease.
     static func lists(of rows: String, lease: String = "NULL::int8", leaseEnds: String = "now()") -> String {
         """
         numbered AS (
-            SELECT id, kind_id, listed_lane, listed_at,
-                   (row_number() OVER (PARTITION BY kind_id, listed_lane, listed_at ORDER BY id) - 1) / \(limit) AS part
+            SELECT id, kind_id, listed_lane, listed_at, \(lease) AS list_lease,
+                   (row_number() OVER (PARTITION BY kind_id, listed_lane, listed_at, \(lease) ORDER BY id) - 1)
+                       / \(limit) AS part
             FROM \(rows) WHERE listed_anew AND listed_at < 'infinity'
         ), appended AS (
             INSERT INTO work (kind_id, lane, due_at, ready_at, lease, leases, timelines)
             SELECT kind_id, listed_lane, listed_at,
-                   CASE WHEN \(lease) IS NULL THEN listed_at ELSE \(leaseEnds) END, \(lease),
-                   CASE WHEN \(lease) IS NULL THEN 0 ELSE 1 END, array_agg(id ORDER BY id)
-            FROM numbered GROUP BY kind_id, listed_lane, listed_at, part
+                   CASE WHEN list_lease IS NULL THEN listed_at ELSE \(leaseEnds) END, list_lease,
+                   CASE WHEN list_lease IS NULL THEN 0 ELSE 1 END, array_agg(id ORDER BY id)
+            FROM numbered GROUP BY kind_id, listed_lane, listed_at, list_lease, part
             RETURNING id, kind_id, lane, due_at, lease, timelines
         )
         """

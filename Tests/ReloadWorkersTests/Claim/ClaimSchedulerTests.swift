@@ -233,6 +233,38 @@ struct ClaimSchedulerTests {
         #expect(plan.isFull && !plan.isHeldBack, "there is room for the next claim at once")
     }
 
+    @Test("A list is leased as a whole and counts as a whole: many kinds with large lists do not exceed the room")
+    func wholeLists() {
+        var scheduler = ClaimScheduler()
+        let kinds = (0..<160).map { Int32(10 * ($0 + 1) + 1) }
+        let sizes = Array(repeating: 200, count: 64)
+        let due = kinds.map { LaneTimelines(kindID: $0, lane: .push, count: 12_800, sizes: sizes) }
+        let targets = Dictionary(
+            uniqueKeysWithValues: kinds.map { kind in
+                let provider = ProviderKey(appID: kind, url: "http://p\(kind)")
+                return (kind, ClaimTarget(appID: kind, provider: provider, maxBatch: 25))
+            })
+        var served: [Int32: Int] = [:]
+        for _ in 0..<16 {
+            let plan = scheduler.plan(
+                due: due, targets: targets, capacity: Self.capacity(4_000, concurrency: 1_000, perProvider: 8))
+            #expect(plan.wishes.allSatisfy { $0.count == 200 * $0.sizes.count })
+            #expect((4_000..<4_200).contains(plan.wishes.reduce(0) { $0 + $1.count }) && plan.isFull)
+            for wish in plan.wishes { served[wish.kindID, default: 0] += wish.count }
+        }
+        #expect(served.count == kinds.count && Set(served.values) == [400], "kinds take turns")
+    }
+
+    @Test("The largest list of a kind with small batches takes no more slots than are free")
+    func listBeyondSlots() {
+        var scheduler = ClaimScheduler()
+        let due = [11, 21].map { LaneTimelines(kindID: $0, lane: .push, count: 400, sizes: [200, 200]) }
+        let plan = scheduler.plan(
+            due: due, targets: Self.targets(maxBatch: 1, 11, 21),
+            capacity: Self.capacity(1_000, concurrency: 16, perProvider: 8))
+        #expect(count(plan, kind: 11) == 200 && count(plan, kind: 21) == 200 && plan.isHeldBack)
+    }
+
     @Test func unknownKindsAndASaturatedWorkerGetNothing() {
         var scheduler = ClaimScheduler()
         let due = [Self.row(99, .push, 10)]

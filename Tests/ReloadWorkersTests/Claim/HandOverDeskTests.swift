@@ -1,9 +1,11 @@
 import PostgresClient
 import TestSupport
 import Testing
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
+@testable import ReloadIngest
 @testable import ReloadWorkers
 
 @Suite("Hand-over within one process", .serialized, .tags(.database), .timeLimit(.patience))
@@ -22,46 +24,107 @@ struct HandOverDeskTests {
         }
     }
 
-    @Test("Room is granted up to the limit, and released when the hand-over is accepted")
+    @Test("Room is a quarter of the maximum at once, up to the maximum, and released when the hand-over is accepted")
     func room() async throws {
         try await withDesk {
             $0.maximumTimelinesInFlight = 20
         } _: { desk, worker, kind in
-            let grant = try #require(desk.reserve(7, of: [kind, 9_999]))
-            #expect(grant.timelines == 7 && grant.statement.kindIDs == [kind])
+            let grant = try #require(desk.reserve([kind, 9_999]))
+            #expect(grant.statement.shares == [HandOver.Share(kindIDs: [kind], timelines: 5)])
             #expect(grant.statement.lease == worker.context.configuration.lease)
-            #expect(desk.reserve(14, of: [kind]) == nil && desk.reserve(13, of: [kind]) != nil)
+            for _ in 0..<3 { #expect(desk.reserve([kind])?.statement.timelines == 5) }
+            #expect(desk.reserve([kind]) == nil && worker.context.leases.held == 20)
+            #expect(!desk.areBusy, "reserved room is no work")
             desk.accept(grant, nil)
-            #expect(worker.context.leases.held == 13 && desk.reserve(7, of: [kind]) != nil)
+            #expect(worker.context.leases.held == 15 && desk.reserve([kind]) != nil)
+        }
+    }
+
+    @Test("Room is that of the providers' free slots, which kinds of one provider share")
+    func slots() async throws {
+        try await withDesk {
+            ($0.concurrency, $0.providerConcurrency) = (6, 4)
+        } _: { desk, worker, kind in
+            try await worker.store.redefine { $0.maxBatch = 10 }
+            try await worker.directory.refresh()
+            let dueDate = try await worker.store.kindID("DueDate")
+            let context = worker.context
+            func room(_ kinds: Set<Int32>) -> [HandOver.Share] {
+                guard let grant = desk.reserve(kinds) else { return [] }
+                desk.accept(grant, nil)
+                return grant.statement.shares
+            }
+            #expect(room([kind]) == [HandOver.Share(kindIDs: [kind], timelines: 40)])
+            #expect(room([kind, dueDate]) == [HandOver.Share(kindIDs: [kind, dueDate].sorted(), timelines: 40)])
+            let provider = ProviderKey(
+                appID: try #require(worker.directory.directory().kinds[kind]).appID, url: worker.provider.url)
+            for _ in 0..<3 { #expect(context.slots.begin(provider, .push, limit: 4)) }
+            #expect(room([kind]) == [HandOver.Share(kindIDs: [kind], timelines: 10)])
+            let other = ProviderKey(appID: provider.appID, url: "http://other")
+            for _ in 0..<3 { #expect(context.slots.begin(other, .push, limit: 4)) }
+            #expect(room([kind]).isEmpty, "the process has no free slot")
+        }
+    }
+
+    @Test("Pushes that reach many widgets each lease no more timelines than the process may hold; all are fetched")
+    func largeAudiences() async throws {
+        try await withDesk {
+            $0.maximumTimelinesInFlight = 200
+        } _: { desk, worker, _ in
+            try await worker.store.place(
+                (0..<20).flatMap { user in
+                    (0..<50).map { .test("w\(user)-\($0)", user: "u\(user)", configuration: #"{"n":\#($0)}"#) }
+                })
+            try await worker.store.settle()
+            var fold = BatchFold(directory: try await worker.store.directory())
+            for user in 0..<20 {
+                let push = ReloadRequest(app: TestKinds.app, audience: .user("u\(user)"), kinds: .all, reason: .push)
+                let position = EventPosition(topic: 0, partition: 0, offset: Int64(user))
+                fold.add(BatchEvent(record: user, position: position, time: Sample.now, event: .push(push)))
+            }
+            let grant = try #require(desk.reserve(fold.urgentKinds))
+            let outcome = try await BatchApplier(pool: worker.store.pool, audienceLimit: 1_000)
+                .apply(fold, advancing: [], handOver: grant.statement) { _ in fatalError("no event is rejected") }
+            #expect(outcome.marked == 1_000 && outcome.claim?.count == 50 && outcome.lists > 0)
+            desk.accept(grant, outcome.claim)
+            #expect(worker.context.leases.held <= 200)
+            #expect(
+                try await worker.store.integer(
+                    "SELECT sum(cardinality(timelines)) FROM work WHERE lease IS NOT NULL") == 50)
+            try await worker.finish()
+            try await worker.drain()
+            #expect(worker.counts.completed == 1_000 && worker.counts.failed.isEmpty)
+            #expect(worker.provider.requests.allSatisfy { $0.ids.count <= 100 })
+            #expect(try await worker.store.unappointed() == 0)
         }
     }
 
     @Test("A closed desk grants nothing and drops late claims")
     func closed() async throws {
         try await withDesk { desk, worker, kind in
-            let grant = try #require(desk.reserve(1, of: [kind]))
+            let grant = try #require(desk.reserve([kind]))
             desk.close()
-            #expect(desk.reserve(1, of: [kind]) == nil)
+            #expect(desk.reserve([kind]) == nil)
             desk.accept(grant, Claim(token: 9, lists: [Sample.list(1, [Sample.timeline(10, kindID: kind)])]))
             #expect(worker.counts.claims == 0)
-            #expect(HandOverDesk().reserve(1, of: [kind]) == nil, "the desk was never opened")
+            #expect(HandOverDesk().reserve([kind]) == nil, "the desk was never opened")
         }
     }
 
     @Test("Unknown, paused and retired kinds are refused; slow kinds get a longer lease")
     func kinds() async throws {
         try await withDesk { desk, worker, kind in
-            #expect(desk.reserve(1, of: [9_999]) == nil)
+            #expect(desk.reserve([9_999]) == nil)
             for change in ["retired_at", "paused_at"] {
                 try await worker.store.sql("UPDATE kind SET \(change) = now() WHERE id = \(kind)")
                 try await worker.directory.refresh()
-                #expect(desk.reserve(1, of: [kind]) == nil, "\(change)")
+                #expect(desk.reserve([kind]) == nil, "\(change)")
                 try await worker.store.sql("UPDATE kind SET \(change) = NULL WHERE id = \(kind)")
             }
             try await worker.store.redefine { $0.timeout = .seconds(60) }
             try await worker.directory.refresh()
             #expect(worker.context.leases.held == 0)
-            #expect(desk.reserve(1, of: [kind])?.statement.lease == .seconds(90))
+            #expect(desk.reserve([kind])?.statement.lease == .seconds(90))
         }
     }
 
@@ -75,16 +138,16 @@ struct HandOverDeskTests {
             let provider = ProviderKey(
                 appID: try #require(worker.directory.directory().kinds[kind]).appID, url: worker.provider.url)
             #expect(context.slots.begin(provider, .push, limit: 1))
-            #expect(desk.reserve(1, of: [kind]) == nil, "no slot")
+            #expect(desk.reserve([kind]) == nil, "no slot")
             context.slots.end(provider, .push)
-            #expect(desk.reserve(1, of: [kind]) != nil)
+            #expect(desk.reserve([kind]) != nil)
 
             worker.publisher.respond { _ in .testTimeout }
             _ = await context.output.publish([context.messages.removed(TimelineID(high: 1, low: 1), revision: 1)])
-            #expect(desk.reserve(1, of: [kind]) == nil, "the output is down")
+            #expect(desk.reserve([kind]) == nil, "the output is down")
             worker.publisher.respond { _ in nil }
             _ = await context.output.publish([context.messages.removed(TimelineID(high: 1, low: 1), revision: 1)])
-            #expect(desk.reserve(1, of: [kind]) != nil)
+            #expect(desk.reserve([kind]) != nil)
 
             guard
                 case .go(let ticket) = context.protection.begin(
@@ -94,7 +157,7 @@ struct HandOverDeskTests {
                 return
             }
             context.protection.failed(ticket, ProviderFailure(.connection, "refused"), at: context.clock.elapsed)
-            #expect(desk.reserve(1, of: [kind]) == nil, "it rests")
+            #expect(desk.reserve([kind]) == nil, "it rests")
         }
     }
 }

@@ -14,6 +14,34 @@ struct ProtectedReloadTests {
         try await worker.store.place((first..<(first + count)).map { .test("w\($0)", user: "u\($0)") })
     }
 
+    // MARK: Leases
+
+    @Test("A batch whose lease ends before its request goes back: no attempt, and nothing is held against the provider")
+    func lateBatch() async throws {
+        try await withWorker(timeout: .seconds(10)) { worker in
+            let clock = HandClock()
+            let late = worker.another(clock: WorkerClock(clock)) { $0.protection.consecutiveFailures = 1 }
+            let ids = try await placeUsers(5, worker)
+            for left in [Duration.zero, .seconds(9), .seconds(-1)] {
+                #expect(try await late.claim() == 5)
+                // What is left beside the publishing is less than a request may take.
+                clock.advance(by: .seconds(30) - worker.publisher.longestPublish - left)
+                try await late.finish()
+                #expect(worker.provider.requests.isEmpty)
+            }
+            #expect(late.counts.lateTimelines == 15 && late.counts.released == 15)
+            #expect(late.counts.failed.isEmpty && late.counts.breakersOpened == 0)
+            #expect(late.context.statistics.providers.isEmpty, "nothing is recorded of the provider")
+            #expect(late.counts.kinds.values.map(\.released) == [15])
+            for id in ids {
+                let detail = try await worker.store.detail(id)
+                #expect(detail.attempts == 0 && detail.decision != .failed)
+            }
+            #expect(try await worker.store.integer("SELECT max(leases) FROM work") == 0, "as if it was never leased")
+            #expect(try await late.turn() == 5 && late.counts.completed == 5)
+        }
+    }
+
     // MARK: Poison
 
     /// Reaction of a provider to a batch with a poisonous timeline.
@@ -224,34 +252,6 @@ struct ProtectedReloadTests {
             // Some may have been retried by now.
             #expect(Array(worker.counts.failed.keys) == [.provider])
             #expect(worker.counts.failed[.provider, default: 0] >= 15)
-        }
-    }
-
-    @Test func whatTheLeaseLeavesTooLittleTimeForSaysNothingOfTheProvider() async throws {
-        try await withWorker { worker in
-            let ids = try await placeUsers(3, worker)
-            worker.provider.respond { _ in
-                try await Gate().pass()
-                return .status(200)
-            }
-            let known = try await worker.store.directory()
-            let context = worker.context
-            let end = context.clock.elapsed + context.output.longestPublish + .seconds(1)
-            var items: [FetchItem] = []
-            for id in ids {
-                let timeline = try await worker.store.detail(id).timeline
-                items.append(
-                    FetchItem(
-                        timeline: timeline, list: Sample.list(1, rows: []),
-                        kind: try #require(known.kinds[timeline.kindID]), token: 1, rule: .first,
-                        ledger: BudgetLedger(), startedAt: .zero, leaseEnds: end))
-            }
-            let app = try #require(known.apps[TestKinds.app])
-            let provider = ProviderKey(appID: app.id, url: worker.provider.url)
-            let outcome = try await FetchRunner(context: context).fetch(
-                FetchBatch(app: app, provider: provider, items: items))
-            #expect(outcome.failed.map(\.failure.reason) == [.timeout, .timeout, .timeout])
-            #expect(context.protection.limit(of: provider) == 8, "the request had less than its full time")
         }
     }
 

@@ -27,6 +27,31 @@ struct ListTests {
         }
     }
 
+    @Test("A claim ends with the list that reaches its number of timelines")
+    func claimBounds() async throws {
+        try await withStore { store in
+            let kind = try await store.kind().id
+            let sizes: [Int] = [1, 3, 2, 5, 1]
+            for (place, size) in sizes.enumerated() {
+                let ids = (1...size).map(String.init).joined(separator: ",")
+                try await store.sql(
+                    """
+                    INSERT INTO work (kind_id, lane, due_at, ready_at, timelines)
+                    SELECT \(kind), \(ReloadLane.push.rawValue), t, t, '{\(ids)}'
+                    FROM (SELECT now() - interval '\(60 - place) s') x (t)
+                    """)
+            }
+            let ready = try await store.pool.query(
+                .readyLists([ClaimWish(kindID: kind, lane: .push, lists: 0)], limit: 4))
+            #expect(ready.map(\.sizes) == [[1, 3, 2, 5]], "the oldest lists")
+            for (timelines, lists) in [(4, 2), (3, 2), (1, 1), (1, 0)] {
+                let wish = ClaimWish(kindID: kind, lane: .push, lists: 10, timelines: timelines)
+                let rows = try await store.pool.query(.claimLists([wish], lease: .seconds(30)))
+                #expect(Set(rows.map(\.list.id)).count == lists)
+            }
+        }
+    }
+
     @Test("Timelines with an appointment in another list are left out; a list of only such timelines is empty")
     func superseded() async throws {
         try await withStore { store in

@@ -171,7 +171,7 @@ struct MarkTests {
             let kind = try await store.kind()
             var input = MarkInput()
             input.marks = [try await store.mark(.user, "u1")]
-            let grant: HandOver = (kindIDs: [kind.id], lease: .seconds(30))
+            let grant = HandOver(shares: [.init(kindIDs: [kind.id], timelines: 10)], lease: .seconds(30))
             let rows = try await store.pool.query(.markTimelines(input, limit: 100, handOver: grant))
             #expect(rows.count == 1 && rows[0].marked == 3 && rows[0].due == 2)
             let handed = try #require(rows[0].timeline)
@@ -189,6 +189,38 @@ struct MarkTests {
             let reported = try await store.pool.query(.markTimelines(input, limit: 100, reports: true))
             #expect(Set(reported.compactMap(\.timeline?.timeline.id)) == Set(ids))
             #expect(reported.allSatisfy { $0.timeline?.list == nil })
+        }
+    }
+
+    @Test("Timelines beyond the room of their kinds' share are listed for any worker")
+    func handOverWithinRoom() async throws {
+        try await withStore { store in
+            let widgets = (0..<7).map { WidgetPlacement.test("w\($0)", configuration: #"{"n":\#($0)}"#) }
+            try await store.place(widgets + [.test("d1", kind: "DueDate"), .test("d2", user: "u2", kind: "DueDate")])
+            try await store.settle()
+            let (purchases, dueDate) = (try await store.kind(), try await store.kind("DueDate"))
+            var input = MarkInput()
+            input.marks = [try await store.mark(.user, "u1"), try await store.mark(.user, "u2")]
+            func hand(_ shares: [HandOver.Share]) async throws -> [Int32: Int] {
+                try await store.settle()
+                let rows = try await store.pool.query(
+                    .markTimelines(input, limit: 100, handOver: HandOver(shares: shares, lease: .seconds(30))))
+                #expect(rows[0].marked == 9)
+                let handed = rows.compactMap(\.timeline)
+                #expect(handed.allSatisfy { $0.list != nil })
+                let leased = "SELECT coalesce(sum(cardinality(timelines)), 0) FROM work WHERE lease IS NOT NULL"
+                #expect(try await store.integer(leased) == handed.count)
+                let ready = "SELECT sum(cardinality(timelines)) FROM work WHERE lease IS NULL AND ready_at <= now()"
+                #expect(try await store.integer(ready) == 9 - handed.count)
+                #expect(try await store.unappointed() == 0)
+                return Dictionary(grouping: handed, by: \.timeline.kindID).mapValues(\.count)
+            }
+            let apart: [HandOver.Share] = [
+                .init(kindIDs: [purchases.id], timelines: 3), .init(kindIDs: [dueDate.id], timelines: 1),
+            ]
+            #expect(try await hand(apart) == [purchases.id: 3, dueDate.id: 1])
+            let together = try await hand([.init(kindIDs: [purchases.id, dueDate.id], timelines: 8)])
+            #expect(together.values.reduce(0, +) == 8)
         }
     }
 
@@ -210,7 +242,7 @@ struct MarkTests {
                 SELECT md5(i::text)::uuid, (SELECT min(id) FROM kind), '{}' FROM generate_series(1, 20000) i;
                 ANALYZE timeline;
                 """)
-            let count = 26
+            let count = 28
             let nothing = Array(repeating: "NULL", count: count).joined(separator: ", ")
             try await store.pool.withConnection { connection in
                 try await connection.simple(
