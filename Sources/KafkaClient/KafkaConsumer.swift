@@ -71,7 +71,7 @@ package final class KafkaConsumer: Sendable {
                         metadata: ["partition": "\(partition)", "offset": "\(offset)"])
                     await assign([partition: .earliest])
                 case .error(let error): loop.logger.debug("consumer", metadata: ["error": "\(error)"])
-                case .interrupted: break
+                case .interrupted, .advanced: break
                 }
             }
         } onCancel: {

@@ -46,6 +46,28 @@ struct PartitionTrackerTests {
         #expect(tracker.all.isEmpty)
     }
 
+    @Test("The end of the log moves the position behind offsets without messages, once a hole was read again")
+    func ends() {
+        var tracker = running(at: .at(10))
+        #expect(tracker.acceptEnd(10, at: 0) == .deliver)
+        #expect(tracker[place]?.isAtEnd == true)
+        #expect(tracker.accept(offset: 10, at: 0) == .deliver)
+        #expect(tracker[place]?.isAtEnd == false)
+        #expect(tracker.acceptEnd(12, at: 0) == .deliverAfterGap(missing: 1))
+        #expect(tracker[place]?.next == 12 && tracker[place]?.isAtEnd == true)
+        #expect(tracker.acceptEnd(11, at: 0) == .stale)
+        #expect(tracker.accept(offset: 11, at: 0) == .stale)
+
+        tracker.move(place, to: .at(20))
+        #expect(tracker[place]?.isAtEnd == false)
+        #expect(tracker.acceptEnd(25, at: 0) == .verify(from: 20))
+        #expect(tracker.acceptEnd(25, at: 0) == .deliverAfterGap(missing: 5))
+
+        tracker.move(place, to: .earliest)
+        #expect(tracker.acceptEnd(30, at: 0) == .deliverAfterGap(missing: 30))
+        #expect(tracker[place]?.next == 30)
+    }
+
     @Test(
         "After a start at the earliest or latest offset the first one is accepted",
         arguments: [

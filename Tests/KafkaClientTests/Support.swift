@@ -137,7 +137,7 @@ extension KafkaConsumer {
             switch event {
             case .batch(let batch): messages += batch.messages
             case .offsetOutOfRange(let place, let offset): throw TestFailure("\(place) has no offset \(offset)")
-            case .error, .interrupted: continue
+            case .error, .interrupted, .advanced: continue
             }
             if messages.count >= count { break }
         }

@@ -1,6 +1,9 @@
 /// An event of a consumer. Events come in order.
 package enum KafkaConsumerEvent: Sendable {
     case batch(KafkaBatch)
+    /// Ends of logs behind offsets without messages: markers of transactions, or aborted or compacted messages. Reading goes
+    /// on there. Reported within a second or two.
+    case advanced([TopicPartition: Int64])
     /// ``KafkaConsumer/interrupt()`` was called.
     case interrupted
     /// The log does not have this offset: messages that were never read are gone, or the position is of another log.

@@ -35,7 +35,7 @@ extension IngestService {
                     "cause": "\(gap.explanation)", "command": "\(gap.command)",
                 ])
         case (_, .earliest):
-            guard let bounds, try await skip(partition, to: bounds.earliest, &positions, consumer) else { return }
+            guard let bounds, try await moveStored([partition: bounds.earliest], &positions, consumer) else { return }
             var lost: Int64 = 0
             if case .retention(let count) = gap.cause { lost = count }
             statistics.update {
@@ -50,47 +50,6 @@ extension IngestService {
                     "cause": "\(gap.explanation)",
                 ])
             await move(partition, to: bounds.earliest, consumer)
-        }
-    }
-
-    /// Moves the stored position by compare-and-set.
-    ///
-    /// - Returns: false if the partition no longer belongs to this process or another process has moved the position.
-    private func skip(
-        _ partition: TopicPartition, to offset: Int64, _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
-    ) async throws -> Bool {
-        var attempt = 0
-        while true {
-            let advances = positions.advances(to: [partition: offset])
-            guard !advances.isEmpty else { return false }
-            do {
-                try await pool.withTransaction { connection in
-                    var pipeline = PostgresPipeline()
-                    _ = pipeline.append(.advancePositions(advances))
-                    _ = try await connection.run(pipeline)
-                }
-                positions.applied(advances)
-                return true
-            } catch {
-                switch ApplyFailure(error) {
-                case .stopped:
-                    throw CancellationError()
-                case .fenced:
-                    // The compare-and-set also fails if this very step was committed without an acknowledgement.
-                    if let stored = try? await pool.query(.listPositions()) {
-                        if positions.areApplied(advances, stored: stored) {
-                            positions.applied(advances)
-                            return true
-                        }
-                        await leaveFenced([partition], &positions, consumer)
-                        return false
-                    }
-                case .directoryIsBehind, .poison, .tooMuch, .wait, .diversionsChanged, .halted:
-                    logger.warning("cannot move a position; trying again", metadata: ["error": "\(error)"])
-                }
-                attempt += 1
-                guard await pause(attempt: attempt) else { throw CancellationError() }
-            }
         }
     }
 

@@ -129,6 +129,58 @@ extension IngestService {
         await leaveFenced(positions.fenced(advances, stored: stored), &positions, consumer)
     }
 
+    /// Moves the positions of partitions that were read to the end of their logs behind markers of transactions and messages
+    /// that were not delivered. Otherwise an idle topic would keep a lag, and retention of a marker would look like a loss.
+    func advance(
+        to ends: [TopicPartition: Int64], _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+    ) async throws {
+        let ends = ends.filter { end in positions.positions[end.key].map { ($0.next ?? 0) < end.value } ?? false }
+        status.areRead(ends.keys)
+        _ = try await moveStored(ends, &positions, consumer)
+    }
+
+    /// Moves stored positions by compare-and-set.
+    ///
+    /// - Returns: false if the partitions no longer belong to this process or another process has moved a position.
+    func moveStored(
+        _ targets: [TopicPartition: Int64], _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+    ) async throws -> Bool {
+        var attempt = 0
+        while true {
+            let advances = positions.advances(to: targets)
+            guard !advances.isEmpty else { return false }
+            do {
+                try await pool.withTransaction { connection in
+                    var pipeline = PostgresPipeline()
+                    _ = pipeline.append(.advancePositions(advances))
+                    _ = try await connection.run(pipeline)
+                }
+                positions.applied(advances)
+                commitToKafka(advances, consumer)
+                return true
+            } catch {
+                switch ApplyFailure(error) {
+                case .stopped:
+                    throw CancellationError()
+                case .fenced:
+                    // The compare-and-set also fails if this very step was committed without an acknowledgement.
+                    if let stored = try? await pool.query(.listPositions()) {
+                        if positions.areApplied(advances, stored: stored) {
+                            positions.applied(advances)
+                            return true
+                        }
+                        await leaveFenced(positions.fenced(advances, stored: stored), &positions, consumer)
+                        return false
+                    }
+                case .directoryIsBehind, .poison, .tooMuch, .wait, .diversionsChanged, .halted:
+                    logger.warning("cannot move positions; trying again", metadata: ["error": "\(error)"])
+                }
+                attempt += 1
+                guard await pause(attempt: attempt) else { throw CancellationError() }
+            }
+        }
+    }
+
     /// Commits offsets to Kafka, for lag tools only.
     func commitToKafka(_ advances: [PositionAdvance], _ consumer: KafkaConsumer) {
         consumer.commit(Dictionary(advances.map { ($0.place, $0.next) }) { $1 })

@@ -176,6 +176,8 @@ package final class IngestService: Service {
             // Lets messages gather, so that the next transaction applies more events.
             let pause = pause(after: batch, begunAt: begun)
             if pause > .zero { try await Task.sleep(for: pause) }
+        case .advanced(let ends):
+            try await advance(to: ends, &positions, consumer)
         case .interrupted:
             try await adoptShare(&positions, consumer)
         case .offsetOutOfRange(let partition, let offset):

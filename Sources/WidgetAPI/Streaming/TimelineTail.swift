@@ -65,7 +65,7 @@ package struct TimelineTail: Service, CustomStringConvertible {
                 case .error(let error):
                     logger.debug("timeline tail", metadata: ["error": "\(error)"])
                     if error.isConnectionLoss { changes.set(isLive: false) }
-                case .interrupted: break
+                case .interrupted, .advanced: break
                 }
             }
         }

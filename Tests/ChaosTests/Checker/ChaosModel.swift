@@ -46,6 +46,9 @@ struct ChaosModel: Sendable {
         requested = Array(repeating: 0, count: timelines)
     }
 
+    /// Notes ends of logs behind offsets without messages.
+    mutating func advance(to ends: [TopicPartition: Int64]) { next.merge(ends) { max($0, $1) } }
+
     /// - Returns: An error in the evidence itself.
     mutating func apply(_ event: ChaosEvent?, id: String, at place: Place) -> String? {
         let partition = TopicPartition(topic: place.topic, partition: place.partition)

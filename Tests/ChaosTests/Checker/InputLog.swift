@@ -44,6 +44,7 @@ final class InputLog: Sendable {
             case .batch(let batch): read(batch)
             case .offsetOutOfRange(let partition, let offset):
                 report.violated(.exactlyOnce, "the checker cannot read \(partition) at \(offset): it fell behind")
+            case .advanced(let ends): state.withLock { $0.model.advance(to: ends) }
             case .error, .interrupted: break
             }
         }

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+package import KafkaClient
 
 /// A hand-made record batch (format 2) with one record. The embedded cluster stores batches as they are, so that it can
 /// hold what librdkafka's producer never writes: markers of transactions, and batches that cannot be read.
@@ -11,6 +12,8 @@ package struct RawRecordBatch: Sendable {
         case commitMarker
         /// The control record at the end of an aborted transaction.
         case abortMarker
+        /// The record at the end of a committed transaction, of about this size, so that a few of them fill a log.
+        case largeMarker(bytes: Int)
         /// A batch that claims to be compressed with zstd, and is not.
         case unreadableZstd
         /// A batch that claims to be compressed with LZ4, and is not.
@@ -32,12 +35,9 @@ package struct RawRecordBatch: Sendable {
         let time = timestampMilliseconds ?? Int64(Date().timeIntervalSince1970 * 1_000)
         switch content {
         case .message(let value): bytes = Self.batch(attributes: 0, Self.record(key: nil, value: value), time)
-        case .commitMarker:
-            bytes = Self.batch(
-                attributes: 0x30, Self.record(key: [0, 0, 0, 1], value: Array(repeating: 0, count: 6)), time)
-        case .abortMarker:
-            bytes = Self.batch(
-                attributes: 0x30, Self.record(key: [0, 0, 0, 0], value: Array(repeating: 0, count: 6)), time)
+        case .commitMarker: bytes = Self.batch(attributes: 0x30, Self.marker(kind: 1), time)
+        case .abortMarker: bytes = Self.batch(attributes: 0x30, Self.marker(kind: 0), time)
+        case .largeMarker(let size): bytes = Self.batch(attributes: 0x30, Self.marker(kind: 1, size: size), time)
         case .unreadableZstd: bytes = Self.batch(attributes: 4, Array("not a zstd frame".utf8), time)
         case .unreadableLZ4: bytes = Self.batch(attributes: 3, Array("not an lz4 frame".utf8), time)
         case .unreadableRecord:
@@ -59,6 +59,11 @@ package struct RawRecordBatch: Sendable {
             thread.start()
         }
         return try result.get()
+    }
+
+    @discardableResult
+    package func produce(to kafka: EmbeddedKafka, _ partition: TopicPartition) async throws(Failure) -> Int64 {
+        try await produce(to: kafka.bootstrapServers, topic: partition.topic, partition: partition.partition)
     }
 
     private func produceBlocking(
@@ -149,8 +154,8 @@ package struct RawRecordBatch: Sendable {
     }
 
     /// The record of a marker: its version and kind are the key, a version and the coordinator's epoch the value.
-    private static func marker(kind: UInt8) -> [UInt8] {
-        record(key: [0, 0, 0, kind], value: Array(repeating: 0, count: 6))
+    private static func marker(kind: UInt8, size: Int = 6) -> [UInt8] {
+        record(key: [0, 0, 0, kind], value: Array(repeating: 0, count: size))
     }
 
     private static func varint(_ number: Int) -> [UInt8] {

@@ -162,6 +162,10 @@ extension ConsumerEventBuffer {
                 self.waiter = nil
                 return .resume(waiter, .success(event))
             }
+            if case .advanced(let ends) = event, case .advanced(let waiting) = events.last {
+                events[events.count - 1] = .advanced(waiting.merging(ends) { $1 })
+                return .none
+            }
             switch event {
             case .batch:
                 batches += 1
@@ -171,7 +175,7 @@ extension ConsumerEventBuffer {
             case .interrupted:
                 guard !isInterrupted else { return .none }
                 isInterrupted = true
-            case .offsetOutOfRange:
+            case .offsetOutOfRange, .advanced:
                 break
             }
             events.append(event)
@@ -226,6 +230,9 @@ extension ConsumerEventBuffer {
                     return batch.isEmpty ? nil : .batch(batch)
                 case .offsetOutOfRange(let place, _):
                     return places.contains(place) ? nil : event
+                case .advanced(let ends):
+                    let rest = ends.filter { !places.contains($0.key) }
+                    return rest.isEmpty ? nil : .advanced(rest)
                 case .interrupted, .error:
                     return event
                 }

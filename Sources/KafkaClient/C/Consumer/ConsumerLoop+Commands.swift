@@ -58,9 +58,7 @@ extension ConsumerLoop {
 
     private func lag() -> [TopicPartition: Int64] {
         var lag: [TopicPartition: Int64] = [:]
-        for state in tracker.running {
-            if let next = state.next, let end = end(of: state.place) { lag[state.place] = max(end - next, 0) }
-        }
+        for state in tracker.running where state.next != nil { lag[state.place] = unread(state) }
         return lag
     }
 
@@ -73,6 +71,7 @@ extension ConsumerLoop {
             buffer.discard()
         } else {
             buffer.flush()
+            reportAdvanced()
             isClosed = closeInOrder()
             if stopReason == .abandon { buffer.discard() }
         }
@@ -121,7 +120,7 @@ extension ConsumerLoop {
     /// Fetches partitions from these offsets on; partitions that are fetched already are moved.
     func assign(_ offsets: [TopicPartition: KafkaOffset]) {
         guard !offsets.isEmpty else { return }
-        buffer.remove(Set(offsets.keys))
+        forget(Set(offsets.keys))
         let byPhase = Dictionary(grouping: offsets) { tracker[$0.key]?.phase }.mapValues {
             Dictionary($0.map { ($0.key, $0.value) }) { $1 }
         }
@@ -141,13 +140,19 @@ extension ConsumerLoop {
     func unassign(_ places: [TopicPartition]) {
         let places = places.filter { tracker[$0] != nil }
         guard !places.isEmpty else { return }
-        buffer.remove(Set(places))
+        forget(Set(places))
         // A partition that is assigned again later must not be paused.
         if isHolding { setPaused(false, places) }
         remove(places)
         tracker.revoke(places)
         assignmentChanged()
         logger.info("partitions given up", metadata: ["partitions": "\(places.summary)"])
+    }
+
+    /// Drops the messages and ends of partitions that have not been received yet.
+    private func forget(_ places: Set<TopicPartition>) {
+        buffer.remove(places)
+        for place in places { advanced[place] = nil }
     }
 
     /// Moves fetched partitions.

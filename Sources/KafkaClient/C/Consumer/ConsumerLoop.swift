@@ -34,6 +34,9 @@ final class ConsumerLoop: @unchecked Sendable {
     private var backlog: Int64 = 0
     private var backlogRead = ContinuousClock.now
     private var starvation = Starvation()
+    /// Ends of logs behind offsets without messages that have not been reported yet.
+    var advanced: [TopicPartition: Int64] = [:]
+    private var nextAdvance = ContinuousClock.now
 
     var stopReason: ConsumerCommand.StopReason?
     var fatalError: KafkaError?
@@ -43,6 +46,8 @@ final class ConsumerLoop: @unchecked Sendable {
     private static let pollMilliseconds: Int32 = 100
     /// Least time between two readings of all logs' ends.
     private static let backlogInterval = Duration.milliseconds(20)
+    /// Least time between two reports of ends of logs.
+    private static let advanceInterval = Duration.seconds(1)
     /// Messages between two readings of the clock.
     private static let messagesPerLook = 64
 
@@ -86,6 +91,10 @@ final class ConsumerLoop: @unchecked Sendable {
             guard stopReason == nil else { break }
             // Also without a batch that waits for room: giving up a partition may have emptied the waiting batches.
             if isHolding, buffer.pendingBatches < configuration.bufferedBatches { release() }
+            if !advanced.isEmpty, nextAdvance <= .now, buffer.pendingBatches < configuration.bufferedBatches {
+                nextAdvance = .now + Self.advanceInterval
+                reportAdvanced()
+            }
             if buffer.isFull { makeRoom() } else { fill() }
         }
         close()
@@ -132,7 +141,7 @@ final class ConsumerLoop: @unchecked Sendable {
     /// - Returns: whether a log has unread messages, so that a request was made.
     private func wakeFetcher() -> Bool {
         for state in tracker.running {
-            guard let next = state.next, let end = end(of: state.place), end > next else { continue }
+            guard unread(state) > 0 else { continue }
             var low: Int64 = 0
             var high: Int64 = 0
             _ = unsafe rd_kafka_query_watermark_offsets(
@@ -145,14 +154,18 @@ final class ConsumerLoop: @unchecked Sendable {
     /// Counts the unpolled messages of all logs.
     private func readBacklog() {
         backlogRead = batchBegun
-        backlog = tracker.running.reduce(0) { sum, state in
-            guard let next = state.next, let end = end(of: state.place) else { return sum }
-            return sum + max(0, end - next)
-        }
+        backlog = tracker.running.reduce(0) { $0 + unread($1) }
+    }
+
+    /// Number of messages behind a partition's position as of the latest fetch. Messages behind the start of an open
+    /// transaction, which cannot be read yet, do not count once the log has been read up to there.
+    func unread(_ state: PartitionTracker.State) -> Int64 {
+        guard !state.isAtEnd, let next = state.next, let end = end(of: state.place) else { return 0 }
+        return max(0, end - next)
     }
 
     /// End of a partition's log as of the latest fetch; nil while it is unknown.
-    func end(of place: TopicPartition) -> Int64? {
+    private func end(of place: TopicPartition) -> Int64? {
         var low: Int64 = 0
         var high: Int64 = 0
         let response = unsafe rd_kafka_get_watermark_offsets(client.pointer, place.topic, place.partition, &low, &high)
@@ -226,6 +239,29 @@ final class ConsumerLoop: @unchecked Sendable {
         }
     }
 
+    /// Notes that a log was read to its end. librdkafka's position there is behind markers of transactions and aborted
+    /// messages, which it does not deliver.
+    func reachedEnd(_ message: UnsafeMutablePointer<rd_kafka_message_t>) {
+        guard
+            let index = unsafe indexCache.index(
+                topic: message.pointee.rkt, partition: message.pointee.partition, in: tracker)
+        else { return }
+        let offset = unsafe message.pointee.offset
+        switch tracker.acceptEnd(offset, at: index) {
+        case .deliver, .stale: break
+        case .deliverAfterGap: advanced[tracker.state(at: index).place] = offset
+        case .verify(let next): verify(index, from: next, seen: offset)
+        }
+    }
+
+    /// Reports the noted ends of logs behind the gathered messages.
+    func reportAdvanced() {
+        guard !advanced.isEmpty else { return }
+        buffer.flush()
+        buffer.push(.advanced(advanced))
+        advanced = [:]
+    }
+
     /// Reads a hole right behind a moved position a second time.
     private func verify(_ index: Int, from next: Int64, seen offset: Int64) {
         let state = tracker.state(at: index)
@@ -265,78 +301,5 @@ final class ConsumerLoop: @unchecked Sendable {
         logger.warning(
             "partitions could not be \(isPaused ? "paused" : "resumed")",
             metadata: ["code": "\(KafkaError.Code(response))"])
-    }
-}
-
-extension ConsumerLoop: ClientEvents {
-    func errorRaised(_ response: rd_kafka_resp_err_t, reason: String) {
-        if response == RD_KAFKA_RESP_ERR__FATAL {
-            guard fatalError == nil, let error = KafkaError.fatal(of: client, operation: "consume") else { return }
-            fatalError = error
-            logger.error("the consumer has failed for good", metadata: ["error": "\(error.message)"])
-            stopReason = stopReason ?? .shutdown
-            return
-        }
-        report(KafkaError(response, message: reason, context: KafkaError.Context(operation: "consume")))
-    }
-
-    func delivered(_ message: UnsafePointer<rd_kafka_message_t>) {}
-
-    /// Handles an error that came in a message's place.
-    func failed(_ message: UnsafeMutablePointer<rd_kafka_message_t>) {
-        let response = unsafe message.pointee.err
-        switch response {
-        case RD_KAFKA_RESP_ERR__PARTITION_EOF:
-            return
-        case RD_KAFKA_RESP_ERR__FATAL:
-            errorRaised(response, reason: "")
-        case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET, RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
-            unsafe outOfRange(message)
-        default:
-            let topic = unsafe message.pointee.rkt.map { unsafe String(cString: rd_kafka_topic_name($0)) }
-            let partition = unsafe message.pointee.partition
-            let reason = unsafe rd_kafka_message_errstr(message).map { unsafe String(cString: $0) }
-            report(
-                KafkaError(
-                    response, message: reason,
-                    context: KafkaError.Context(
-                        operation: "consume", topic: topic, partition: partition < 0 ? nil : partition)))
-        }
-    }
-
-    private func outOfRange(_ message: UnsafeMutablePointer<rd_kafka_message_t>) {
-        guard
-            let index = unsafe indexCache.index(
-                topic: message.pointee.rkt, partition: message.pointee.partition, in: tracker)
-        else { return }
-        let state = tracker.state(at: index)
-        guard state.phase == .running else { return }
-        // Without an offset from librdkafka, it is the expected one.
-        let named = unsafe message.pointee.offset
-        let offset = named >= 0 ? named : state.next ?? named
-        tracker.stall(state.place)
-        buffer.flush()
-        logger.error(
-            "the log does not have the offset; the partition stands still until it is moved",
-            metadata: [
-                "partition": "\(state.place)", "offset": "\(offset)",
-                "reason": "\(unsafe rd_kafka_message_errstr(message).map { unsafe String(cString: $0) } ?? "")",
-            ])
-        buffer.push(.offsetOutOfRange(state.place, offset: offset))
-    }
-
-    func report(_ error: KafkaError) {
-        logger.log(
-            level: error.isRetriable ? .notice : .warning, "\(client.callbacks.redact(error.message))",
-            metadata: ["code": "\(error.code)", "topic": "\(error.context.topic ?? "-")"])
-        buffer.push(.error(error))
-    }
-
-    func place(of message: UnsafeMutablePointer<rd_kafka_message_t>) -> Logger.Metadata {
-        let topic = unsafe message.pointee.rkt.map { unsafe String(cString: rd_kafka_topic_name($0)) } ?? ""
-        return [
-            "partition": "\(TopicPartition(topic: topic, partition: unsafe message.pointee.partition))",
-            "offset": "\(unsafe message.pointee.offset)",
-        ]
     }
 }

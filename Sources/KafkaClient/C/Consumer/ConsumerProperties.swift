@@ -44,7 +44,8 @@ extension ConsumerLoop {
             "enable.auto.commit": "false",
             "enable.auto.offset.store": "false",
             "auto.offset.reset": "error",
-            "enable.partition.eof": "false",
+            // The end of a log tells the position behind markers of transactions, and the last stable offset.
+            "enable.partition.eof": "true",
         ]
         if !configuration.group.isEmpty { fixed["group.id"] = configuration.group }
         return fixed

@@ -21,6 +21,12 @@ struct PartitionTracker {
         /// Whether the position was moved (start, resume, other assignment) and no message has come since, so that a
         /// hole here may be librdkafka's fault.
         var isUnproven = true
+        /// Offset at which the log ended when it was last read to its end: the last stable offset, if a transaction was
+        /// open.
+        var end: Int64?
+
+        /// Whether nothing that can be read has come since the log was read to its end.
+        var isAtEnd: Bool { end != nil && end == next }
     }
 
     enum Verdict: Equatable {
@@ -73,6 +79,7 @@ struct PartitionTracker {
         states[index].phase = .running
         states[index].isUnproven = true
         if case .at(let next) = offset { states[index].next = next } else { states[index].next = nil }
+        states[index].end = nil
     }
 
     mutating func stall(_ place: TopicPartition) {
@@ -103,6 +110,20 @@ struct PartitionTracker {
         }
         proceed(index, past: offset)
         return .deliverAfterGap(missing: offset - next)
+    }
+
+    /// Accepts the end of the log. `deliverAfterGap` says that the offsets before it have no messages: they are markers of
+    /// transactions or of messages that were aborted or compacted.
+    mutating func acceptEnd(_ offset: Int64, at index: Int) -> Verdict {
+        guard states[index].phase == .running, offset >= 0 else { return .stale }
+        let next = states[index].next ?? 0
+        guard offset >= next else { return .stale }
+        if states[index].isUnproven, states[index].next != nil, offset > next {
+            states[index].isUnproven = false
+            return .verify(from: next)
+        }
+        (states[index].next, states[index].end, states[index].isUnproven) = (offset, offset, false)
+        return offset == next ? .deliver : .deliverAfterGap(missing: offset - next)
     }
 
     private mutating func proceed(_ index: Int, past offset: Int64) {

@@ -6,7 +6,7 @@ struct Starvation {
 
     /// Time for which a queue is empty before the first check.
     private static let firstWait: Int32 = 5
-    /// Longest pause between checks: offsets without a message (transaction markers) look like unread messages.
+    /// Longest pause between checks: markers of transactions look like unread messages until the end of the log is read.
     private static let longestPause = Duration.seconds(5)
 
     private var isIdle = false
