@@ -84,8 +84,9 @@ struct Contract: Sendable {
                 }
                 let responses = try #require(value["responses"]?.objectValue).members
                 for response in responses {
-                    try add(.writes, "\(name) \(response.key)", .object(JSONObject()))
-                    for content in response.value["content"]?.objectValue?.members ?? [] {
+                    let contents = response.value["content"]?.objectValue?.members ?? []
+                    if contents.isEmpty { try add(.writes, "\(name) \(response.key)", .object(JSONObject())) }
+                    for content in contents {
                         try add(
                             .writes, "\(name) \(response.key) \(content.key)", content.value["schema"] ?? true)
                     }
@@ -139,21 +140,54 @@ struct Contract: Sendable {
         try #require(lock["version"] == "v1")
         for direction in ContractRule.Direction.allCases {
             for member in try #require(lock[direction.rawValue]?.objectValue).members {
-                parts[direction, default: [:]][member.key] = member.value
+                let schema = try SharedSchemas.expanded(member.value, lock["shared"])
+                guard member.key.contains(Self.anyStatus) else {
+                    parts[direction, default: [:]][member.key] = schema
+                    continue
+                }
+                for status in try #require(schema.objectValue).members {
+                    let name = member.key.replacing(Self.anyStatus, with: " \(status.key)")
+                    parts[direction, default: [:]][name] = status.value
+                }
             }
         }
     }
 
+    /// In the lock, the place of the status in the name of an operation's responses of one content type.
+    private static let anyStatus = " *"
+
+    /// The parts of a direction, with the responses of an operation that share a content type under one name.
+    private func grouped(_ direction: ContractRule.Direction) -> JSONObject {
+        var grouped = JSONObject()
+        for (name, schema) in self[direction].sorted(by: { Text.precedes($0.key, $1.key) }) {
+            var words = name.split(separator: " ").map(String.init)
+            guard let place = words.firstIndex(where: { Int($0) != nil }) else {
+                grouped[name] = schema
+                continue
+            }
+            let status = words[place]
+            words[place] = "*"
+            let group = words.joined(separator: " ")
+            var responses = grouped[group]?.objectValue ?? JSONObject()
+            responses[status] = schema
+            grouped[group] = .object(responses)
+        }
+        return grouped
+    }
+
     private init() {}
 
+    /// Every part by its name. A schema that occurs in several places stands once, under `shared`.
     var lock: JSONValue {
+        let groups = ContractRule.Direction.allCases.map { (direction: $0, members: grouped($0).members) }
+        var shared = SharedSchemas(groups.flatMap { $0.members.map(\.value) })
         var object = JSONObject()
         object["version"] = "v1"
-        for direction in ContractRule.Direction.allCases {
-            let members = self[direction].sorted { Text.precedes($0.key, $1.key) }
-            object[direction.rawValue] = .object(
-                JSONObject(members.map { JSONObject.Member(key: $0.key, value: $0.value) }))
+        for group in groups {
+            object[group.direction.rawValue] = .object(
+                JSONObject(group.members.map { JSONObject.Member(key: $0.key, value: shared.folded($0.value)) }))
         }
+        object["shared"] = shared.table
         return .object(object)
     }
 
@@ -178,26 +212,5 @@ struct Contract: Sendable {
             }
         }
         return breaches
-    }
-}
-
-extension JSONValue {
-    /// JSON indented for readable differences, with short values on one line.
-    func indented(_ depth: Int = 0) -> String {
-        let compact = text
-        guard compact.utf8.count > 100 else { return compact }
-        let pad = String(repeating: "  ", count: depth + 1)
-        let end = "\n" + String(repeating: "  ", count: depth)
-        switch self {
-        case .array(let elements):
-            return "[\n" + elements.map { pad + $0.indented(depth + 1) }.joined(separator: ",\n") + end + "]"
-        case .object(let object):
-            let members = object.members.map {
-                "\(pad)\(JSONValue.string($0.key).text): \($0.value.indented(depth + 1))"
-            }
-            return "{\n" + members.joined(separator: ",\n") + end + "}"
-        default:
-            return compact
-        }
     }
 }

@@ -18,13 +18,13 @@ struct ContractTests {
         let current = try Contract.current()
         let updates = ProcessInfo.processInfo.environment["FRESHET_UPDATE_CONTRACT"] == "1"
         if updates, !FileManager.default.fileExists(atPath: Self.file.path) {
-            try Data((current.lock.indented() + "\n").utf8).write(to: Self.file)
+            try Data((current.lock.wrapped() + "\n").utf8).write(to: Self.file)
         }
         let locked = try Contract(lock: JSONValue.parse([UInt8](Data(contentsOf: Self.file))))
         let breaches = locked.breaches(by: current)
         #expect(breaches == [], "version 1 only grows; what breaks it needs a new type or version")
         if updates, breaches.isEmpty {
-            try Data((current.lock.indented() + "\n").utf8).write(to: Self.file)
+            try Data((current.lock.wrapped() + "\n").utf8).write(to: Self.file)
             return
         }
         // The HTTP API is locked when the file contains it.
