@@ -15,6 +15,7 @@ package struct OutgoingEvent: Sendable {
     /// The partition key; nil for the event's own. The user's id keeps a user's events in order.
     package var key: String?
     package var traceparent: String?
+    package var handling = EventHandling()
 
     package init(
         _ event: FreshetEvent, id: String = RandomID.make(), source: String? = nil, time: Timestamp,
@@ -61,7 +62,8 @@ package struct EventPublisher: Sendable {
             outgoing.event, id: outgoing.id, source: outgoing.source ?? source, time: outgoing.time,
             traceparent: outgoing.traceparent, key: outgoing.key)
         return KafkaMessage(
-            topic: topic(of: outgoing.event), key: encoded.key, value: encoded.value, headers: encoded.headers)
+            topic: topic(of: outgoing.event), key: encoded.key, value: encoded.value,
+            headers: encoded.headers + outgoing.handling.headers)
     }
 }
 

@@ -28,7 +28,7 @@ struct DeviceFoldTests {
     ) -> DeviceFold {
         var rules = RegistrationRules()
         change(&rules)
-        return DeviceFold(steps, registered: registered, sealing: keys, rules: rules)
+        return DeviceFold(steps, registered: registered, now: .distantFuture, sealing: keys, rules: rules)
     }
 
     @Test("The latest event of a device is written; older ones count as ignored")

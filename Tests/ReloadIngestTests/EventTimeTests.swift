@@ -1,4 +1,5 @@
 import KafkaClient
+import PostgresClient
 import TestSupport
 import Testing
 import WidgetEvents
@@ -43,6 +44,96 @@ struct EventTimeTests {
                 try await ingest.store.integer(
                     "SELECT count(*) FROM widget WHERE id = 'w2' AND changed_at BETWEEN now() - interval '1 hour' AND now()"
                 ) == 1)
+        }
+    }
+
+    /// Publishes events from a clock that is a day ahead, as are the timestamps of its messages.
+    private func publishAhead(_ events: [FreshetEvent], _ ingest: IngestHarness) async throws {
+        let ahead = WallClock.now() + .seconds(86_400)
+        try await ingest.publish(events, at: ahead, timestamp: ahead.microseconds / 1_000)
+    }
+
+    @Test("A change from a clock that is a day ahead does not make later correct ones outdated")
+    func ahead() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            let berlin = try WidgetEnvironment(locale: "de-DE", timeZone: "Europe/Berlin")
+            func moved(_ environment: WidgetEnvironment) -> FreshetEvent {
+                .environmentChanged(
+                    app: TestKinds.app, device: "d1", environment: environment, significantTimeChange: false)
+            }
+            func registered(_ channel: DeliveryChannel) -> FreshetEvent {
+                .deviceRegistered(
+                    app: TestKinds.app, DeviceRegistration(user: "u1", device: "d1", channel: channel))
+            }
+            func arranged(_ widgets: [String]) -> FreshetEvent {
+                .stackChanged(
+                    app: TestKinds.app, user: "u1", StackArrangement(device: "d1", name: "s", widgets: widgets))
+            }
+            func shortcuts(_ shortcuts: [RelevantShortcut]) -> FreshetEvent {
+                .shortcutsReplaced(app: TestKinds.app, user: "u1", device: nil, shortcuts)
+            }
+            let content = WidgetContent(app: TestKinds.app, kind: "Purchases", configuration: .empty)
+            let service = ingest.service()
+            try await ingest.running([service]) {
+                let wrong: [FreshetEvent] = [
+                    .placed(.test("w1")), .placed(.test("w2")), moved(WidgetPlacement.test("w1").environment),
+                    registered(.webhook), arranged(["w1", "w2"]),
+                    shortcuts([RelevantShortcut(content: content, role: "", ranges: [])]),
+                ]
+                try await publishAhead(wrong, ingest)
+                try await ingest.waitUntilApplied(6)
+                #expect(
+                    try await ingest.store.integer(
+                        "SELECT count(*) FROM widget WHERE changed_at <= now() AND placed_at <= now()") == 2)
+                let unregistered = FreshetEvent.deviceUnregistered(app: TestKinds.app, user: "u1", device: "d1")
+                try await ingest.publish(
+                    [
+                        moved(berlin), .removed(app: TestKinds.app, widget: "w2"), unregistered, arranged(["w1"]),
+                        shortcuts([]),
+                    ], at: WallClock.now())
+                try await ingest.waitUntilApplied(11)
+            }
+            #expect(service.statistics.snapshot.deadLetters == 0)
+            #expect(try await ingest.store.widget("w1")?.environment == berlin)
+            #expect(try await ingest.store.widget("w2")?.timelineID == nil)
+            #expect(try await ingest.store.integer("SELECT count(*) FROM registration WHERE channel <> 0") == 0)
+            let people = try await ingest.store.pool.withTransaction { connection in
+                let app = try #require(try await ingest.store.directory().apps[TestKinds.app])
+                return try await connection.query(.readPeople([PersonKey(appID: app.id, user: "u1")]))
+            }
+            let person = try #require(try people.first?.record(app: TestKinds.app))
+            #expect(person.stacks.map(\.arrangement.widgets) == [["w1"]] && person.sets.map(\.shortcuts) == [[]])
+        }
+    }
+
+    @Test("An import with times that are a day ahead does not make later correct changes outdated")
+    func importedAhead() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            let store = ingest.store
+            let ahead = WallClock.now() + .seconds(86_400)
+            let directory = try await store.directory()
+            let app = try #require(directory.apps[TestKinds.app])
+            let kind = try #require(directory.kind("Purchases", of: app))
+            func widget(_ configuration: String, at time: Timestamp) -> ImportedWidget {
+                ImportedWidget(placement: .test("w1", configuration: configuration), kind: kind, time: time)
+            }
+            // The later line of one chunk counts, although the earlier one has another time of the future.
+            let lines = [widget(#"{"n":1}"#, at: ahead + .seconds(60)), widget(#"{"n":2}"#, at: ahead)]
+            #expect(try await store.store.importWidgets(lines).widgets == 1)
+            #expect(try await store.widget("w1")?.configuration == #"{"n":2}"#)
+            func stack(_ widgets: [String], at time: Timestamp) -> ImportedStack {
+                (
+                    app: app, user: "u1", arrangement: StackArrangement(device: "d1", name: "s", widgets: widgets),
+                    time: time
+                )
+            }
+            #expect(try await store.store.importStacks([stack(["w1"], at: ahead)]).stacks == 1)
+            #expect(try await store.store.importStacks([stack(["w2"], at: WallClock.now())]).stacks == 1)
+            try await ingest.running([ingest.service()]) {
+                try await ingest.publish([.removed(app: TestKinds.app, widget: "w1")], at: WallClock.now())
+                try await ingest.waitUntilApplied(1)
+            }
+            #expect(try await store.widget("w1")?.timelineID == nil)
         }
     }
 }

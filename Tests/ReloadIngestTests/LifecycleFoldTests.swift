@@ -10,7 +10,7 @@ struct LifecycleFoldTests {
     private func fold(
         _ stored: [StoredWidget], _ steps: [(LifecycleStep.Operation)]
     ) throws -> (writes: LifecycleWrites, rejected: [RejectedEvent]) {
-        var fold = try LifecycleFold(stored: stored, directory: .sample)
+        var fold = try LifecycleFold(stored: stored, directory: .sample, now: .distantFuture)
         for (offset, operation) in steps.enumerated() {
             fold.apply(
                 LifecycleStep(record: offset, position: .at(offset), app: .sample, operation: operation))
@@ -168,7 +168,7 @@ struct LifecycleFoldTests {
     func directoryBehind() {
         let stored = StoredWidget.sample("w1", kindID: 999, changedAt: at(1))
         #expect(throws: LifecycleFoldError.self) {
-            _ = try LifecycleFold(stored: [stored], directory: .sample)
+            _ = try LifecycleFold(stored: [stored], directory: .sample, now: .distantFuture)
         }
     }
 
@@ -185,7 +185,7 @@ struct LifecycleFoldTests {
         #expect(none.isEmpty)
         #expect(removal.updates.map(\.write.timelineID) == [nil] && removal.departures == [stored.timeline?.row])
 
-        var foreign = try LifecycleFold(stored: [stored], directory: .sample)
+        var foreign = try LifecycleFold(stored: [stored], directory: .sample, now: .distantFuture)
         foreign.apply(
             LifecycleStep(
                 record: 0, position: .at(0), app: .sample, operation: .widget("w1", .configured(.empty, at: at(2))),

@@ -42,7 +42,8 @@ struct StatementTests {
         Statements.fillWidgets([]), Statements.appointFilled(),
         Statements.takePartitions([], cluster: nil), Statements.advancePositions([]), Statements.listPositions(),
         Statements.setPosition(topic: "a", partition: 1, nextOffset: nil), Statements.forgetPositions(),
-        Statements.insertEventOutcomes([]), Statements.readEventOutcome(EventName(app: "a", id: "a")),
+        Statements.transactionTime(), Statements.insertEventOutcomes([]),
+        Statements.readEventOutcome(EventName(app: "a", id: "a")),
         Statements.findEventOutcomes([]), Statements.findRepeatedEvents([]),
         Statements.claimIdempotencyKey(
             app: "a", key: ContentHash(of: []), request: ContentHash(of: [])),

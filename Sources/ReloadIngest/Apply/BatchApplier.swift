@@ -211,9 +211,11 @@ struct BatchApplier: Sendable {
                 needed, try await connection.run(pipeline).rows(owners) + fold.lifecycle.compactMap(\.owner))
             pipeline = PostgresPipeline()
         }
+        let clock = pipeline.append(.transactionTime())
         let stored = pipeline.append(.readPeople(needed))
         let results = try await connection.run(pipeline)
         pipeline = PostgresPipeline()
+        people.now = results.rows(clock).first ?? .distantFuture
         people.add(needed, stored: results.rows(stored))
         return people
     }
@@ -224,13 +226,15 @@ struct BatchApplier: Sendable {
     private func readDevices(
         of fold: BatchFold, behind pipeline: inout PostgresPipeline, on connection: PostgresConnection
     ) async throws -> DeviceFold {
-        var registered: [RegisteredDevice] = []
+        var (registered, now) = ([RegisteredDevice](), Timestamp.distantFuture)
         if !fold.devices.isEmpty {
+            let clock = pipeline.append(.transactionTime())
             let stored = pipeline.append(.registeredDevices(of: DeviceFold.users(of: fold.devices)))
-            registered = try await connection.run(pipeline).rows(stored)
+            let results = try await connection.run(pipeline)
             pipeline = PostgresPipeline()
+            (registered, now) = (results.rows(stored), results.rows(clock).first ?? .distantFuture)
         }
-        return DeviceFold(fold.devices, registered: registered, sealing: tokenKeys, rules: registrations)
+        return DeviceFold(fold.devices, registered: registered, now: now, sealing: tokenKeys, rules: registrations)
     }
 
     /// Appends the writes of registrations, behind the marks: a change of a shared timeline is locked by a store that
@@ -262,11 +266,14 @@ struct BatchApplier: Sendable {
         if !needed.widgets.isEmpty || !needed.devices.isEmpty {
             let scope = WidgetScope(
                 widgets: needed.widgets, devices: needed.devices, deviceLimit: LifecycleFold.deviceLimit + 1)
+            let clock = pipeline.append(.transactionTime())
             _ = pipeline.append(.lockWidgets(scope))
             let stored = pipeline.append(.readWidgets(scope))
             let results = try await connection.run(pipeline)
             pipeline = PostgresPipeline()
-            lifecycle = try LifecycleFold(stored: results.rows(stored), directory: fold.directory)
+            people.now = results.rows(clock).first ?? .distantFuture
+            lifecycle = try LifecycleFold(
+                stored: results.rows(stored), directory: fold.directory, now: people.now)
         }
         var rest = fold.people[...]
         func applyPeople(before record: Int, _ people: inout PersonFold) {

@@ -9,7 +9,7 @@ struct DeviceStep: Sendable {
     let device: String
     /// Channel of the device; nil ends the registration.
     let channel: DeliveryChannel?
-    let time: Timestamp
+    var time: Timestamp
     let isOrderedByArrival: Bool
 }
 
@@ -29,9 +29,12 @@ struct DeviceFold {
     private let keys: DeviceTokenKeys?
     private let rules: RegistrationRules
 
-    /// - Parameter registered: stored devices of the steps' users.
+    /// - Parameters:
+    ///   - registered: stored devices of the steps' users.
+    ///   - now: the database's time; no registration counts as later.
     init(
-        _ steps: [DeviceStep], registered: [RegisteredDevice], sealing keys: DeviceTokenKeys?, rules: RegistrationRules
+        _ steps: [DeviceStep], registered: [RegisteredDevice], now: Timestamp, sealing keys: DeviceTokenKeys?,
+        rules: RegistrationRules
     ) {
         self.keys = keys
         self.rules = rules
@@ -39,7 +42,10 @@ struct DeviceFold {
             self.registered[ScopedIdentifier(device.appID, device.user), default: []].insert(
                 ScopedIdentifier(device.appID, device.device))
         }
-        for step in steps { add(step) }
+        for var step in steps {
+            step.time = min(step.time, now)
+            add(step)
+        }
     }
 
     /// Users whose stored devices the fold needs.

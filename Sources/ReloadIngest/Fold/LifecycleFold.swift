@@ -64,6 +64,7 @@ struct LifecycleFold {
     static let deviceLimit = 10_000
 
     private let directory: KindDirectory
+    private let now: Timestamp
     private var widgets: [ScopedIdentifier: State] = [:]
     /// Widgets by device.
     private var devices: [ScopedIdentifier: Set<ScopedIdentifier>] = [:]
@@ -72,12 +73,15 @@ struct LifecycleFold {
     /// Views whose widget has been checked, in log order.
     private(set) var views: [WidgetView] = []
 
-    init(stored: [StoredWidget], directory: KindDirectory) throws(LifecycleFoldError) {
+    /// - Parameter now: the database's time. No change counts as later, since one from a clock that is ahead would
+    ///   precede all correct ones until then.
+    init(stored: [StoredWidget], directory: KindDirectory, now: Timestamp) throws(LifecycleFoldError) {
         self.directory = directory
+        self.now = now
         for widget in stored {
             guard let kind = directory.kinds[widget.kindID] else { throw .directoryIsBehind }
             let placement = widget.placement(app: kind.app, kind: kind.definition.name)
-            let record = WidgetRecord(placement, changedAt: widget.changedAt, removed: widget.timeline == nil)
+            let record = WidgetRecord(placement, changedAt: min(widget.changedAt, now), removed: widget.timeline == nil)
             let key = ScopedIdentifier(widget.appID, widget.id)
             widgets[key] = State(record: record, stored: widget)
             move(key, from: nil, to: record)
@@ -133,6 +137,7 @@ struct LifecycleFold {
                 return nil
             }
             let owner = widgets[key]?.record.flatMap { $0.removed ? nil : $0.user }
+            let change = change.notAfter(now)
             let outcome = apply(change, to: key, step)
             if case .removed = change, widgets[key]?.record?.isUnplaced == true {
                 // A tombstone is not reported as an effect, because the result must look the same as for another user's
@@ -175,7 +180,7 @@ struct LifecycleFold {
         }
         var (reason, isApplied) = (WidgetIgnoredReason.unknown, false)
         for key in moved where retiredKind(of: key, step.app) == nil {
-            switch apply(.environment(environment, at: time), to: key, step) {
+            switch apply(.environment(environment, at: min(time, now)), to: key, step) {
             case .changed:
                 widgets[key]?.isMoved = true
                 isApplied = true

@@ -52,6 +52,8 @@ struct PersonFold {
 
     private let names: [Int32: String]
     private var people: [ScopedIdentifier: State] = [:]
+    /// The database's time, known before any step is applied; no change counts as later.
+    var now = Timestamp.distantFuture
     /// People whose rows were read, if they have any.
     private var known: Set<ScopedIdentifier> = []
     /// Departures of other people's widgets, in log order.
@@ -117,20 +119,22 @@ struct PersonFold {
         defer { people[step.key] = state }
         switch step.operation {
         case .change(let change):
+            let change = change.notAfter(now)
             let effect = state.apply(change, isOrderedByArrival: step.isOrderedByArrival)
             if effect == .ignored { ignored.append(IgnoredEvent(record: step.record, reason: .older)) }
             // A turn by hand is a view as well.
             if effect != .ignored, let view, case .turned(_, _, _, let time) = change { state.learn(view, at: time) }
-        case .viewed(let view, let time): state.learn(view, at: time)
+        case .viewed(let view, let time): state.learn(view, at: min(time, now))
         }
     }
 
     /// Returns whether a person's stacks and shortcuts can be read.
     private mutating func decodeArrangement(of key: ScopedIdentifier) -> Bool {
         guard let text = people[key]?.undecoded else { return true }
-        guard let stored = PersonRecord(app: names[key.appID] ?? "", habits: nil, arrangement: text) else {
+        guard var stored = PersonRecord(app: names[key.appID] ?? "", habits: nil, arrangement: text) else {
             return false
         }
+        stored.limitTimes(to: now)
         people[key]?.undecoded = nil
         people[key]?.record.stacks = stored.stacks
         people[key]?.record.sets = stored.sets

@@ -98,12 +98,11 @@ struct RecordDecoder: Sendable {
                 message: "/app: the topic may not carry events of app \(Text.quoted(app))\(more)", pointer: "/app"))
     }
 
-    /// Time of the event: its own time, or else the message's timestamp. The result is at most five minutes after the
-    /// timestamp, so that an event from a wrong clock does not override all later ones. An unusable timestamp counts as
-    /// none.
+    /// Time of the event: its own time, which cannot be after the message's timestamp, or else the timestamp. An unusable
+    /// timestamp counts as none. The timestamp may come from the same wrong clock, so that the time is limited again by
+    /// the database's clock when the event is applied.
     private func time(of envelope: EventEnvelope, _ record: KafkaBatch.Record) -> Timestamp? {
-        guard let broker = Timestamp(milliseconds: record.timestampMilliseconds) else { return envelope.time }
-        guard let time = envelope.time else { return broker }
-        return min(time, broker + .seconds(300))
+        guard let sent = Timestamp(milliseconds: record.timestampMilliseconds) else { return envelope.time }
+        return envelope.time.map { min($0, sent) } ?? sent
     }
 }

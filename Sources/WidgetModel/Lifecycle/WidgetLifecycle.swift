@@ -12,9 +12,13 @@ package enum WidgetChange: Hashable, Sendable {
     }
 
     /// The change with its time, or with another one if that is later.
-    package func notBefore(_ time: Timestamp) -> WidgetChange {
-        guard at < time else { return self }
-        return switch self {
+    package func notBefore(_ time: Timestamp) -> WidgetChange { at < time ? dated(time) : self }
+
+    /// The change with its time, or with another one if that is earlier.
+    package func notAfter(_ time: Timestamp) -> WidgetChange { at > time ? dated(time) : self }
+
+    private func dated(_ time: Timestamp) -> WidgetChange {
+        switch self {
         case .placed(let placement, _): .placed(placement, at: time)
         case .configured(let configuration, _): .configured(configuration, at: time)
         case .environment(let environment, _): .environment(environment, at: time)

@@ -63,6 +63,15 @@ package struct PersonRecord: Hashable, Sendable {
         }
     }
 
+    /// Moves all times after `now` to it, so that no time of a wrong clock precedes later changes.
+    package mutating func limitTimes(to now: Timestamp) {
+        for index in stacks.indices {
+            stacks[index].changedAt = min(stacks[index].changedAt, now)
+            if let turn = stacks[index].turn { stacks[index].turn?.at = min(turn.at, now) }
+        }
+        for index in sets.indices { sets[index].changedAt = min(sets[index].changedAt, now) }
+    }
+
     private func index(_ device: String, _ stack: String) -> Int? {
         stacks.firstIndex { Text.equal($0.arrangement.device, device) && Text.equal($0.arrangement.name, stack) }
     }
@@ -176,6 +185,18 @@ package enum PersonChange: Hashable, Sendable {
     case shortcuts(device: String?, [RelevantShortcut], at: Timestamp)
     /// Content was viewed; `keys` are the combinations that it counts for.
     case viewed(keys: [HabitKey], at: HalfHour)
+
+    /// The change with its time, or with another one if that is earlier.
+    package func notAfter(_ now: Timestamp) -> PersonChange {
+        switch self {
+        case .stack(let arrangement, let time): .stack(arrangement, at: min(time, now))
+        case .turned(let device, let stack, let widget, let time):
+            .turned(device: device, stack: stack, widget: widget, at: min(time, now))
+        case .removed(let widget, let time): .removed(widget: widget, at: min(time, now))
+        case .shortcuts(let device, let shortcuts, let time): .shortcuts(device: device, shortcuts, at: min(time, now))
+        case .viewed: self
+        }
+    }
 }
 
 // MARK: - Stored form

@@ -78,7 +78,7 @@ private let writeRegistrationsSQL = """
             SELECT o.id FROM input i JOIN registration o ON o.app_id = i.app_id AND o.token_digest = i.token_digest))
         ORDER BY r.id FOR NO KEY UPDATE
     ), stamped AS (
-        SELECT i.*, CASE WHEN i.by_arrival THEN greatest(i.time, h.registered_at) ELSE i.time END AS registered_at
+        SELECT i.*, CASE WHEN i.by_arrival THEN greatest(i.time, least(h.registered_at, now())) ELSE i.time END AS registered_at
         FROM input i LEFT JOIN held h USING (app_id, user_id, device_id)
     ), written AS (
         INSERT INTO registration AS r (app_id, user_id, device_id, registered_at, channel, environment, topic, token_key,
@@ -103,7 +103,7 @@ private let writeRegistrationsSQL = """
                 WHEN r.changed > r.sent THEN least(r.listed_at, greatest(now(), r.eligible_at,
                     CASE WHEN r.token_digest = excluded.token_digest THEN r.retry_at END))
                 ELSE r.listed_at END
-        WHERE r.registered_at <= excluded.registered_at
+        WHERE least(r.registered_at, now()) <= excluded.registered_at
         RETURNING r.id, r.app_id, r.user_id, r.device_id, r.listed_at, r.channel
     ), flagged AS (
         UPDATE app a SET delivers = true

@@ -5,7 +5,8 @@ package import WidgetModel
 package typealias ImportedStack = (app: RegisteredApp, user: String, arrangement: StackArrangement, time: Timestamp)
 
 extension WidgetStore {
-    /// Writes a chunk of stacks in one transaction. As with events, an older time never overrides a newer one.
+    /// Writes a chunk of stacks in one transaction. As with events, an older time never overrides a newer one, and no time
+    /// is after the database's.
     ///
     /// - Throws: `PostgresError`; nothing of the chunk is written then.
     package func importStacks(_ stacks: [ImportedStack]) async throws -> ImportCounts {
@@ -17,12 +18,16 @@ extension WidgetStore {
                 var pipeline = PostgresPipeline()
                 _ = pipeline.append(.createPeople(keys))
                 let read = pipeline.append(.readPeople(keys))
+                let clock = pipeline.append(.transactionTime())
+                let results = try await connection.run(pipeline)
+                let now = results.rows(clock).first ?? .distantFuture
                 var counts = ImportCounts()
                 var writes: [PersonWrite] = []
-                for person in try await connection.run(pipeline).rows(read) {
+                for person in results.rows(read) {
                     let changes = people[ScopedIdentifier(person.appID, person.user)] ?? []
                     var record = try person.record(app: changes.first?.app.name ?? "")
-                    let effects = changes.map { record.apply(.stack($0.arrangement, at: $0.time)) }
+                    record.limitTimes(to: now)
+                    let effects = changes.map { record.apply(.stack($0.arrangement, at: min($0.time, now))) }
                     let applied = effects.count { $0 != .ignored }
                     counts.stacks += applied
                     counts.older += changes.count - applied

@@ -6,7 +6,7 @@ package struct ImportedWidget: Sendable {
     fileprivate var placement: WidgetPlacement { resolved.placement }
     fileprivate let kind: RegisteredKind
     /// Time of its placement or last change.
-    fileprivate let time: Timestamp
+    fileprivate var time: Timestamp
     /// Resolved by the kind's definition, before the transaction.
     fileprivate let resolved: ResolvedPlacement
 
@@ -47,23 +47,26 @@ extension WidgetStore {
 
     /// Writes a chunk of widgets in one transaction.
     ///
-    /// As with events, an older time never overrides a newer one, and the later of equal times wins.
+    /// As with events, an older time never overrides a newer one, the later of equal times wins, and no time is after the
+    /// database's.
     /// - Throws: `PostgresError`, without effect.
     package func importWidgets(_ widgets: [ImportedWidget]) async throws -> ImportCounts {
+        guard !widgets.isEmpty, let now = try await pool.query(.transactionTime()).first else { return ImportCounts() }
+        var widgets = widgets
+        for index in widgets.indices { widgets[index].time = min(widgets[index].time, now) }
         // The latest row of each widget: an `UPDATE` takes one row from its input.
         let byKey = Dictionary(widgets.map { (ScopedIdentifier($0.kind.appID, $0.placement.widget), $0) }) {
             $1.time >= $0.time ? $1 : $0
         }
         let latest = Array(byKey.values)
-        guard !latest.isEmpty else { return ImportCounts() }
         var counts = try await retryingConflicts(attempts: Self.importAttempts, isIdempotent: false) {
-            try await importChunk(latest)
+            try await importChunk(latest, now: now)
         }
         counts.older += widgets.count - latest.count
         return counts
     }
 
-    private func importChunk(_ widgets: [ImportedWidget]) async throws -> ImportCounts {
+    private func importChunk(_ widgets: [ImportedWidget], now: Timestamp) async throws -> ImportCounts {
         try await pool.withTransaction { connection in
             // During an import of hours the kinds' definitions may change.
             let kinds = Dictionary(try await connection.query(.listKinds()).map { ($0.id, $0) }) { $1 }
@@ -71,7 +74,7 @@ extension WidgetStore {
             var reading = PostgresPipeline()
             _ = reading.append(.lockWidgets(scope))
             let read = reading.append(.readWidgets(scope))
-            var chunk = ImportChunk(stored: try await connection.run(reading).rows(read))
+            var chunk = ImportChunk(stored: try await connection.run(reading).rows(read), now: now)
             var isUnchanged: [Int32: Bool] = [:]
             for widget in widgets {
                 let kind = kinds[widget.kind.id] ?? widget.kind
@@ -118,6 +121,7 @@ private struct ImportChunk {
     }
 
     private let stored: [ScopedIdentifier: StoredWidget]
+    private let now: Timestamp
     var counts = ImportCounts()
     var placements: [TimelineID: TimelinePlacement] = [:]
     var inserts: [Change] = []
@@ -125,7 +129,8 @@ private struct ImportChunk {
     /// Rows of timelines that widgets stop showing.
     var departed: Set<Int64> = []
 
-    init(stored: [StoredWidget]) {
+    init(stored: [StoredWidget], now: Timestamp) {
+        self.now = now
         self.stored = Dictionary(stored.map { (ScopedIdentifier($0.appID, $0.id), $0) }) { $1 }
     }
 
@@ -135,7 +140,7 @@ private struct ImportChunk {
     mutating func add(_ widget: ImportedWidget, kind: RegisteredKind, isResolved: Bool) {
         var (resolved, placement) = (widget.resolved, widget.placement)
         let old = stored[ScopedIdentifier(kind.appID, widget.placement.widget)]
-        if let old, old.changedAt > widget.time {
+        if let old, min(old.changedAt, now) > widget.time {
             counts.older += 1
             return
         }

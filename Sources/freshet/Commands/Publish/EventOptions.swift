@@ -19,32 +19,41 @@ struct EventOptions: ParsableArguments {
     @Flag(help: "Print the position of the event, or the counts of events, as JSON.")
     var json = false
 
-    @Flag(help: "Publish also if the app or the kind is not registered.")
+    @Flag(help: "Publish also if the app or the kind is not registered, and do not wait for the effect of a change.")
     var noCheck = false
 
     @OptionGroup var settings: SettingsOptions
 
+    /// Publishes an event; waits for the effect of a change if a database is configured.
+    ///
+    /// - Throws: `CommandFailure` if the change has no effect.
     func publish(_ event: FreshetEvent, key: String? = nil) async throws {
-        let outgoing = OutgoingEvent(
+        var outgoing = OutgoingEvent(
             event, id: id ?? RandomID.make(), source: source, time: time ?? WallClock.now(), key: key)
         let values = try settings.load(requiring: ["kafka.bootstrapServers"]).settings
+        let waits = event.type.topic == .widgets && !noCheck && values.postgres.url != nil
+        outgoing.handling.keepsOutcome = waits
         do {
             try await TargetCheck.load(values, noCheck: noCheck)?.check(event)
         } catch let unknown as TargetCheck.Unknown {
             throw CommandFailure(.failure, "\(unknown.message) (--no-check publishes the event all the same)")
         }
-        let (delivery, topic) = try await values.withPublisher { publisher in
+        let (delivery, topic) = try await values.withPublisher { [outgoing] publisher in
             (try await publisher.publish(outgoing), publisher.topic(of: event))
         }
+        let effect = waits ? try await ChangeEffect.wait(for: outgoing, delivery, values) : nil
         if json {
-            Terminal.printLine([
+            var members: JSONObject = [
                 "id": .string(outgoing.id), "topic": .string(topic), "partition": .count(delivery.partition),
                 "offset": .count(delivery.offset),
-            ])
+            ]
+            if let effect { members["outcome"] = effect.json }
+            Terminal.printLine(.object(members))
         } else {
             let offset = delivery.offset.map { " offset \($0)" } ?? ""
             Terminal.print("\(outgoing.id)  \(topic) partition \(delivery.partition)\(offset)")
         }
+        try effect?.report()
     }
 }
 

@@ -11,7 +11,8 @@ struct PublishCommand: AsyncParsableCommand {
         abstract: "Publishes events to Kafka, as the services of an app do.",
         discussion: """
             Returns when Kafka's brokers have acknowledged every event. Where postgres.url is set, events for an app or a \
-            kind that is not registered are refused, unless --no-check is given.
+            kind that is not registered are refused, and the command waits until a change of a widget has been applied and \
+            fails if it has no effect, for instance because a newer one had been applied; --no-check omits both.
 
             Events, with their options besides --app:
               push                a service asks for a reload: an audience, --kind, --matching
