@@ -62,9 +62,12 @@ struct PauseTests {
             _ = try await store.store.pause(app: TestKinds.app, kind: "Purchases")
             let kind = try await store.kind()
             _ = try await store.pool.query(.bumpKinds([EveryoneReload(appID: kind.appID, kindID: nil)]))
-            for sweep in try await store.pool.query(.listSweeps(limit: 10, maximumLists: 100)) {
-                _ = try await store.pool.query(.walkKind(sweep.id, limit: 10, maximumLists: 10))
+            func sweep() async throws {
+                for sweep in try await store.pool.query(.listSweeps(limit: 10, maximumLists: 100)) {
+                    _ = try await store.pool.query(.walkKind(sweep.id, limit: 10, maximumLists: 10))
+                }
             }
+            try await sweep()
             try await store.place([.test("w3", user: "u3")])
             try await store.apply([try await store.mark(.user, "u1")])
             let dueDate = try await store.kind("DueDate").id
@@ -74,6 +77,7 @@ struct PauseTests {
             let depths = Statements.queueDepths(limit: 100, overdueAfter: .zero)
             #expect(try await store.pool.query(depths).allSatisfy { $0.kindID == dueDate })
             _ = try await store.store.resume(app: TestKinds.app, kind: "Purchases")
+            try await sweep()
             var claimed = 0
             for lane in ReloadLane.allCases { claimed += try await store.claim(lane).flatMap(\.timelines).count }
             #expect(claimed == 3, "w1 by its mark and by the sweep, w3 by its placement")

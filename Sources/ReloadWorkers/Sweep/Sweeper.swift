@@ -6,7 +6,9 @@ import WidgetStore
 /// Turns reloads of everyone and of very large audiences into lists, in paced chunks, and changes the widgets of
 /// retired and moved kinds. Any number of processes work concurrently and skip each other's sweeps.
 struct Sweeper {
+    /// Most sweeps of a look at the waiting ones, and longest time until the next look.
     private static let sweeps = 1_000
+    private static let longestTurn = Duration.seconds(1)
 
     let context: WorkerContext
     let directory: DirectoryCache
@@ -28,47 +30,77 @@ struct Sweeper {
         }
     }
 
-    /// Runs one chunk of each sweep with room, and returns whether any made progress.
+    /// Runs one chunk of each sweep with room, and returns whether there may be more to do at once.
     func pass() async throws -> Bool {
         let configuration = context.configuration
         let chunk = context.sweepSize.share(of: configuration.sweepChunk)
         let lists = max(1, configuration.bulkHighWater / Appending.limit)
-        var isProgress = false
-        for sweep in try await context.pool.query(.listSweeps(limit: Self.sweeps, maximumLists: lists)) {
-            try Task.checkCancellation()
+        let sweeps = try await context.pool.query(.listSweeps(limit: Self.sweeps, maximumLists: lists))
+        func runChunk(_ sweep: (id: Int64, isWalk: Bool)) async throws -> Bool {
             let done =
                 sweep.isWalk
                 ? try await context.pool.query(.walkKind(sweep.id, limit: chunk, maximumLists: lists)).first
                 : try await context.pool.query(.sweepMarks(sweep.id, limit: chunk, maximumLists: lists)).first
-            guard let done else { continue }
-            isProgress = true
-            guard done.timelines > 0 else { continue }
-            context.statistics.count { $0.swept += done.timelines }
-            context.signal.signal(.timelines)
+            guard let done else { return false }
+            if done.timelines > 0 {
+                context.statistics.count { $0.swept += done.timelines }
+                context.signal.signal(.timelines)
+            }
+            return true
         }
-        return try await changeKinds() || isProgress
+        let hasMore = try await run(sweeps, chunk: runChunk) { Statements.postponeSweep($0.id) }
+        return try await changeKinds() || hasMore
     }
 
-    /// Runs a chunk of each kind that is being retired or moved, and returns whether any made progress.
+    /// Runs a chunk of each kind that is being retired or moved, and returns whether there may be more to do at once.
     func changeKinds() async throws -> Bool {
-        var isProgress = false
         let store = WidgetStore(pool: context.pool)
         // Each moved widget may orphan one timeline and place another.
         let limit = max(1, context.sweepSize.share(of: context.configuration.sweepChunk) / 2)
         let lists = max(1, context.configuration.bulkHighWater / Appending.limit)
-        for kind in try await context.pool.query(.kindsToChange(maximumLists: lists)) {
-            try Task.checkCancellation()
+        let kinds = try await context.pool.query(.kindsToChange(maximumLists: lists))
+        func runChunk(_ kind: Int32) async throws -> Bool {
             // Nil: another process has it, or its next pass is later.
             let chunk = try await store.changeChunk(
                 kindID: kind, limit: limit, settling: context.configuration.definitionSettling)
-            guard let chunk else { continue }
-            isProgress = true
+            guard let chunk else { return false }
             if chunk.orphans + chunk.placed > 0 { context.signal.signal(.timelines) }
             if chunk.isEnd {
                 context.logger.info(
                     "the timelines of a kind have changed with its definition", metadata: ["kind": "\(kind)"])
             }
+            return true
         }
-        return isProgress
+        return try await run(kinds, chunk: runChunk) { Statements.postponeKindChange(kindID: $0) }
+    }
+
+    /// Runs a chunk of each item, in order, for a second at most, and returns whether there may be more to do at once.
+    ///
+    /// The items are in turns between apps. The time limit bounds the wait of an app whose work was recorded meanwhile,
+    /// and an item whose chunk fails goes behind the others.
+    private func run<Item>(
+        _ items: [Item], chunk: (Item) async throws -> Bool, postpone: (Item) -> PostgresQuery<Void>
+    ) async throws -> Bool {
+        let began = context.clock.elapsed
+        var hasMore = false
+        for item in items {
+            try Task.checkCancellation()
+            guard context.clock.elapsed - began < Self.longestTurn else {
+                hasMore = true
+                break
+            }
+            let start = context.clock.elapsed
+            do {
+                if try await chunk(item) { hasMore = true }
+            } catch let error as PostgresError where error.canPass {
+                context.statistics.count { $0.databaseErrors += 1 }
+                context.logger.error("cannot sweep", metadata: ["item": "\(item)", "error": "\(error)"])
+                if error.asksForLess {
+                    context.sweepSize.ended(begun: start, isInTime: false, at: context.clock.elapsed)
+                }
+                _ = try await context.pool.execute(postpone(item))
+            }
+        }
+        return hasMore
     }
 }

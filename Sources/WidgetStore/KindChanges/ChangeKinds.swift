@@ -3,11 +3,9 @@ package import WidgetModel
 
 private let kindsToChangeSQL = """
     SELECT c.kind_id FROM kind_change c JOIN kind k ON k.id = c.kind_id JOIN app a ON a.id = k.app_id
-    WHERE c.pass_begins_at <= now() AND k.paused_at IS NULL AND a.paused_at IS NULL AND (
-        SELECT count(*) FROM (
-            SELECT FROM work w WHERE w.kind_id = c.kind_id AND w.lane = \(ReloadLane.bulk.rawValue)
-                AND w.ready_at <= now() LIMIT $1::int8) b) < $1::int8
-    ORDER BY c.kind_id
+    WHERE c.pass_begins_at <= now() AND k.paused_at IS NULL AND a.paused_at IS NULL
+        AND \(SweepRoom.ofMarks(kind: "c.kind_id", limit: "$1"))
+    ORDER BY row_number() OVER (PARTITION BY k.app_id ORDER BY c.ran_at, c.kind_id), c.ran_at, c.kind_id
     """
 
 package struct KindChangePage: Hashable, Sendable {
@@ -105,7 +103,8 @@ package struct KindMove: Hashable, Sendable {
 }
 
 extension PostgresStatement where Self == Statements {
-    /// Kinds that a sweeper has to change now and that have fewer ready bulk lists than a limit.
+    /// Kinds that a sweeper has to change now and that have fewer ready bulk lists than a limit, in turns between apps;
+    /// of an app, those first whose latest chunk is longest ago.
     package static func kindsToChange(maximumLists: Int) -> PostgresQuery<Int32> {
         PostgresQuery(kindsToChangeSQL, maximumLists) { row in try row.value("kind_id") }
     }
@@ -165,10 +164,16 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(
             """
             UPDATE kind_change
-            SET cursor = $2::int8, changed = changed + $3::int8, changed_in_all = changed_in_all + $3::int8
+            SET cursor = $2::int8, changed = changed + $3::int8, changed_in_all = changed_in_all + $3::int8,
+                ran_at = clock_timestamp()
             WHERE kind_id = $1::int4
             """, kindID, cursor, changed
         )
+    }
+
+    /// Puts the change of a kind behind the others of its app, after a chunk that failed.
+    package static func postponeKindChange(kindID: Int32) -> PostgresQuery<Void> {
+        PostgresQuery("UPDATE kind_change SET ran_at = clock_timestamp() WHERE kind_id = $1::int4", kindID)
     }
 
     /// Ends a pass and returns whether the change is over: the pass changed nothing and began after the definition had

@@ -1,26 +1,11 @@
 package import PostgresClient
 import WidgetModel
 
-private let listSweepsSQL = """
-    SELECT s.id, s.generation IS NOT NULL AS walk FROM sweep s
-    WHERE s.generation IS NULL OR \(SweepChunk.hasRoom("w.generation IS NOT NULL", limit: "$2"))
-    ORDER BY s.id LIMIT $1::int8
-    """
-
 /// Result of one chunk of a sweep.
 package struct SweepChunk: Sendable {
     /// Number of listed or marked timelines.
     package let timelines: Int
     package let isDone: Bool
-
-    /// Condition that the kind of a sweep `s` has fewer bulk lists than the limit.
-    fileprivate static func hasRoom(_ condition: String = "true", limit: String = "$3") -> String {
-        """
-        (SELECT count(*) FROM (
-            SELECT FROM work w WHERE w.kind_id = s.kind_id AND w.lane = \(ReloadLane.bulk.rawValue) AND \(condition)
-            LIMIT \(limit)::int8) b) < \(limit)::int8
-        """
-    }
 
     /// CTE that deletes the sweep once `step` is done, and the result.
     fileprivate static func end(counting rows: String) -> String {
@@ -43,7 +28,7 @@ private let walkKindSQL = """
         SELECT s.* FROM sweep s WHERE s.id = $1::int8
             -- After a raise by another transaction, this snapshot does not see what was rendered before it.
             AND s.generation = (SELECT o.generation FROM sweep o WHERE o.id = $1::int8)
-            AND \(SweepChunk.hasRoom("w.generation IS NOT NULL"))
+            AND \(SweepRoom.ofWalks(kind: "s.kind_id", limit: "$3"))
         FOR NO KEY UPDATE SKIP LOCKED
     ), page AS MATERIALIZED (
         SELECT p.id, p.generation FROM walk s CROSS JOIN LATERAL (
@@ -64,7 +49,8 @@ private let walkKindSQL = """
         FROM walk s, passed p
     ), moved AS (
         UPDATE sweep s
-        SET cursor = CASE WHEN e.at_end THEN 0 ELSE e.last END, wrapped = s.wrapped OR e.at_end, started = true
+        SET cursor = CASE WHEN e.at_end THEN 0 ELSE e.last END, wrapped = s.wrapped OR e.at_end, started = true,
+            ran_at = clock_timestamp()
         FROM step e WHERE s.id = e.id AND NOT e.done
     ), \(SweepChunk.end(counting: "numbered"))
     """
@@ -88,7 +74,7 @@ private func audience(_ number: Int, _ column: String) -> String {
 private let sweepMarksSQL = """
     WITH walk AS MATERIALIZED (
         SELECT s.* FROM sweep s WHERE s.id = $1::int8 AND s.generation IS NULL
-            AND (s.kind_id IS NULL OR \(SweepChunk.hasRoom()))
+            AND (s.kind_id IS NULL OR \(SweepRoom.ofMarks(kind: "s.kind_id", limit: "$3")))
         FOR NO KEY UPDATE SKIP LOCKED
     ), page AS MATERIALIZED (
         SELECT p.* FROM walk s CROSS JOIN LATERAL (
@@ -117,38 +103,27 @@ private let sweepMarksSQL = """
         FROM walk s, (SELECT count(*) AS n, max(id) AS last, max(widget) AS last_widget FROM page) p
     ), moved AS (
         UPDATE sweep s
-        SET cursor = e.last, cursor_widget = coalesce(e.last_widget, s.cursor_widget), started = true
+        SET cursor = e.last, cursor_widget = coalesce(e.last_widget, s.cursor_widget), started = true,
+            ran_at = clock_timestamp()
         FROM step e WHERE s.id = e.id AND NOT e.done
     ), \(SweepChunk.end(counting: "marked"))
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Sweeps that can continue, which excludes walks of kinds with too many bulk lists. Sweeps without a generation
-    /// mark.
-    ///
-    /// - Parameters:
-    ///   - limit: most sweeps to return.
-    ///   - maximumLists: number of a kind's bulk lists at which its walk waits.
-    package static func listSweeps(limit: Int, maximumLists: Int) -> PostgresQuery<(id: Int64, isWalk: Bool)> {
-        PostgresQuery(listSweepsSQL, limit, maximumLists) { row in
-            try (id: row.value("id"), isWalk: row.value("walk"))
-        }
-    }
-
     /// One chunk of a walk: a kind's timelines in id order from the cursor on. Timelines below the generation go into
     /// bulk lists with it; no row of `timeline` is written. No row if another process walks it, or the kind has too
-    /// many bulk lists.
+    /// many lists of reloads of everyone.
     ///
     /// - Parameters:
     ///   - limit: number of timelines of the chunk.
-    ///   - maximumLists: number of the kind's bulk lists at which nothing is appended.
+    ///   - maximumLists: number of the kind's lists of reloads of everyone at which nothing is appended.
     package static func walkKind(_ sweep: Int64, limit: Int, maximumLists: Int) -> PostgresQuery<SweepChunk> {
         PostgresQuery(walkKindSQL, sweep, limit, maximumLists) { row in try SweepChunk(row) }
     }
 
     /// One chunk of a sweep that marks: a kind's matching timelines, or an audience's widgets, in id order from the
     /// cursor on. The appointments go into the bulk lane. No row if another process walks it, or the kind has too many
-    /// bulk lists.
+    /// ready bulk lists. Appointments that lie ahead are no backlog: each timeline has at most one.
     package static func sweepMarks(_ sweep: Int64, limit: Int, maximumLists: Int) -> PostgresQuery<SweepChunk> {
         PostgresQuery(sweepMarksSQL, sweep, limit, maximumLists) { row in try SweepChunk(row) }
     }

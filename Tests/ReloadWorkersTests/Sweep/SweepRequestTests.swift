@@ -11,13 +11,14 @@ import WidgetStore
 struct SweepRequestTests {
     /// Records sweeps of everyone with a match.
     private func record(
-        _ store: TestStore, kind: String? = nil, matching: String, app: String = TestKinds.app, events: Int64 = 1
+        _ store: TestStore, kind: String? = nil, matching: String, app: String = TestKinds.app, events: Int64 = 1,
+        urgency: RequestUrgency = .free
     ) async throws {
         let directory = try await store.directory()
         guard let app = directory.apps[app] else { return }
         let sweep = EveryoneReload(
             appID: app.id, kindID: kind.flatMap { directory.kind($0, of: app)?.id }, matching: matching, events: events,
-            urgency: .free, cause: TestStore.cause, reason: .foreground)
+            urgency: urgency, cause: TestStore.cause, reason: urgency == .budgeted ? .push : .foreground)
         _ = try await store.pool.execute(.recordSweep([sweep]))
     }
 
@@ -144,6 +145,70 @@ struct SweepRequestTests {
             try await worker.sweep()
             #expect(worker.counts.swept == 15)
             #expect(try await sweeps(worker.store) == 1)
+        }
+    }
+
+    @Test("1,001 sweeps of a paused kind hold up neither sweeps nor reloads of everyone of other apps")
+    func blockedSweeps() async throws {
+        try await withWorker { worker in
+            try await worker.store.place(
+                (0..<3).map { .test("w\($0)", user: "u\($0)") }
+                    + (0..<5).map { .test("o\($0)", app: TestKinds.otherApp, user: "u\($0)") })
+            try await worker.store.settle()
+            _ = try await worker.store.store.pause(app: TestKinds.app, kind: "Purchases")
+            // As many ready lists as a kind may have.
+            try await worker.store.sql(
+                """
+                INSERT INTO work (kind_id, lane, due_at, ready_at, timelines)
+                SELECT k.id, 3, now(), now(), '{0}'
+                FROM kind k JOIN app a ON a.id = k.app_id, generate_series(1, 25)
+                WHERE a.name = '\(TestKinds.app)' AND k.name = 'Purchases'
+                """)
+            for index in 0..<1_001 {
+                try await record(worker.store, kind: "Purchases", matching: #"{"n":\#(index)}"#)
+            }
+            try await record(worker.store, matching: "{}", app: TestKinds.otherApp)
+            try await worker.sweep()
+            #expect(worker.counts.swept == 5)
+            try await worker.store.bumpApp(TestKinds.otherApp)
+            try await worker.sweep()
+            try await worker.drain()
+            #expect(worker.counts.swept == 10)
+            #expect(try await sweeps(worker.store) == 1_001, "they wait for the kind's resumption")
+        }
+    }
+
+    @Test("A matching reload of timelines that all have to wait comes to its end, whatever the number of their times")
+    func deferredTimes() async throws {
+        try await withWorker {
+            $0.sweepChunk = 2
+            $0.bulkHighWater = 400
+        } _: { worker in
+            let ids = try await worker.store.place((0..<30).map { .test("w\($0)", user: "u\($0)") })
+            try await worker.store.settle()
+            try await worker.store.sql("UPDATE timeline SET eligible_at = now() + id * interval '10 minutes'")
+            try await record(worker.store, kind: "Purchases", matching: "{}", urgency: .budgeted)
+            try await worker.sweep()
+            #expect(try await sweeps(worker.store) == 0 && worker.counts.swept == 30)
+            for id in ids { #expect(try await worker.store.detail(id).isStale) }
+            #expect(try await worker.store.unappointed() == 0)
+        }
+    }
+
+    @Test("A sweep whose chunks fail goes behind the others")
+    func failing() async throws {
+        try await withWorker { worker in
+            try await worker.store.place(
+                [.test("w"), .test("d", kind: "DueDate"), .test("o", app: TestKinds.otherApp)])
+            try await worker.store.settle()
+            try await record(worker.store, kind: "Purchases", matching: "{}")
+            try await worker.store.sql("UPDATE sweep SET matching = '{'")
+            try await record(worker.store, kind: "DueDate", matching: "{}")
+            try await record(worker.store, matching: "{}", app: TestKinds.otherApp)
+            _ = try await worker.sweeper.pass()
+            #expect(worker.counts.swept == 2 && worker.counts.databaseErrors == 1)
+            #expect(try await sweeps(worker.store) == 1)
+            #expect(try await worker.store.integer("SELECT count(*) FROM sweep WHERE ran_at > '-infinity'") == 1)
         }
     }
 
