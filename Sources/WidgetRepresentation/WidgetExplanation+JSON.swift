@@ -108,7 +108,7 @@ extension Explanation.Budget {
 extension ReloadFacts {
     fileprivate var requestsJSON: JSONValue {
         [
-            "pending": .count(pending), "stale": .bool(isStale),
+            "pending": .count(pending), "sweepsAhead": .count(sweepsAhead), "stale": .bool(isStale),
             "need": .string(need.name),
             "targeted": [
                 "requested": .count(timeline.requested), "rendered": .count(timeline.rendered),
@@ -117,7 +117,7 @@ extension ReloadFacts {
             "everyone": [
                 "requested": .count(kind.current), "rendered": .count(timeline.generation),
                 "pending": .count(everyonePending), "free": .bool(kind.free > timeline.generation),
-                "unswept": .bool(waitsForSweeper), "cancelled": .bool(isEveryoneCancelled),
+                "unswept": .bool(waitsForWalk), "cancelled": .bool(isEveryoneCancelled),
             ],
         ]
     }

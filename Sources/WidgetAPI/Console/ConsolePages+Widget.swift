@@ -119,11 +119,15 @@ struct ConsoleSteps: Sendable {
     private var request: JSONValue {
         let event = explanation["events"]?.arrayValue?.first { $0["of"] == "request" || $0["of"] == "kind" }
         let pending = explanation["requests"]?["pending"]?.numberValue?.text ?? "0"
+        let ahead = explanation["requests"]?["sweepsAhead"]?.numberValue?.text ?? "0"
+        let state =
+            isStale
+            ? "\(pending) pending" : ahead == "0" ? "all requests are rendered" : "\(ahead) to come from a sweep"
         let reason = event?["reason"]?.stringValue.map { "for the reason \($0)" } ?? "by policy or placement"
         let type = event?["type"]?.stringValue.map { ", event \($0)" } ?? ""
         return step(
             "Request", "done", at: event?["appliedAt"],
-            "Last requested \(reason)\(type); \(isStale ? "\(pending) pending" : "all requests are rendered")")
+            "Last requested \(reason)\(type); \(state)")
     }
 
     private var decision: JSONValue {

@@ -113,11 +113,17 @@ extension Explanation {
                 Sentence(
                     "\(counted(facts.everyonePending, "reload")) of everyone cancelled by an operator", .operatorCommand
                 ))
-        } else if facts.waitsForSweeper {
+        } else if facts.waitsForWalk {
             notes.append(
                 Sentence(
                     "\(counted(facts.everyonePending, "reload")) of everyone pending, which the sweeper has not reached"
                 ))
+        }
+        if facts.sweepsAhead > 0 {
+            notes.append(
+                Sentence(
+                    "\(counted(facts.sweepsAhead, "request")) with a match or to a large audience on the way: the sweeper "
+                        + "has not reached this timeline"))
         }
         if facts.attempts > 0 {
             notes.append(Sentence("\(counted(facts.attempts, "failure")) since the last success", .backoff))

@@ -31,6 +31,8 @@ package struct ReloadFacts: Sendable {
     package var kindPausedAt: Timestamp?
     package var appPausedAt: Timestamp?
     package var isRetired = false
+    /// Requests of sweeps that match it and have not reached it.
+    package var sweepsAhead: Int64 = 0
 
     /// Time of the reading by the database's clock.
     package var readAt: Timestamp
@@ -55,6 +57,9 @@ extension ReloadFacts {
         targetedPending + max(0, kind.current - max(timeline.generation, kind.cancelled))
     }
 
+    /// Whether all requests are rendered, those included that a sweep is still to bring.
+    package var isAllRendered: Bool { !isStale && sweepsAhead == 0 }
+
     /// Whether a request is pending.
     package var isStale: Bool { timeline.pending(kind) != nil }
 
@@ -66,8 +71,13 @@ extension ReloadFacts {
         timeline.nextLook(kind, at: readAt).map { $0 > readAt ? $0 : min(listedAt, readAt) }
     }
 
-    /// Whether only a reload of everyone makes it due, and the sweeper has not reached it.
+    /// Whether it is not due, and a sweep that has not reached it will make it due.
     package var waitsForSweeper: Bool {
+        waitsForWalk || lease == nil && sweepsAhead > 0 && (dueAt.map { $0 > readAt } ?? true)
+    }
+
+    /// Whether only a reload of everyone makes it due, and the sweeper has not reached it.
+    package var waitsForWalk: Bool {
         guard targetedPending == 0, lease == nil, listedAt > readAt, timeline.pending(kind) != nil,
             timeline.isAsleep || timeline.policyAt > readAt, let dueAt
         else { return false }

@@ -4,6 +4,9 @@ package import WidgetModel
 /// Most widgets of the timeline that are counted.
 private let widgets = 65
 
+/// Most sweeps of the kind that are read.
+private let sweeps = 1_000
+
 private func timeline(
     _ claimed: ClaimedTimeline, _ row: borrowing PostgresRow
 ) throws(PostgresError) -> WidgetExplanation.Timeline {
@@ -42,6 +45,7 @@ private func facts(
     facts.placeholderAt = try row.optional("placeholder_at")
     facts.kindPausedAt = try row.optional("kind_paused_at")
     facts.appPausedAt = try row.optional("app_paused_at")
+    facts.sweepsAhead = try row.optional("sweep_events") ?? 0
     facts.isRetired = try row.optional("retired_at", as: Timestamp.self) != nil
     return facts
 }
@@ -70,7 +74,7 @@ private let readExplanationSQL = """
            w.timeline_id, t.listed_lane, t.last_decision, t.decision_rule, t.decided_at, t.decision_topic,
            t.decision_partition, t.decision_offset, t.decision_reason, t.fetch_milliseconds, t.stored_at,
            octet_length(t.content) AS content_bytes, p.stored_at AS snapshot_at, h.fetched_at AS placeholder_at,
-           l.lease AS list_lease, l.ready_at AS list_ready_at, v.widgets
+           l.lease AS list_lease, l.ready_at AS list_ready_at, v.widgets, n.sweep_events
     FROM app a
     JOIN widget w ON w.app_id = a.id
     JOIN kind k ON k.id = w.kind_id AND k.app_id = a.id
@@ -90,6 +94,15 @@ private let readExplanationSQL = """
     LEFT JOIN LATERAL (
         SELECT count(*) AS widgets FROM (SELECT FROM widget o WHERE o.timeline_id = t.id LIMIT \(widgets)) c
     ) v ON t.id IS NOT NULL
+    LEFT JOIN LATERAL (
+        SELECT sum(s.events)::int8 AS sweep_events FROM (
+            SELECT o.* FROM sweep o WHERE o.app_id = a.id AND coalesce(o.kind_id, 0) IN (k.id, 0) AND o.queue > 0
+            ORDER BY o.id LIMIT \(sweeps)) s
+        WHERE CASE s.audience WHEN 0 THEN t.id > s.cursor
+                WHEN 1 THEN s.audience_id = w.user_id AND w.id > s.cursor_widget
+                ELSE s.audience_id = w.device_id AND w.id > s.cursor_widget END
+            AND (s.matching IS NULL OR t.configuration::jsonb @> s.matching::jsonb)
+    ) n ON t.id IS NOT NULL
     WHERE a.name = $1::text AND w.id = $2::text AND w.device_id <> ''
     """
 

@@ -133,6 +133,43 @@ struct ReadExplanationTests {
         }
     }
 
+    @Test("While a sweep that matches has not reached the timeline, not all requests are rendered")
+    func sweepAhead() async throws {
+        try await withStore { store in
+            try await store.place([
+                .test("w1", configuration: #"{"card":"c1"}"#), .test("w2", configuration: #"{"card":"c2"}"#),
+            ])
+            try await store.settle()
+            let kind = try await store.kind()
+            func everyone(_ kindID: Int32, _ matching: String) -> EveryoneReload {
+                EveryoneReload(
+                    appID: kind.appID, kindID: kindID, matching: matching, events: 2, urgency: .budgeted,
+                    cause: EventPosition(topic: 0, partition: 0, offset: 7), reason: .push)
+            }
+            _ = try await store.pool.execute(
+                .recordSweep([
+                    everyone(kind.id, #"{"card":"c1"}"#), everyone(try await store.kind("DueDate").id, "{}"),
+                ]))
+            let ahead = try #require(try await read("w1", store)?.explanation)
+            #expect(ahead.facts.sweepsAhead == 2 && !ahead.facts.isStale && !ahead.facts.isAllRendered)
+            #expect(ahead.status == .waiting && ahead.next.text.contains("sweeper") && ahead.nextAt == nil)
+            #expect(ahead.notes.contains { $0.text.contains("2 requests") })
+            let other = try #require(try await read("w2", store)?.explanation)
+            #expect(other.facts.isAllRendered && other.status == .onRequest)
+            // An audience of the person.
+            try await store.apply([try await store.mark(.user, "u1", events: 3)], limit: 1)
+            #expect(try await read("w2", store)?.explanation?.facts.sweepsAhead == 3)
+            for sweep in try await store.pool.query(.listSweeps(limit: 10, maximumLists: 100)) {
+                // The first one of the audience's widgets, both timelines of the kind.
+                let limit = 2 - (try await store.integer("SELECT audience FROM sweep WHERE id = \(sweep.id)"))
+                _ = try await store.pool.query(.sweepMarks(sweep.id, limit: limit, maximumLists: 100))
+            }
+            #expect(try await read("w1", store)?.explanation?.facts.sweepsAhead == 0)
+            #expect(try await read("w1", store)?.explanation?.facts.pending == 5)
+            #expect(try await read("w2", store)?.explanation?.facts.sweepsAhead == 3, "the audience goes on behind w1")
+        }
+    }
+
     @Test("Fallback content is a snapshot, the provider's placeholder or the manifest's")
     func fallbackContent() async throws {
         try await withStore { store in

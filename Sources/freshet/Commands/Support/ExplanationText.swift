@@ -65,7 +65,10 @@ struct ExplanationText {
             "targeted \(facts.timeline.rendered)/\(facts.timeline.requested)",
             "everyone \(facts.timeline.generation)/\(facts.kind.current)",
         ]
-        let state = facts.isStale ? "\(facts.pending) pending" : "all rendered"
+        var open: [String] = []
+        if facts.isStale { open.append("\(facts.pending) pending") }
+        if facts.sweepsAhead > 0 { open.append("\(facts.sweepsAhead) to come from a sweep") }
+        let state = open.isEmpty ? "all rendered" : open.joined(separator: ", ")
         return "\(state): \(parts.joined(separator: ", ")) (rendered/requested)"
     }
 
