@@ -182,6 +182,15 @@ private let markTimelinesSQL = """
         FROM input i CROSS JOIN LATERAL (\(hits)) w
     ), too_many AS MATERIALIZED (
         SELECT ord FROM hit GROUP BY ord HAVING count(*) > $8::int8
+    ), swept AS (
+        INSERT INTO sweep AS s (app_id, kind_id, audience, audience_id, matching, events, urgency, cause_topic,
+                                cause_partition, cause_offset, cause_reason)
+        SELECT i.app_id, i.kind_id, i.audience + 1, i.audience_id, i.matching, i.events, i.urgency, i.cause_topic,
+               i.cause_partition, i.cause_offset, i.cause_reason
+        FROM too_many m JOIN input i ON i.ord = m.ord
+        ORDER BY i.app_id, i.kind_id, i.audience, i.audience_id, i.matching
+        ON CONFLICT \(waitingSweeps) DO UPDATE SET \(mergingSweeps)
+        RETURNING 1
     ), viewed AS MATERIALIZED (
         SELECT w.timeline_id, w.kind_id, array_agg(least(v.at, now()) ORDER BY v.ord) AS times
         FROM \(views.rows("v", first: 11 + marks.count))
@@ -213,6 +222,8 @@ private let markTimelinesSQL = """
                    max(f.times) AS times, bool_or(f.revived) AS revived, bool_and(f.is_departure) AS is_departure
             FROM found f GROUP BY f.id
         ) g JOIN kind k ON k.id = g.kind_id LEFT JOIN input i ON i.ord = g.last
+        -- Sweeps are locked first: a chunk of a sweep holds it while it waits for timelines.
+        WHERE (SELECT count(*) FROM swept) >= 0
         ORDER BY g.id
     ), marked AS (
         UPDATE timeline t
@@ -236,15 +247,7 @@ private let markTimelinesSQL = """
                THEN (SELECT token FROM token) END AS lease
         FROM marked m LEFT JOIN room r ON r.kind_id = m.kind_id
     ), \(Appending.lists(
-        of: "handable", lease: "lease", leaseEnds: "now() + $9::int8 * interval '1 millisecond'")), swept AS (
-        INSERT INTO sweep AS s (app_id, kind_id, audience, audience_id, matching, events, urgency, cause_topic,
-                                cause_partition, cause_offset, cause_reason)
-        SELECT i.app_id, i.kind_id, i.audience + 1, i.audience_id, i.matching, i.events, i.urgency, i.cause_topic,
-               i.cause_partition, i.cause_offset, i.cause_reason
-        FROM too_many m JOIN input i ON i.ord = m.ord ORDER BY i.app_id, i.kind_id, i.audience, i.audience_id
-        ON CONFLICT \(waitingSweeps) DO UPDATE SET \(mergingSweeps)
-        RETURNING 1
-    ), outcome AS (
+        of: "handable", lease: "lease", leaseEnds: "now() + $9::int8 * interval '1 millisecond'")), outcome AS (
         SELECT (SELECT count(*) FROM marked) AS marked_count, (SELECT count(*) FROM swept) AS swept_count,
                (SELECT count(*) FROM appended WHERE due_at <= now()) AS due_count
     ), handed AS (

@@ -205,49 +205,94 @@ struct SweepTests {
             #expect(try await store.claim(.bulk).flatMap(\.timelines).count == 3)
         }
     }
-}
 
-@Suite("Audit of appointments", .timeLimit(.patience))
-struct AuditTests {
-    @Test("The audit appoints and counts only rows with work and no list")
-    func found() async throws {
+    @Test("Apps take turns, and of a kind's sweeps the first ones run; those behind merge with equal requests")
+    func turns() async throws {
         try await withStore { store in
-            let ids = try await store.place((0..<4).map { .test("w\($0)", user: "u\($0)") })
-            #expect(try await store.unappointed() == 0)
-            try await store.sql("DELETE FROM work")
-            // Within the slack the appointment is trusted.
-            let trusting = Statements.auditTimelines(after: 0, limit: 100, slack: .seconds(3_600))
-            #expect(try await store.pool.query(trusting).map(\.appointed) == [0])
-            #expect(try await store.unappointed() == 4)
-            #expect(try await store.unappointed() == 0)
-            // The appointment is never although a request is pending.
-            try await store.settle()
-            try await store.sql(
-                "UPDATE timeline SET requested = requested + 1 WHERE id = (SELECT min(id) FROM timeline)")
-            let page = Statements.auditTimelines(after: 0, limit: 2, slack: .seconds(3_600))
-            let first = try #require(try await store.pool.query(page).first)
-            #expect(first.appointed == 1 && first.last != nil)
-            let next = Statements.auditTimelines(after: try #require(first.last), limit: 3, slack: .zero)
-            let second = try #require(try await store.pool.query(next).first)
-            #expect(second.appointed == 0 && second.last == nil)
-            let found = try await store.claimAll().flatMap(\.timelines)
-            #expect(found.count == 1 && ids.contains(found[0].id))
+            let kind = try await store.kind()
+            let other = try await store.kind(app: TestKinds.otherApp)
+            func everyone(_ kind: RegisteredKind, matching: String) -> EveryoneReload {
+                EveryoneReload(
+                    appID: kind.appID, kindID: kind.id, matching: matching, events: 1, urgency: .free,
+                    cause: EventPosition(topic: 0, partition: 0, offset: 7), reason: .foreground)
+            }
+            _ = try await store.pool.execute(.recordSweep((0..<20).map { everyone(kind, matching: "{\"n\":\($0)}") }))
+            _ = try await store.pool.query(.bumpKinds([EveryoneReload(appID: kind.appID, kindID: kind.id)]))
+            _ = try await store.pool.execute(.recordSweep([everyone(other, matching: "{}")]))
+            let list = Statements.listSweeps(limit: 100, maximumLists: 100)
+            let sweeps = try await store.pool.query(list)
+            let walk = try await store.integer("SELECT id FROM sweep WHERE generation IS NOT NULL")
+            let foreign = try await store.integer("SELECT id FROM sweep WHERE app_id = \(other.appID)")
+            #expect(sweeps.count == 10, "eight of the kind's, its walk, and that of the other app")
+            #expect(sweeps.prefix(2).map { Int($0.id) }.contains(foreign))
+            #expect(sweeps.filter(\.isWalk).map { Int($0.id) } == [walk])
+            // The sweeps of an app come in the order of their latest chunks.
+            let first = try #require(sweeps.first { Int($0.id) != foreign })
+            _ = try await store.pool.execute(.postponeSweep(first.id))
+            let next = try await store.pool.query(list)
+            #expect(next.last?.id == first.id && Set(next.map(\.id)) == Set(sweeps.map(\.id)))
         }
     }
 
-    @Test("A generation ahead is a finding only without a sweep and lists")
-    func everyone() async throws {
+    @Test("Sweeps of paused kinds and apps, and of kinds without room, are left out, whatever their number")
+    func blocked() async throws {
         try await withStore { store in
-            try await store.place([.test("w1")])
+            try await store.sql(
+                """
+                INSERT INTO sweep (app_id, kind_id, matching)
+                SELECT k.app_id, k.id, '{"n":' || n || '}'
+                FROM kind k JOIN app a ON a.id = k.app_id, generate_series(1, 1001) n
+                WHERE a.name = '\(TestKinds.app)' AND k.name IN ('Purchases', 'Weather');
+                INSERT INTO sweep (app_id, kind_id, matching)
+                SELECT k.app_id, k.id, '{}' FROM kind k WHERE k.name <> 'Weather';
+                INSERT INTO work (kind_id, lane, due_at, ready_at, timelines)
+                SELECT k.id, 3, now() + interval '1 hour', now() + interval '1 hour', '{1}'
+                FROM kind k, generate_series(1, 10) n WHERE k.name = 'DueDate';
+                INSERT INTO work (kind_id, lane, due_at, ready_at, timelines)
+                SELECT k.id, 3, now(), now(), '{1}' FROM kind k, generate_series(1, 5) n WHERE k.name = 'Weather'
+                """)
+            _ = try await store.store.pause(app: TestKinds.app, kind: "Purchases")
+            func kinds() async throws -> Set<Int> {
+                var kinds: Set<Int> = []
+                for sweep in try await store.pool.query(.listSweeps(limit: 1_000, maximumLists: 5)) {
+                    kinds.insert(try await store.integer("SELECT kind_id FROM sweep WHERE id = \(sweep.id)"))
+                }
+                return kinds
+            }
+            let free: Set<Int> = [
+                Int(try await store.kind("DueDate").id), Int(try await store.kind(app: TestKinds.otherApp).id),
+            ]
+            #expect(try await kinds() == free, "lists that lie ahead are no backlog")
+            _ = try await store.store.pause(app: TestKinds.otherApp)
+            #expect(try await kinds() == [Int(try await store.kind("DueDate").id)])
+        }
+    }
+
+    @Test("A mark that adds to a sweep waits for the sweep's chunk before it locks timelines")
+    func lockOrder() async throws {
+        try await withStore { store in
+            try await store.place((0..<5).map { .test("w\($0)", user: "crowd", configuration: #"{"n":\#($0)}"#) })
             try await store.settle()
-            let kind = try await store.kind()
-            _ = try await store.pool.query(.bumpKinds([EveryoneReload(appID: kind.appID, kindID: kind.id)]))
+            try await store.apply([try await store.mark(.user, "crowd")], limit: 4)
+            let sweep = try await store.integer("SELECT id FROM sweep")
+            // Of the audience that is swept, one widget is marked as well.
+            let marks = [try await store.mark(.user, "crowd"), try await store.mark(.widget, "w0")]
+            let waiting = """
+                SELECT count(*) FROM pg_stat_activity
+                WHERE datname = current_database() AND wait_event_type = 'Lock'
+                """
+            let mark = try await store.pool.withTransaction { connection in
+                // A chunk of the sweep holds it first.
+                try await connection.simple("SELECT FROM sweep FOR NO KEY UPDATE")
+                let mark = Task { try await store.apply(marks, limit: 4) }
+                try await eventually("the mark waits") { try await store.integer(waiting) == 1 }
+                let chunk = Statements.sweepMarks(Int64(sweep), limit: 10, maximumLists: 100)
+                #expect(try await connection.query(chunk).first?.timelines == 5, "without a deadlock")
+                return mark
+            }
+            #expect(try await mark.value.marked == 1)
+            #expect(try await store.integer("SELECT count(*) FROM sweep") == 1, "the mark's own")
             #expect(try await store.unappointed() == 0)
-            let sweep = try #require(try await store.pool.query(.listSweeps(limit: 1, maximumLists: 100)).first)
-            _ = try await store.pool.query(.walkKind(sweep.id, limit: 10, maximumLists: 10))
-            #expect(try await store.unappointed() == 0)
-            try await store.sql("DELETE FROM work; DELETE FROM sweep")
-            #expect(try await store.unappointed() == 1)
         }
     }
 }
