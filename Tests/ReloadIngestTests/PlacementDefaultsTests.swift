@@ -35,7 +35,7 @@ struct PlacementDefaultsTests {
 
     /// Runs ingest with a kind whose card has a dynamic default.
     private func withIngest(
-        _ provider: Provider, patience: Duration = .seconds(3_600),
+        _ provider: Provider, patience: Duration = .seconds(3_600), maximumWaiting: Int = 1_000,
         _ body: (IngestHarness, Provider) async throws -> Void
     ) async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
@@ -50,11 +50,12 @@ struct PlacementDefaultsTests {
                             name: "category", displayName: "Category", type: .string(.none), defaultValue: "all"),
                     ])
             }
-            try await ingest.store.apply(apps)
+            let others = apps.map { AppDefinition(name: TestKinds.otherApp, developerMode: false, kinds: $0.kinds) }
+            try await ingest.store.apply(apps + others)
             let pool = ingest.store.pool
             let defaults = PlacementDefaults(
                 provider: provider, pool: pool, directory: DirectoryCache(pool: pool), audienceLimit: 1_000,
-                patience: patience,
+                patience: patience, maximumWaiting: maximumWaiting,
                 logger: IngestHarness.quiet, onWork: { _ in })
             try await ingest.running([defaults, ingest.service(defaults: defaults)]) {
                 try await body(ingest, provider)
@@ -184,6 +185,26 @@ struct PlacementDefaultsTests {
             try await ingest.waitUntilApplied(8)
             try await eventually("the widget has its card") {
                 try await configuration("w1", ingest) == #"{"card":"acme"}"#
+            }
+        }
+    }
+
+    @Test("A provider with more waiting widgets than there are places leaves places for others")
+    func full() async throws {
+        let provider = Provider { context in
+            if context.user == "slow" { try? await Gate().pass() }
+            return .success(Self.acme)
+        }
+        try await withIngest(provider, maximumWaiting: 8) { ingest, _ in
+            try await ingest.publish((0..<40).map { .placed(.test("slow\($0)", user: "slow")) }, at: at)
+            try await ingest.waitUntilApplied(40)
+            try await ingest.publish([.placed(.test("w1", app: TestKinds.otherApp))], at: at)
+            try await eventually("the widget has its card") {
+                try await ingest.store.integer(
+                    """
+                    SELECT count(*) FROM widget w JOIN timeline t ON t.id = w.timeline_id
+                    WHERE w.id = 'w1' AND t.configuration = '{"card":"acme","category":"all"}'
+                    """) == 1
             }
         }
     }

@@ -58,12 +58,12 @@ struct PlaceholderTests {
             #expect(try await record(keys, store) == 0, "being fetched")
             #expect(try await claim(kind, store).isEmpty, "leased")
             #expect(try await finish(claims, store) == 3)
-            #expect(try await store.pool.query(.nextPlaceholderKind(excluding: [])).isEmpty)
+            #expect(try await store.pool.query(.nextPlaceholderKind(excluding: [], served: [])).isEmpty)
             #expect(try await record(keys, store) == 0, "fetched just now")
             try await pass("61 minutes", store)
             #expect(try await record([key(kind)], store) == 1)
-            #expect(try await store.pool.query(.nextPlaceholderKind(excluding: [])) == [kind.id])
-            #expect(try await store.pool.query(.nextPlaceholderKind(excluding: [kind.id])).isEmpty)
+            #expect(try await store.pool.query(.nextPlaceholderKind(excluding: [], served: [])) == [kind.id])
+            #expect(try await store.pool.query(.nextPlaceholderKind(excluding: [kind.id], served: [])).isEmpty)
             #expect(try await claim(kind, store).map(\.key) == [key(kind)])
         }
     }
@@ -103,7 +103,7 @@ struct PlaceholderTests {
             case "app": try await store.sql("UPDATE app SET paused_at = now() WHERE id = \(kind.appID)")
             default: try await store.sql("UPDATE kind SET retired_at = now() WHERE id = \(kind.id)")
             }
-            #expect(try await store.pool.query(.nextPlaceholderKind(excluding: [])).isEmpty)
+            #expect(try await store.pool.query(.nextPlaceholderKind(excluding: [], served: [])).isEmpty)
         }
     }
 

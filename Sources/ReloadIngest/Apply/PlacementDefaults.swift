@@ -30,14 +30,14 @@ package final class PlacementDefaults: Service {
         var running = 0
     }
 
-    /// Largest number of widgets that wait for their request.
-    private static let maximumWaiting = 10_000
     /// Largest number of concurrent requests to a provider, so that a slow provider delays only its own widgets.
     private static let requestsPerProvider = 8
     private static let attempts = 5
 
     /// Longest time from the placement to the answer.
     package let patience: Duration
+    /// Largest number of widgets that wait for their request.
+    private let maximumWaiting: Int
     private let provider: any ConfigurationProvider
     private let applier: BatchApplier
     private let directory: DirectoryCache
@@ -50,28 +50,31 @@ package final class PlacementDefaults: Service {
     /// - Parameter onWork: called after every transaction that appended ready lists.
     package init(
         provider: any ConfigurationProvider, pool: PostgresPool, directory: DirectoryCache,
-        audienceLimit: Int, patience: Duration = .seconds(2), logger: Logger,
+        audienceLimit: Int, patience: Duration = .seconds(2), maximumWaiting: Int = 10_000, logger: Logger,
         onWork: @escaping @Sendable (WorkSignal.Work) -> Void
     ) {
         self.provider = provider
         self.directory = directory
         self.patience = patience
+        self.maximumWaiting = maximumWaiting
         self.onWork = onWork
         self.logger = logger
         applier = BatchApplier(pool: pool, audienceLimit: audienceLimit)
         (starts, start) = AsyncStream.makeStream()
     }
 
-    /// Requests the defaults of widgets that have just been placed.
+    /// Requests the defaults of widgets that have just been placed. Those of one provider take at most half of the free
+    /// places, so that a slow provider leaves places for others.
     func ask(_ widgets: [UndecidedWidget]) {
         guard !widgets.isEmpty else { return }
         let deadline = ContinuousClock.now + patience
         let started = queues.withLock { queues in
-            var room = Self.maximumWaiting - queues.values.reduce(0) { $0 + $1.waiting.count }
+            var room = maximumWaiting - queues.values.reduce(0) { $0 + $1.waiting.count }
             var started: [Provider] = []
-            for widget in widgets where room > 0 {
-                room -= 1
+            for widget in widgets {
                 let key = Provider(appID: widget.app.id, url: widget.kind.providerURL)
+                guard queues[key]?.waiting.count ?? 0 < room else { continue }
+                room -= 1
                 queues[key, default: Queue()].waiting.append(Question(widget: widget, deadline: deadline))
                 guard queues[key, default: Queue()].running < Self.requestsPerProvider else { continue }
                 queues[key, default: Queue()].running += 1

@@ -31,12 +31,13 @@ struct PlaceholderLoop: Sendable {
         let known = try await directory.directory(maximumAge: context.configuration.directoryAge)
         // Kinds that are done in this pass, or whose providers rest.
         var excluded = known.kinds.values.filter { isResting($0) }.map(\.id)
+        // Apps take turns, so that the slow provider of one with many placeholders does not hold up the others.
+        var served: Set<Int32> = []
         var requests = 0
         while requests < Self.maximumRequests {
             try Task.checkCancellation()
-            guard let kindID = try await context.pool.query(.nextPlaceholderKind(excluding: excluded)).first else {
-                break
-            }
+            let next = Statements.nextPlaceholderKind(excluding: excluded, served: Array(served))
+            guard let kindID = try await context.pool.query(next).first else { break }
             guard let kind = known.kinds[kindID], let app = known.apps[kind.app], app.id == kind.appID else {
                 // Newer than the directory: left to the next pass.
                 excluded.append(kindID)
@@ -51,6 +52,7 @@ struct PlaceholderLoop: Sendable {
                 continue
             }
             defer { context.slots.end(provider, .bulk) }
+            if !served.insert(app.id).inserted { served = [app.id] }
             let claimed = try await context.pool.query(
                 .claimPlaceholders(
                     kindID: kindID, limit: max(1, kind.definition.maxBatch),

@@ -107,10 +107,13 @@ private let recordPlaceholdersSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// The kind, neither paused nor retired, whose placeholders have been due for longest.
+    /// The kind, neither paused nor retired, whose placeholders have been due for longest; one of an app that has not had
+    /// its turn, if there is any.
     ///
-    /// - Parameter excluded: kinds to leave out.
-    package static func nextPlaceholderKind(excluding excluded: [Int32]) -> PostgresQuery<Int32> {
+    /// - Parameters:
+    ///   - excluded: kinds to leave out.
+    ///   - served: apps that have had their turn.
+    package static func nextPlaceholderKind(excluding excluded: [Int32], served: [Int32]) -> PostgresQuery<Int32> {
         PostgresQuery(
             """
             SELECT k.id
@@ -122,9 +125,9 @@ extension PostgresStatement where Self == Statements {
                 ORDER BY p.due_at LIMIT 1
             ) d
             WHERE k.retired_at IS NULL AND k.paused_at IS NULL AND a.paused_at IS NULL AND k.id <> ALL ($1::int4[])
-            ORDER BY d.due_at
+            ORDER BY k.app_id = ANY ($2::int4[]), d.due_at
             LIMIT 1
-            """, PostgresArray(excluded)
+            """, PostgresArray(excluded), PostgresArray(served)
         ) { row in try row.value("id") }
     }
 

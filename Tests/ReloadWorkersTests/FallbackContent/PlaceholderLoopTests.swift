@@ -116,6 +116,28 @@ struct PlaceholderLoopTests {
         }
     }
 
+    @Test("Apps take turns, so that many placeholders of one do not hold up those of others")
+    func turns() async throws {
+        try await withWorker(maxBatch: 1) { worker in
+            worker.provider.respond(to: .placeholder, answers)
+            try await worker.store.sql(
+                """
+                INSERT INTO placeholder (kind_id, family, locale, time_zone, due_at)
+                SELECT k.id, 0, l.locale, 'Europe/London', now() - l.minutes * interval '1 minute'
+                FROM kind k JOIN app a ON a.id = k.app_id
+                JOIN (VALUES ('\(TestKinds.app)', 'fr-FR', 9), ('\(TestKinds.app)', 'it-IT', 8),
+                             ('\(TestKinds.app)', 'de-DE', 7), ('\(TestKinds.otherApp)', 'es-ES', 1)
+                ) l (app, locale, minutes) ON l.app = a.name
+                WHERE k.name = 'Purchases'
+                """)
+            try await loop(worker).pass()
+            let locales = worker.provider.requests(to: .placeholder).map {
+                $0.items.first?["environment"]?["locale"]?.stringValue
+            }
+            #expect(locales == ["fr-FR", "es-ES", "it-IT", "de-DE"])
+        }
+    }
+
     @Test func aFailureWaitsAndKeepsTheStoredPlaceholder() async throws {
         try await withWorker { worker in
             worker.provider.respond(to: .placeholder, answers)
