@@ -44,6 +44,10 @@ package struct WorkerConfiguration: Sendable {
     /// Least time between two looks for sweeps: every claim makes room for a little more.
     package var sweepSpacing = Duration.milliseconds(50)
 
+    /// Polling interval of a process that does not audit, and time after which another process takes the audit of one
+    /// that has stopped.
+    package var auditPollInterval = Duration.seconds(60)
+    package var auditLease = Duration.seconds(120)
     /// Pause between two passes of the audit, and between its chunks.
     package var auditInterval = Duration.seconds(600)
     package var auditSpacing = Duration.seconds(1)

@@ -227,4 +227,23 @@ extension Doctor {
             "audit", "\(appointed) timelines had something to do and no work list: the audit has appointed them anew",
             "this is a defect of Freshet: see FreshetAuditAppointed in deploy/runbook.md, and report it")
     }
+
+    /// Checks that a worker of the installation audits: a lost work list is found by nobody else.
+    func checkAuditProgress(_ pool: PostgresPool) async throws -> [Finding] {
+        let check = "audit.progress"
+        try await requireMigrations(check, pool)
+        guard try await pool.query(.otherWorkers(than: nil)).first == true else {
+            throw Finding.skipped(check, "no worker is registered")
+        }
+        return [Self.judge(auditSilence: .seconds(try await pool.query(.auditSilence()).first ?? 0))]
+    }
+
+    /// Finding for the time since the audit has advanced, beyond its pauses.
+    static func judge(auditSilence silence: Duration) -> Finding {
+        let check = "audit.progress"
+        guard silence > .seconds(1_800) else { return .ok(check, "the audit of work lists advances") }
+        return .warning(
+            check, "the audit of work lists has not advanced for \(silence.words)",
+            "look for \"cannot audit\" in the logs of the workers: its statements fail or exceed their time limit")
+    }
 }

@@ -102,6 +102,7 @@ struct Doctor: Sendable {
             Check(name: "kafka.cluster") { try await checkCluster(pool) },
             Check(name: "postgres") { try await checkPostgres(pool) },
             Check(name: "clock") { try await checkClock(pool) }, Check(name: "ingest") { try await checkIngest(pool) },
+            Check(name: "audit.progress") { try await checkAuditProgress(pool) },
             Check(name: "providers") { try await checkProviders(pool) },
             Check(name: "delivery") { try await checkDelivery(pool) },
         ]

@@ -30,6 +30,7 @@ import WidgetModel
                 "settings", "keys", "kafka", "kafka.cluster", "kafka.topics", "kafka.acls", "postgres",
                 "postgres.settings",
                 "postgres.connections", "postgres.migrations", "clock", "ingest", "providers", "audit",
+                "audit.progress",
             ] {
                 #expect(checks.contains(check), "\(check) is missing in \(doctor.out)")
             }

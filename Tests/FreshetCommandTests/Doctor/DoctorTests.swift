@@ -104,6 +104,12 @@ import WidgetModel
         #expect(Doctor.judge(metrics: "other 7\n").severity == .skipped)
     }
 
+    @Test("An audit that stands for half an hour is a warning")
+    func auditProgress() {
+        #expect(Doctor.judge(auditSilence: .seconds(1_700)).severity == .ok)
+        #expect(Doctor.judge(auditSilence: .seconds(3_600)).severity == .warning)
+    }
+
     @Test("A check that hangs becomes a finding after its time limit")
     func hanging() async {
         var settings = Settings()

@@ -159,8 +159,17 @@ extension TestStore {
     }
 
     /// Returns the number of audit findings: rows with pending work that no list will visit.
-    package func unappointed() async throws -> Int {
-        try await pool.query(.auditTimelines(after: 0, limit: 1_000_000, slack: .zero)).reduce(0) { $0 + $1.appointed }
+    package func unappointed(slack: Duration = .zero) async throws -> Int {
+        var suspects = AuditSuspects(pass: 0)
+        let page = Statements.auditTimelines(after: 0, limit: 1_000_000, slack: slack)
+        let found = try await pool.query(page).compactMap(\.item)
+        for timeline in found where timeline.listedAt != .distantFuture { suspects.add(timeline) }
+        let lists = Statements.auditLists(after: 0, limit: 1_000_000, latest: suspects.latest)
+        for list in try await pool.query(lists).compactMap(\.item) {
+            suspects.remove(list.timelines, listedAt: list.dueAt)
+        }
+        let lost = found.filter { $0.listedAt == .distantFuture } + suspects.timelines
+        return try await pool.query(.appointLost(lost)).first ?? 0
     }
 }
 
