@@ -114,7 +114,7 @@ struct CapacityPlan: ParsableArguments {
     /// Memory for the rows of a day's reloads, a quarter of the total as shared buffers.
     var databaseMemory: Double { max(8_000_000_000, timelineTableBytes * min(1, reloads)) }
 
-    /// PostgreSQL servers, each for an equal part of the apps or users.
+    /// PostgreSQL servers, each of an installation for an equal part of the apps. One app needs one server.
     var databases: Int {
         let parts = max(
             databaseCores / Self.databaseCores, peakWal / Self.databaseWal, databaseMemory / Self.databaseMemory)
@@ -153,7 +153,7 @@ struct CapacityPlan: ParsableArguments {
             ("partitions", "partitions of each input topic", Double(partitions)),
             ("ingestReplicas", "replicas of ingest, of 2 cores", Double(ingestReplicas)),
             ("workerReplicas", "replicas of workers, of 2 cores", Double(workerReplicas)),
-            ("databases", "PostgreSQL servers", Double(databases)),
+            ("databases", "PostgreSQL servers, each for a part of the apps", Double(databases)),
             ("databaseCores", "PostgreSQL: cores in all", databaseCores),
             ("databaseMemoryBytes", "PostgreSQL: memory in all", databaseMemory),
             ("storedBytes", "PostgreSQL: disk in all", storedBytes),
