@@ -54,8 +54,11 @@ def confinement(items):
     """Requires the restricted profile of Pod Security Standards, and a read-only root file system."""
     for item, template in pods(items):
         pod = template["spec"].get("securityContext", {})
-        if not pod.get("runAsNonRoot") or not pod.get("runAsUser"):
+        if not pod.get("runAsNonRoot") or pod.get("runAsUser") == 0:
             yield f"{name(item)}: may run as root"
+        # The cluster assigns all of them, or none: a group of the secrets alone would be refused, too.
+        if len({"runAsUser", "runAsGroup", "fsGroup"} & set(pod)) not in (0, 3):
+            yield f"{name(item)}: only a part of user, group and group of the files is given"
         if pod.get("seccompProfile", {}).get("type") not in ("RuntimeDefault", "Localhost"):
             yield f"{name(item)}: no seccomp profile"
         if template["spec"].get("automountServiceAccountToken") is not False:
@@ -84,6 +87,31 @@ def confinement(items):
                 yield f"{where}: no requests of cpu and memory, or no limit of memory"
             if re.search(r":latest$|^[^:@]+$", container["image"].rsplit("/", 1)[-1]):
                 yield f"{where}: image {container['image']} has no version"
+
+
+def network(items):
+    """Requires that pods listen on IPv6 and IPv4, and reach the DNS of usual clusters."""
+    for item in items:
+        if item["kind"] == "ConfigMap" and "freshet.yaml" in item.get("data", {}):
+            settings = yaml.safe_load(item["data"]["freshet.yaml"])
+            for part in ("health", "api"):
+                if settings[part].get("host") != "::":
+                    yield f"{name(item)}: {part}.host is not that of both protocols"
+    allowed = set()
+    for item in items:
+        for rule in item["spec"].get("egress", []) if item["kind"] == "NetworkPolicy" else []:
+            for peer in rule.get("to", []):
+                labels = peer.get("namespaceSelector", {}).get("matchLabels", {})
+                place = labels.get("kubernetes.io/metadata.name") or peer.get("ipBlock", {}).get("cidr")
+                allowed |= {(place, port["protocol"], port["port"]) for port in rule.get("ports", [])}
+    for place, port in (("kube-system", 53), ("openshift-dns", 5353), ("169.254.20.10/32", 53)):
+        for protocol in ("UDP", "TCP"):
+            if (place, protocol, port) not in allowed:
+                yield f"NetworkPolicy: no DNS at {place}, {protocol} {port}"
+    # Variables of the image go over the ConfigMap.
+    for variable in re.findall(r"^(?:ENV)?\s+(FRESHET_\w+)=", (HERE.parent / "container/Containerfile").read_text(), re.M):
+        if variable != "FRESHET_CONFIG_FILE":
+            yield f"the image: {variable} goes over the ConfigMap"
 
 
 def seconds(text):
@@ -206,7 +234,7 @@ def scaling(items):
 
 def problems(items):
     """Problems of the manifests. The rules apply only if the schemas are satisfied."""
-    rules = [confinement, lifecycle, references, scaling]
+    rules = [confinement, network, lifecycle, references, scaling]
     return list(by_schema(items)) or [problem for check in rules for problem in check(items)]
 
 
@@ -220,6 +248,12 @@ MUTATIONS = {
     "a wrong type": lambda i: first(i, "Deployment")["spec"]["template"]["spec"].update(
         terminationGracePeriodSeconds="45"),
     "root": lambda i: first(i, "Deployment")["spec"]["template"]["spec"].pop("securityContext"),
+    "a user without the group of its files": lambda i: first(i, "Deployment")["spec"]["template"]["spec"][
+        "securityContext"].update(runAsUser=65532, runAsGroup=65532) or first(i, "Deployment")["spec"]["template"][
+        "spec"]["securityContext"].pop("fsGroup", None),
+    "a host of IPv4 only": lambda i: (lambda data: data.update({"freshet.yaml": data["freshet.yaml"].replace(
+        '"::"', "0.0.0.0", 1)}))(first(i, "ConfigMap", "freshet-config")["data"]),
+    "no DNS on OpenShift": lambda i: first(i, "NetworkPolicy", "freshet-default")["spec"]["egress"].pop(1),
     "a root that can be written": lambda i: first(i, "Job")["spec"]["template"]["spec"]["containers"][0][
         "securityContext"].pop("readOnlyRootFilesystem"),
     "no requests": lambda i: first(i, "Deployment")["spec"]["template"]["spec"]["containers"][0].pop("resources"),

@@ -217,7 +217,7 @@ extension SettingKey {
         .optionalText(
             "delivery.apnsSandboxURL", \.delivery.apnsSandboxURL, expectation: "an https URL",
             isValid: { (try? ProviderURL($0))?.scheme == .https },
-            "Server in place of https://api.sandbox.push.apple.com; delivery.apnsURL by default, if that is set."),
+            "Server in place of https://api.sandbox.push.apple.com; the one beside delivery.apnsURL by default."),
         .optionalText(
             "delivery.trustRoots", \.delivery.trustRoots, expectation: "the path of a file with PEM certificates",
             "Authorities that the push service's certificate may be signed by, besides the system's."),
@@ -291,6 +291,9 @@ extension SettingKey {
         .duration(
             "api.receiveTimeout", \.api.times.receive, .seconds(1)...(.seconds(3_600)),
             "Time limit for the body of a request."),
+        .duration(
+            "api.idleTimeout", \.api.times.idle, .seconds(1)...(.seconds(3_600)),
+            "Time after which a connection without a request is closed; longer than that of a load balancer in front."),
         .integer(
             "api.maximumWaiting", \.api.waits.polls, 0...1_000_000,
             "Most requests of this process that wait for a timeline to change."),

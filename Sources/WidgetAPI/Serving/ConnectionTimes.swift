@@ -36,7 +36,8 @@ extension Application where Responder == RouterResponder<APIContext> {
         if requestLogger.logLevel < .notice { requestLogger.logLevel = .notice }
         self.init(
             router: router, server: times.server,
-            configuration: ApplicationConfiguration(address: .hostname(host, port: port), serverName: "freshet"),
+            configuration: ApplicationConfiguration(
+                address: .hostname(ListeningHost.bindable(host), port: port), serverName: "freshet"),
             onServerRunning: { channel in
                 if let port = channel.localAddress?.port { onListening(port) }
             },

@@ -61,7 +61,8 @@ struct HealthCommand: AsyncParsableCommand {
         let reached =
             switch host {
             case "0.0.0.0", "": "127.0.0.1"
-            case "::": "[::1]"
+            // Of IPv4, too, which alone has a loopback address in some containers.
+            case "::": "localhost"
             default: host.contains(":") ? "[\(host)]" : host
             }
         return "http://\(reached):\(port)"

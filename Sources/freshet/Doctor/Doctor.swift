@@ -16,6 +16,7 @@ struct Doctor: Sendable {
     /// App whose providers and devices are checked; nil: all.
     var app: String?
     var logger = LogSettings.ofCommands
+    var environment = ProcessInfo.processInfo.environment
 
     /// Checks whose findings concern an app, and show nothing of the installation or of other apps.
     private static let checksOfApps = ["ingest", "providers", "delivery"]
@@ -121,6 +122,9 @@ struct Doctor: Sendable {
 
     private func checkSettings() -> [Finding] {
         var found = warnings.map { Finding.warning("settings", $0, "fix or remove this setting") }
+        if let problem = ProxyVariables.problem(in: environment) {
+            found.problem("settings", problem, ProxyVariables.advice)
+        }
         let delivery = settings.kafka.deliveryTimeout
         if delivery * 3 > settings.workers.lease {
             found.warning(

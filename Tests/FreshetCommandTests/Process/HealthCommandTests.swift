@@ -10,14 +10,16 @@ import WidgetModel
 /// `freshet health`, which containers run.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct HealthCommandTests {
-    @Test("The command distinguishes live from ready, and reports failed checks and a process that does not answer")
-    func answers() async throws {
+    @Test(
+        "The command distinguishes live from ready, and reports failed checks and a process that does not answer",
+        arguments: [("0.0.0.0", "127.0.0.1"), ("::", "localhost")])
+    func answers(_ host: String, _ reached: String) async throws {
         func environment(port: Int) -> [String: String] {
-            ["FRESHET_HEALTH_PORT": "\(port)", "FRESHET_HEALTH_HOST": "0.0.0.0"]
+            ["FRESHET_HEALTH_PORT": "\(port)", "FRESHET_HEALTH_HOST": host]
         }
         try await HealthProbe.withSilentPort { silent in
             let nobody = try await FreshetProcess.run(["health"], environment: environment(port: silent))
-            let said = nobody.err.contains("http://127.0.0.1:\(silent)/health/live does not answer")
+            let said = nobody.err.contains("http://\(reached):\(silent)/health/live does not answer")
             #expect(nobody.status == 1 && said, "\(nobody)")
 
             // The database does not exist, so the process is live but not ready.
@@ -45,7 +47,7 @@ struct HealthCommandTests {
     @Test(
         "The command connects to a wildcard address through the loopback interface",
         arguments: [
-            ("0.0.0.0", "http://127.0.0.1:81"), ("::", "http://[::1]:81"), ("::1", "http://[::1]:81"),
+            ("0.0.0.0", "http://127.0.0.1:81"), ("::", "http://localhost:81"), ("::1", "http://[::1]:81"),
             ("10.0.0.3", "http://10.0.0.3:81"), ("localhost", "http://localhost:81"),
         ])
     func addresses(host: String, expected: String) throws {
