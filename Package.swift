@@ -91,7 +91,7 @@ let package = Package(
             name: "ReloadWorkers",
             dependencies: [
                 "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging, lifecycle,
-                httpClient, crypto, nio, tls, metrics, tracing,
+                httpClient, crypto, http2, nio, tls, metrics, tracing,
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
@@ -100,7 +100,7 @@ let package = Package(
             name: "WidgetDelivery",
             dependencies: [
                 "PostgresClient", "ReloadWorkers", "WidgetModel", "WidgetStore", logging, lifecycle, httpClient, jwt,
-                nio,
+                http2, nio,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             swiftSettings: strict),
@@ -262,7 +262,7 @@ let package = Package(
             name: "FreshetServiceTests",
             dependencies: [
                 "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "ReloadWorkers", "WidgetAPI",
-                "WidgetModel", "WidgetStore", "WidgetRepresentation", "TestSupport", logging, metrics,
+                "WidgetDelivery", "WidgetModel", "WidgetStore", "WidgetRepresentation", "TestSupport", logging, metrics,
             ],
             swiftSettings: strict),
         .testTarget(

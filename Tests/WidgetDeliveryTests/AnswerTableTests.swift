@@ -96,7 +96,7 @@ struct AnswerTableTests {
         case .slowTopic, .renew:
             #expect(try await count("\(waits) AND \(retried(from: 0, to: 200))"))
             #expect(!reached && logged == (effect == .renew ? 1 : 0))
-        case .wrongDevice, .broken:
+        case .badToken, .wrongDevice, .broken:
             #expect(try await count("\(waits) AND \(retried(from: 200, to: 300))") && reached && logged == 1)
         case .wrongKey:
             #expect(try await count("\(waits) AND \(retried(from: 200, to: 300))") && !reached && logged == 1)

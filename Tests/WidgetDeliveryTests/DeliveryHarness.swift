@@ -42,9 +42,11 @@ struct DeliveryHarness: Sendable {
         opened.add(
             APNsAccounts(
                 keys: keys,
-                configuration: APNsAccounts.configuration(trusting: try limits(apns, configuration.timeout)),
+                configuration: APNsAccounts.configuration(trusting: try connectionLimits()),
                 now: now))
     }
+
+    func connectionLimits() throws -> ConnectionLimits { try limits(apns, configuration.timeout) }
 
     private var keys: DeviceTokenKeys { get throws { try #require(configuration.tokenKeys) } }
 

@@ -1,7 +1,6 @@
 import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
-import NIOPosix
 import PostgresClient
 import ReloadWorkers
 import SampleProvider
@@ -121,20 +120,6 @@ struct PushTests {
                 "\($0)".contains("delivery.apnsKeys") && "\($0)".contains("\"b\"")
             }
         }
-    }
-
-    @Test("A connection whose other end is gone is closed after the time limit of an answer")
-    func deadConnection() async throws {
-        let configuration = APNsAccounts.configuration(trusting: ConnectionLimits(readTimeout: .seconds(7)))
-        let initializer = try #require(configuration.http2ConnectionDebugInitializer)
-        let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .bind(host: "127.0.0.1", port: 0).get()
-        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .connect(to: try #require(server.localAddress)).get()
-        try await initializer(channel).get()
-        #expect(try await channel.getOption(.tcpOption(APNsAccounts.tcpUserTimeout)).get() == 7_000)
-        try await channel.close()
-        try await server.close()
     }
 
     @Test("Changes within the window are one push, and a change during its sending is another one")

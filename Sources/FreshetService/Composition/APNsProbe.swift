@@ -44,7 +44,7 @@ package struct APNsProbe: Sendable {
     /// The service checks the key and the topic before the token, which is unknown to it.
     private static func result(of answer: APNsAnswer) -> Result {
         switch answer.effect {
-        case .accepted, .forget, .wrongDevice: .works
+        case .accepted, .forget, .badToken, .wrongDevice: .works
         case .renew: .wrongClock
         case .wrongKey: .refused(answer.reason)
         case .slowDevice, .slowTopic, .broken: .unanswered("status \(answer.status) \(answer.reason)")

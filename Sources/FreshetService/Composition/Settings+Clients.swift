@@ -105,9 +105,17 @@ extension Settings {
         configuration.tokenKeys = DeviceTokenKeys(base64: delivery.tokenKeys)
         for (app, text) in delivery.apnsKeys { configuration.apnsKeys[app] = try APNsKey(setting: text, of: app) }
         if let url = delivery.apnsURL { configuration.apnsURLs[.production] = url }
-        // A stand-in for the one must not leave the other to Apple.
-        if let url = delivery.apnsSandboxURL ?? delivery.apnsURL { configuration.apnsURLs[.sandbox] = url }
+        if let url = delivery.apnsSandboxURL ?? delivery.apnsURL.map(Self.sandboxURL) {
+            configuration.apnsURLs[.sandbox] = url
+        }
         return configuration
+    }
+
+    /// Server of the sandbox beside a server of production: Apple's with the same port, beside Apple's. A stand-in for the
+    /// one must not leave the other to Apple.
+    private static func sandboxURL(beside url: String) -> String {
+        guard let parsed = try? ProviderURL(url), parsed.host == "api.push.apple.com" else { return url }
+        return "https://api.sandbox.push.apple.com:\(parsed.port)"
     }
 
     /// - Throws: ``CommandFailure`` for an address that cannot be read.

@@ -49,7 +49,9 @@ package final class ProviderClient: ProviderFetching {
         // A failed connection fails the batch, which has its own back-off.
         configuration.connectionPool.retryConnectionEstablishment = false
         configuration.http1_1ConnectionDebugInitializer = { egress.check($0) }
-        configuration.http2ConnectionDebugInitializer = { egress.check($0) }
+        configuration.http2ConnectionDebugInitializer = { channel in
+            egress.check(channel).flatMap { HTTP2Connection.closeAfterErrors(channel) }
+        }
         return configuration
     }
 

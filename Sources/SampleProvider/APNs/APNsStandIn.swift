@@ -18,6 +18,8 @@ package final class APNsStandIn: Sendable {
     package struct Push: Sendable {
         package let token: String
         package let topic: String
+        /// Environment whose server got it.
+        package let environment: APNsAddress.Environment
         /// Identity of its connection.
         package let connection: ObjectIdentifier
         package let headers: [String: String]
@@ -57,6 +59,7 @@ package final class APNsStandIn: Sendable {
     private struct State {
         var statistics = Statistics()
         var fault: (@Sendable (Push) -> Fault?)?
+        var resetsAnswered = false
         /// Verified provider tokens, by their text.
         var verified: [String: Verified] = [:]
         /// Latest valid provider token of each open connection.
@@ -85,6 +88,8 @@ package final class APNsStandIn: Sendable {
     package static func makeKey() -> String { P256.Signing.PrivateKey().pemRepresentation }
 
     package var url: String { "https://localhost:\(channel.localAddress?.port ?? 0)" }
+    /// Base URL of the other environment, for which one server stands in, too.
+    package var sandboxURL: String { url + sandboxPath }
     package var statistics: Statistics { state.withLock { $0.statistics } }
 
     private init(channel: any Channel, certificatePEM: String, countsTokens: Bool) {
@@ -139,6 +144,14 @@ package final class APNsStandIn: Sendable {
     package func set(_ fault: (@Sendable (Push) -> Fault?)?) {
         state.withLock { $0.fault = fault }
     }
+
+    /// Resets the streams of pushes without an error after their answers, from now on, as servers do that answer without
+    /// reading the rest of a request (RFC 9113, 8.1).
+    package func resetAnswered() {
+        state.withLock { $0.resetsAnswered = true }
+    }
+
+    fileprivate var resetsAnswered: Bool { state.withLock { $0.resetsAnswered } }
 
     /// Takes only provider tokens that are signed with a trusted key of its team, from now on.
     ///
@@ -247,6 +260,9 @@ extension Data {
     }
 }
 
+/// Path of the sandbox's requests, before that of Apple's.
+private let sandboxPath = "/sandbox"
+
 /// Holder of the stand-in, which is made after its channel.
 private final class Owner: Sendable {
     private let value = Mutex<APNsStandIn?>(nil)
@@ -285,11 +301,14 @@ private final class StreamHandler: ChannelInboundHandler {
 
     private func answer(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
         let headers = Dictionary(head.headers.map { ($0.name, $0.value) }) { $1 }
+        let isSandbox = head.uri.hasPrefix(sandboxPath)
+        let path = isSandbox ? String(head.uri.dropFirst(sandboxPath.count)) : head.uri
         let push = APNsStandIn.Push(
             token: head.uri.split(separator: "/").last.map(String.init) ?? "", topic: headers["apns-topic"] ?? "",
+            environment: isSandbox ? .sandbox : .production,
             connection: ObjectIdentifier(context.channel.parent ?? context.channel), headers: headers,
             body: String(buffer: body))
-        switch standIn?.receive(push, path: head.uri, method: head.method) {
+        switch standIn?.receive(push, path: path, method: head.method) {
         case nil: write(APNsAnswer(status: 200), context)
         case .answer(let answer): write(answer, context)
         case .hang: break
@@ -315,6 +334,17 @@ private final class StreamHandler: ChannelInboundHandler {
         }
     }
 
+    /// Writes RST_STREAM with NO_ERROR below the HTTP/2 handler, for which the stream has ended.
+    private func resetStream(_ context: ChannelHandlerContext) {
+        guard let stream = try? context.channel.syncOptions?.getOption(HTTP2StreamChannelOptions.streamID),
+            let http2 = try? context.channel.parent?.pipeline.syncOperations.context(handlerType: NIOHTTP2Handler.self)
+        else { return }
+        var frame = ByteBuffer(bytes: [0, 0, 4, 3, 0])
+        frame.writeInteger(UInt32(Int(stream)))
+        frame.writeInteger(UInt32(0))
+        http2.writeAndFlush(NIOAny(frame), promise: nil)
+    }
+
     /// Names the stream before this one as the last that is processed.
     private func goAway(_ context: ChannelHandlerContext) {
         guard let stream = try? context.channel.syncOptions?.getOption(HTTP2StreamChannelOptions.streamID) else {
@@ -329,7 +359,7 @@ private final class StreamHandler: ChannelInboundHandler {
     }
 
     private func write(_ answer: APNsAnswer, _ context: ChannelHandlerContext) {
-        var headers: HTTPHeaders = ["apns-id": RandomID.make()]
+        var headers: HTTPHeaders = ["apns-id": answer.apnsID ?? RandomID.make()]
         if let delay = answer.retryAfter { headers.add(name: "retry-after", value: "\(delay.components.seconds)") }
         let head = HTTPResponseHead(
             version: .http2, status: HTTPResponseStatus(statusCode: answer.status), headers: headers)
@@ -341,6 +371,10 @@ private final class StreamHandler: ChannelInboundHandler {
             let bytes = JSONValue.object(json).encoded
             context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: bytes)))), promise: nil)
         }
-        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+        let end = context.eventLoop.makePromise(of: Void.self)
+        if standIn?.resetsAnswered ?? false {
+            end.futureResult.assumeIsolated().whenSuccess { self.resetStream(context) }
+        }
+        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: end)
     }
 }

@@ -71,14 +71,18 @@ extension APNsAccounts {
         configuration.tlsConfiguration = limits.tls
         configuration.httpVersion = .automatic
         configuration.connectionPool.retryConnectionEstablishment = false
-        #if os(Linux)
-        // Without this option Linux keeps a connection whose other end is gone for about 15 minutes, while pushes are
-        // written.
         let timeout = Int(limits.readTimeout.wholeMilliseconds)
         configuration.http2ConnectionDebugInitializer = { channel in
-            channel.setOption(.tcpOption(tcpUserTimeout), value: timeout)
+            AnsweredStreamFilter.add(to: channel).flatMap { HTTP2Connection.closeAfterErrors(channel) }.flatMap {
+                #if os(Linux)
+                // Without this option Linux keeps a connection whose other end is gone for about 15 minutes, while pushes
+                // are written.
+                channel.setOption(.tcpOption(tcpUserTimeout), value: timeout)
+                #else
+                channel.eventLoop.makeSucceededVoidFuture()
+                #endif
+            }
         }
-        #endif
         return configuration
     }
 }

@@ -38,6 +38,8 @@ package struct APNsClient: Sendable {
     /// Time for which the service keeps a push for a device that is off.
     static let expiration = Duration.seconds(86_400)
     private static let maximumAnswerBytes = 4_096
+    /// Longest id of a push that is kept. Apple's are UUIDs.
+    private static let longestID = 64
 
     private let accounts: APNsAccounts
     private let urls: [APNsAddress.Environment: String]
@@ -48,6 +50,9 @@ package struct APNsClient: Sendable {
         self.urls = urls
         self.timeout = timeout
     }
+
+    /// Whether the environments have servers of their own, so that a token can be tried in the other one.
+    package var hasSeparateEnvironments: Bool { urls[.production] != urls[.sandbox] }
 
     /// Sends a push; again, with a new provider token, if that was too old.
     ///
@@ -80,7 +85,7 @@ package struct APNsClient: Sendable {
             // To its end in any case: a response that is dropped before resets its stream.
             let (response, body) = try await http.exchange(
                 request(push, token), timeout: timeout, upTo: Self.maximumAnswerBytes)
-            return response.status == .ok ? APNsAnswer(status: 200) : answer(response, Array(body.readableBytesView))
+            return answer(response, Array(body.readableBytesView))
         } catch {
             try Task.checkCancellation()
             // The URL, which holds the device's token, is not part of these errors.
@@ -91,7 +96,7 @@ package struct APNsClient: Sendable {
     private func answer(_ response: HTTPClientResponse, _ body: [UInt8]) -> APNsAnswer {
         var reason = ""
         var since: Timestamp?
-        if let json = try? JSONValue.parse(body) {
+        if !body.isEmpty, let json = try? JSONValue.parse(body) {
             if case .string(let text)? = json["reason"] { reason = String(text.prefix(64)) }
             if case .number(let number)? = json["timestamp"], let milliseconds = Int64(number.text) {
                 since = Timestamp(milliseconds: milliseconds)
@@ -99,6 +104,7 @@ package struct APNsClient: Sendable {
         }
         return APNsAnswer(
             status: Int(response.status.code), reason: reason, since: since,
-            retryAfter: RetryAfter.delay(of: response.headers, now: WallClock.now()))
+            retryAfter: RetryAfter.delay(of: response.headers, now: WallClock.now()),
+            apnsID: response.headers.first(name: "apns-id").map { String($0.prefix(Self.longestID)) })
     }
 }

@@ -3,10 +3,14 @@ import WidgetStore
 
 /// Result of an attempt to notify a device, from which the stored state follows. Pure.
 struct DeliveryOutcome: Sendable {
-    let verdict: DeliveryVerdict
+    var verdict: DeliveryVerdict
     /// HTTP status; 0: there was none; nil: nothing was sent.
     var answer: Int?
     var reason: String?
+    /// The push service's id of the push.
+    var apnsID: String?
+    /// Environment in which the push service has taken the device's token, if it is not the one that was assumed.
+    var environment: APNsAddress.Environment?
     /// Whether the device waits until its webhook is enabled again.
     var parks = false
     /// Most failed attempts of the devices of the same request, which wait as long as one another.
@@ -44,7 +48,7 @@ struct DeliveryOutcome: Sendable {
         }
         return DeliverySettlement(
             device: device, isDone: isDone, isTried: answer != nil,
-            answer: answer ?? 0, reason: reason,
+            answer: answer ?? 0, reason: reason, apnsID: apnsID, environment: environment,
             forgets: forgets, parks: parks, eligibleAt: eligibleAt, budget: ledger, retryAt: retryAt)
     }
 }

@@ -16,6 +16,7 @@ struct DeviceNotifier: Sendable {
     let statistics: DeliveryStatistics
     let logger: Logger
     private let limiter = LogLimiter()
+    private let badTokens = BadTokens()
 
     // MARK: Pushes
 
@@ -24,8 +25,8 @@ struct DeviceNotifier: Sendable {
         guard case .apns(let token, let environment, let topic) = device.channel else { return .settled([]) }
         if let rest = routes.admit(device.route, at: now()) { return .resting(until: rest) }
         do {
-            let answer = try await send(token, environment, topic, to: device)
-            return .settled([settle(answer, device, at: now())])
+            let result = try await send(token, environment, topic, to: device)
+            return .settled([settle(result, device, at: now())])
         } catch let error as APNsClient.Unanswered {
             // The service may have accepted the push.
             count(.unanswered, device)
@@ -48,43 +49,74 @@ struct DeviceNotifier: Sendable {
         statistics.count { $0.pushes[device.app, default: [:]][effect, default: 0] += number }
     }
 
+    /// Sends a push. A token that is unknown for the first time is tried in the other environment, too.
     private func send(
         _ sealed: DeviceTokenKeys.Sealed, _ environment: APNsAddress.Environment, _ topic: String, to device: DueDevice
-    ) async throws -> APNsAnswer {
+    ) async throws -> PushResult {
         guard let keys = configuration.tokenKeys else { throw DeviceTokenKeys.Unreadable.unknownKey(sealed.keyID) }
         let owner = DeviceTokenKeys.Owner(appID: device.appID, user: device.user, device: device.device)
-        let address = APNsAddress(token: try keys.open(sealed, for: owner), environment: environment, topic: topic)
-        return try await apns.send(APNsPush(app: device.app, address: address, isUrgent: device.isUrgent))
+        let token = try keys.open(sealed, for: owner)
+        func send(to environment: APNsAddress.Environment) async throws -> APNsAnswer {
+            let address = APNsAddress(token: token, environment: environment, topic: topic)
+            return try await apns.send(APNsPush(app: device.app, address: address, isUrgent: device.isUrgent))
+        }
+        let answer = try await send(to: environment)
+        guard answer.effect == .badToken, !device.hasBadToken, apns.hasSeparateEnvironments else {
+            return PushResult(answer: answer)
+        }
+        do {
+            return PushResult(answer: answer, inOther: try await send(to: environment.other), environment.other)
+        } catch let error as APNsClient.Unanswered {
+            return PushResult(answer: answer, isUndecidedBecause: "\(environment.other.rawValue): \(error)")
+        }
     }
 
-    private func settle(_ answer: APNsAnswer, _ device: DueDevice, at time: Timestamp) -> DeliverySettlement {
-        count(.answered(answer.effect), device)
-        report(answer, device)
-        let outcome = DeliveryOutcome(
-            verdict: answer.verdict, answer: answer.status, reason: answer.reason.isEmpty ? nil : answer.reason)
-        if case .rest(let delay) = outcome.verdict {
-            return settle(
-                outcome, device, at: time, resting: routes.failed(device.route, at: time, retryAfter: delay))
+    private func settle(_ result: PushResult, _ device: DueDevice, at time: Timestamp) -> DeliverySettlement {
+        let answer = result.answer
+        var outcome = DeliveryOutcome(
+            verdict: answer.verdict, answer: answer.status, reason: result.reason, apnsID: answer.apnsID,
+            environment: result.environment)
+        switch answer.effect {
+        case .accepted: badTokens.recordAccepted(device.route)
+        case .badToken:
+            let areMostBad = badTokens.recordBad(device.route)
+            if device.hasBadToken, !areMostBad { outcome.verdict = .forget(since: nil) }
+        case .forget, .renew, .slowDevice, .slowTopic, .wrongDevice, .wrongKey, .broken: break
         }
-        // The service takes pushes for the topic, even if not this one.
-        routes.succeeded(device.route, at: time)
+        var rest: RouteBackoff.Rest?
+        if case .rest(let delay) = outcome.verdict {
+            rest = routes.failed(device.route, at: time, retryAfter: delay)
+        } else {
+            // The service takes pushes for the topic, even if not this one.
+            routes.succeeded(device.route, at: time)
+        }
         if outcome.verdict == .accepted {
             statistics.count { $0.latencySum += device.changedAt.map { (time - $0) / .seconds(1) } ?? 0 }
         }
-        return settle(outcome, device, at: time)
+        let settlement = settle(outcome, device, at: time, resting: rest)
+        count(.answered(settlement.forgets ? .forget : answer.effect), device)
+        report(result, device, isForgotten: settlement.forgets)
+        return settlement
     }
 
-    private func report(_ answer: APNsAnswer, _ device: DueDevice) {
-        switch answer.effect {
+    private func report(_ result: PushResult, _ device: DueDevice, isForgotten: Bool) {
+        let (level, message): (Logger.Level, String)
+        switch result.answer.effect {
+        case _ where isForgotten: (level, message) = (.notice, "a device token is forgotten")
+        case .accepted where result.environment != nil:
+            (level, message) = (.notice, "a device token belongs to the other environment than the registered one")
         case .accepted, .slowDevice, .slowTopic, .forget: return
-        case .renew, .wrongDevice, .wrongKey, .broken: break
+        case .renew, .badToken, .wrongDevice, .wrongKey, .broken: (level, message) = (.error, "APNs refused a push")
         }
-        guard let suppressed = limiter.admit("\(device.route) \(answer.status) \(answer.reason)") else { return }
-        logger.error(
-            "APNs refused a push",
+        let (status, reason) = (result.answer.status, result.reason ?? "")
+        guard let suppressed = limiter.admit("\(device.route) \(message) \(status) \(result.answer.reason)") else {
+            return
+        }
+        logger.log(
+            level: level, "\(message)",
             metadata: [
-                "app": "\(device.app)", "route": "\(device.route)", "status": "\(answer.status)",
-                "reason": "\(answer.reason)", "suppressed": "\(suppressed)",
+                "app": "\(device.app)", "route": "\(device.route)", "status": "\(status)", "reason": "\(reason)",
+                "apnsID": "\(result.answer.apnsID ?? "")", "suppressed": "\(suppressed)",
             ])
     }
 

@@ -8,12 +8,17 @@ package struct APNsAnswer: Hashable, Sendable {
     /// With status 410: when the service found the token dead.
     package let since: Timestamp?
     package let retryAfter: Duration?
+    /// The service's id of the push (`apns-id`).
+    package let apnsID: String?
 
-    package init(status: Int, reason: String = "", since: Timestamp? = nil, retryAfter: Duration? = nil) {
+    package init(
+        status: Int, reason: String = "", since: Timestamp? = nil, retryAfter: Duration? = nil, apnsID: String? = nil
+    ) {
         self.status = status
         self.reason = reason
         self.since = since
         self.retryAfter = retryAfter
+        self.apnsID = apnsID
     }
 
     /// Effect of an answer.
@@ -21,6 +26,8 @@ package struct APNsAnswer: Hashable, Sendable {
         case accepted
         /// The token is dead.
         case forget
+        /// The server does not know the token: it is dead, or belongs to the other environment, or the topic is wrong.
+        case badToken
         /// The provider token is too old: it is renewed, and the push is sent again.
         case renew
         /// Too many pushes to this device.
@@ -38,7 +45,8 @@ package struct APNsAnswer: Hashable, Sendable {
     package var effect: Effect {
         switch (status, reason) {
         case (200, _): .accepted
-        case (410, _), (400, "BadDeviceToken"): .forget
+        case (410, _): .forget
+        case (400, Self.badDeviceToken): .badToken
         case (403, "ExpiredProviderToken"): .renew
         case (400, "DeviceTokenNotForTopic"): .wrongDevice
         case (403, _), (400, "BadTopic"), (400, "MissingTopic"), (400, "TopicDisallowed"): .wrongKey
@@ -48,6 +56,8 @@ package struct APNsAnswer: Hashable, Sendable {
         }
     }
 
+    /// Apple's name of the error of an unknown token.
+    package static let badDeviceToken = "BadDeviceToken"
     /// Rest after an error that only an operator can fix.
     package static let operatorsRest = Duration.seconds(300)
 
@@ -58,7 +68,7 @@ package struct APNsAnswer: Hashable, Sendable {
         // The push was sent again with a new provider token, and refused again.
         case .renew, .slowTopic: .rest(after: retryAfter)
         case .slowDevice: .retry(after: retryAfter)
-        case .wrongDevice, .broken: .retry(after: Self.operatorsRest)
+        case .badToken, .wrongDevice, .broken: .retry(after: Self.operatorsRest)
         case .wrongKey: .rest(after: Self.operatorsRest)
         }
     }

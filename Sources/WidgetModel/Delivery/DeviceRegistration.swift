@@ -47,6 +47,8 @@ package struct APNsAddress: Hashable, Sendable, CustomStringConvertible {
     /// Servers of Apple's service. A token is valid at one of them.
     package enum Environment: String, CaseIterable, Sendable {
         case production, sandbox
+
+        package var other: Environment { self == .production ? .sandbox : .production }
     }
 
     /// Longest token, in bytes. Apple's tokens have no fixed size.

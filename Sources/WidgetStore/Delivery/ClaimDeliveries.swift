@@ -19,6 +19,8 @@ package struct DueDevice: Sendable {
     package let isUrgent: Bool
     package let registeredAt: Timestamp
     package let attempts: Int
+    /// Whether the push service did not know the token at the last attempt.
+    package let hasBadToken: Bool
     package let budget: BudgetLedger
     /// Whether the device has fetched everything that its widgets show.
     package let hasFetched: Bool
@@ -67,9 +69,10 @@ private let claimSQL = """
     )
     SELECT l.id AS list, l.app_id AS list_app, l.lease, l.due_at, now() AS claimed_at, live.*
     FROM leased l LEFT JOIN LATERAL (
-        SELECT r.id, r.app_id, a.name AS app, a.developer_mode, r.user_id, r.device_id, r.channel, r.environment, r.topic,
-               r.token_key, r.token, r.changed, r.changed_at, r.urgent > r.sent AS is_urgent, r.registered_at, r.attempts,
-               r.budget, h.app_id IS NOT NULL AS fails, h.disabled_at IS NOT NULL AS disabled,
+        SELECT r.id, r.app_id, a.name AS app, a.developer_mode, r.user_id, r.device_id, r.channel,
+               coalesce(r.found_environment, r.environment) AS environment, r.topic, r.token_key, r.token, r.changed,
+               r.changed_at, r.urgent > r.sent AS is_urgent, r.registered_at, r.attempts,
+               r.attempts > 0 AND coalesce(r.reason, '') = $3::text AS has_bad_token, r.budget, h.app_id IS NOT NULL AS fails, h.disabled_at IS NOT NULL AS disabled,
                cardinality(r.stale_timelines) = 0 AND NOT r.replays AS fetched
         FROM unnest(l.registrations) i (id) JOIN registration r ON r.id = i.id JOIN app a ON a.id = r.app_id
         LEFT JOIN webhook h ON h.app_id = r.app_id
@@ -100,7 +103,7 @@ extension PostgresStatement where Self == Statements {
     ///
     /// - Parameter apps: apps whose lists are left out.
     package static func claimDelivery(lease: Duration, except apps: [Int32]) -> PostgresQuery<LeasedDelivery.Row> {
-        PostgresQuery(claimSQL, lease.wholeMilliseconds, PostgresArray(apps)) { row in
+        PostgresQuery(claimSQL, lease.wholeMilliseconds, PostgresArray(apps), APNsAnswer.badDeviceToken) { row in
             let list = try ListHold(id: row.value("list"), lease: row.value("lease"))
             let app: Int32 = try row.value("list_app")
             guard let id = try row.optional("id", as: Int64.self) else { return (list, app, nil) }
@@ -120,6 +123,7 @@ extension PostgresStatement where Self == Statements {
                 device: row.value("device_id"), channel: channel, changed: row.value("changed"),
                 changedAt: row.optional("changed_at"), isUrgent: row.value("is_urgent"),
                 registeredAt: row.value("registered_at"), attempts: Int(row.value("attempts", as: Int16.self)),
+                hasBadToken: row.value("has_bad_token"),
                 budget: BudgetLedger(stored: row.optional("budget")) ?? BudgetLedger(),
                 hasFetched: row.value("fetched"), claimedAt: row.value("claimed_at"))
             return (list, app, device)

@@ -20,6 +20,8 @@ package struct Registration: Sendable {
     /// HTTP status of the last attempt; 0: the channel was not reached.
     package let answer: Int?
     package let reason: String?
+    /// The push service's id (`apns-id`) of the last attempt.
+    package let apnsID: String?
     package let fetchedAt: Timestamp?
     /// Revision of the asked timeline that the device was served last; nil: none, or no timeline was asked for.
     package let fetchedRevision: Int64?
@@ -77,7 +79,8 @@ package struct Registration: Sendable {
             "topic": .text(topic), "registeredAt": .time(registeredAt), "waiting": .count(waiting),
             "nextAt": nextAt.map(JSONValue.time) ?? .null, "triedAt": triedAt.map(JSONValue.time) ?? .null,
             "sentAt": sentAt.map(JSONValue.time) ?? .null, "answer": answer.map { .count($0) } ?? .null,
-            "reason": .text(reason), "fetchedAt": fetchedAt.map(JSONValue.time) ?? .null,
+            "reason": .text(reason), "apnsID": .text(apnsID),
+            "fetchedAt": fetchedAt.map(JSONValue.time) ?? .null,
             "pushes": .count(pushes), "answeredPushes": .count(answeredPushes), "kinds": kindsJSON,
         ]
         let revision = fetchedRevision.map { [JSONObject.Member(key: "fetchedRevision", value: .count($0))] } ?? []
@@ -97,9 +100,10 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(
             """
             SELECT r.user_id, r.device_id, CASE r.channel WHEN 1 THEN 'apns' ELSE 'webhook' END AS channel,
-                   CASE r.environment WHEN 1 THEN 'production' WHEN 2 THEN 'sandbox' END AS environment, r.topic,
+                   CASE coalesce(r.found_environment, r.environment) WHEN 1 THEN 'production' WHEN 2 THEN 'sandbox' END
+                       AS environment, r.topic,
                    r.registered_at, r.changed - r.sent AS waiting, nullif(r.listed_at, 'infinity') AS next_at,
-                   r.changed_at, r.tried_at, r.sent_at, r.answer, r.reason, r.fetched_at, r.pushes, r.answered_pushes,
+                   r.changed_at, r.tried_at, r.sent_at, r.answer, r.reason, r.apns_id, r.fetched_at, r.pushes, r.answered_pushes,
                    (SELECT r.fetched_revisions[array_position(r.fetched_timelines, t.id)] FROM timeline t
                     WHERE t.identity = $4::uuid) AS fetched_revision,
                    (SELECT string_agg(concat(p.milliseconds, ' ', k.name), E'\\n' ORDER BY p.place)
@@ -118,7 +122,8 @@ extension PostgresStatement where Self == Statements {
                 nextAt: row.optional("next_at"), changedAt: row.optional("changed_at"),
                 triedAt: row.optional("tried_at"), sentAt: row.optional("sent_at"),
                 answer: row.optional("answer", as: Int16.self).map(Int.init), reason: row.optional("reason"),
-                fetchedAt: row.optional("fetched_at"), fetchedRevision: row.optional("fetched_revision"),
+                apnsID: row.optional("apns_id"), fetchedAt: row.optional("fetched_at"),
+                fetchedRevision: row.optional("fetched_revision"),
                 pushes: Int64(row.value("pushes", as: Int32.self)),
                 answeredPushes: Int64(row.value("answered_pushes", as: Int32.self)),
                 pushLatencies: (row.optional("push_latencies", as: String.self) ?? "").split(separator: "\n")
@@ -136,21 +141,26 @@ extension PostgresStatement where Self == Statements {
         ) { row in try row.value("devices") }
     }
 
-    /// Channels of the registered devices, with their topics and the keys of their tokens. Reads the whole table.
+    /// Channels of the registered devices, with their topics, the keys of their tokens and the number of tokens that the
+    /// push service did not know at the last attempt. Reads the whole table.
     package static func registeredRoutes() -> PostgresQuery<RegisteredRoute> {
         PostgresQuery(
             """
-            SELECT a.name AS app, r.topic, r.environment, r.token_key, count(*) AS devices
-            FROM registration r JOIN app a ON a.id = r.app_id WHERE r.channel <> 0
-            GROUP BY a.name, r.topic, r.environment, r.token_key
-            ORDER BY a.name, r.topic, r.environment, r.token_key
-            """
+            SELECT a.name AS app, r.topic, e.environment, r.token_key, count(*) AS devices,
+                   count(*) FILTER (WHERE r.attempts > 0 AND r.reason = $1::text) AS bad_tokens
+            FROM registration r JOIN app a ON a.id = r.app_id,
+                LATERAL (SELECT coalesce(r.found_environment, r.environment) AS environment) e
+            WHERE r.channel <> 0
+            GROUP BY a.name, r.topic, e.environment, r.token_key
+            ORDER BY a.name, r.topic, e.environment, r.token_key
+            """, APNsAnswer.badDeviceToken
         ) { row in
             try RegisteredRoute(
                 app: row.value("app"), topic: row.optional("topic"),
                 environment: row.optional("environment", as: Int16.self).map {
                     APNsAddress.Environment(stored: $0)
-                }, tokenKey: row.optional("token_key"), devices: Int(row.value("devices", as: Int64.self)))
+                }, tokenKey: row.optional("token_key"), devices: Int(row.value("devices", as: Int64.self)),
+                badTokens: Int(row.value("bad_tokens", as: Int64.self)))
         }
     }
 }
@@ -163,4 +173,6 @@ package struct RegisteredRoute: Hashable, Sendable {
     package let environment: APNsAddress.Environment?
     package let tokenKey: String?
     package let devices: Int
+    /// Devices whose token the push service did not know at the last attempt.
+    package let badTokens: Int
 }

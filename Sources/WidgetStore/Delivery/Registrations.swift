@@ -59,14 +59,15 @@ extension APNsAddress.Environment {
 
 /// Columns of a registration that has no channel any more.
 private let cleared = """
-    channel = 0, environment = NULL, topic = NULL, token_key = NULL, token = NULL, token_digest = NULL,
+    channel = 0, environment = NULL, found_environment = NULL, topic = NULL, token_key = NULL, token = NULL, token_digest = NULL,
     listed_at = 'infinity', first_sent_at = NULL, fetched_timelines = '{}', fetched_revisions = '{}', stale_timelines = '{}',
     stale_revisions = '{}', stale_since = '{}'
     """
 
 /// Existing rows, those with the same tokens included, are locked in id order before anything is written, as all
 /// statements on registrations do. A device that is registered again is notified of changes that were not sent; with
-/// the same token not before its back-off is over.
+/// the same token not before its back-off is over. The environment in which that token was found stays, too, unless the
+/// registration names another one than before.
 private let writeRegistrationsSQL = """
     WITH input AS MATERIALIZED (
         SELECT * FROM \(RegistrationWrite.input.rows("i"))
@@ -88,6 +89,8 @@ private let writeRegistrationsSQL = """
         FROM stamped i ORDER BY i.app_id, i.user_id, i.device_id
         ON CONFLICT (app_id, user_id, device_id) DO UPDATE
         SET registered_at = excluded.registered_at, channel = excluded.channel, environment = excluded.environment,
+            found_environment = CASE WHEN r.token_digest = excluded.token_digest
+                AND r.environment = excluded.environment THEN r.found_environment END,
             topic = excluded.topic, token_key = excluded.token_key, token = excluded.token,
             token_digest = excluded.token_digest,
             retry_at = CASE WHEN r.token_digest = excluded.token_digest THEN r.retry_at ELSE '-infinity' END,

@@ -11,6 +11,10 @@ package struct DeliverySettlement: Sendable {
     /// HTTP status; 0: the channel was not reached.
     package let answer: Int
     package let reason: String?
+    /// The push service's id of the push.
+    package let apnsID: String?
+    /// Environment in which the token was found to be valid; nil: the one that was assumed.
+    package let environment: APNsAddress.Environment?
     /// Whether the token is dead.
     package let forgets: Bool
     /// Whether the device waits until its channel is enabled again.
@@ -21,14 +25,17 @@ package struct DeliverySettlement: Sendable {
     package let retryAt: Timestamp?
 
     package init(
-        device: DueDevice, isDone: Bool, isTried: Bool, answer: Int, reason: String?, forgets: Bool,
-        parks: Bool, eligibleAt: Timestamp?, budget: BudgetLedger, retryAt: Timestamp?
+        device: DueDevice, isDone: Bool, isTried: Bool, answer: Int, reason: String?, apnsID: String?,
+        environment: APNsAddress.Environment?, forgets: Bool, parks: Bool, eligibleAt: Timestamp?, budget: BudgetLedger,
+        retryAt: Timestamp?
     ) {
         self.device = device
         self.isDone = isDone
         self.isTried = isTried
         self.answer = answer
         self.reason = reason
+        self.apnsID = apnsID
+        self.environment = environment
         self.forgets = forgets
         self.parks = parks
         self.eligibleAt = eligibleAt
@@ -41,7 +48,8 @@ private let input = InputColumns<DeliverySettlement>([
     .init("id") { $0.device.id }, .init("list") { $0.device.list.id }, .init("lease") { $0.device.list.lease },
     .init("due_at") { $0.device.dueAt }, .init("registered_at") { $0.device.registeredAt },
     .init("changed") { $0.device.changed }, .init("done") { $0.isDone }, .init("tried") { $0.isTried },
-    .init("answer") { Int16(clamping: $0.answer) }, .init("reason") { $0.reason }, .init("forgets") { $0.forgets },
+    .init("answer") { Int16(clamping: $0.answer) }, .init("reason") { $0.reason },
+    .init("apns_id") { $0.apnsID }, .init("environment") { $0.environment?.stored }, .init("forgets") { $0.forgets },
     .init("parks") { $0.parks },
     .init("eligible_at") { $0.eligibleAt }, .init("budget") { $0.budget.stored }, .init("retry_at") { $0.retryAt },
 ])
@@ -75,6 +83,10 @@ private let settleSQL = """
         UPDATE registration r
         SET sent = l.sent, answer = CASE WHEN l.tried THEN l.answer ELSE r.answer END,
             reason = CASE WHEN l.tried THEN l.reason ELSE r.reason END,
+            apns_id = CASE WHEN l.tried THEN l.apns_id ELSE r.apns_id END,
+            found_environment = CASE WHEN l.is_forgotten THEN NULL
+                WHEN l.registered_at = r.registered_at THEN coalesce(l.environment, r.found_environment)
+                ELSE r.found_environment END,
             tried_at = CASE WHEN l.tried THEN now() ELSE r.tried_at END,
             sent_at = CASE WHEN l.tried AND l.done THEN now() ELSE r.sent_at END,
             first_sent_at = CASE WHEN l.is_forgotten THEN NULL

@@ -13,6 +13,7 @@ package enum StoreMigrations {
         migration(8, "people_and_stacks", PackageResources.m0008_people_and_stacks_sql),
         migration(9, "delivery", PackageResources.m0009_delivery_sql),
         migration(10, "sweeps_and_audit", PackageResources.m0010_sweeps_and_audit_sql),
+        migration(11, "apns_environment", PackageResources.m0011_apns_environment_sql),
     ]
 
     private static func migration(_ version: Int, _ name: String, _ text: [UInt8]) -> PostgresMigration {

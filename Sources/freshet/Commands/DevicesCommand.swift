@@ -15,8 +15,8 @@ struct DevicesCommand: AsyncParsableCommand {
             abstract: "Shows a user's registered devices, when they were notified, and when they fetched.",
             discussion: """
                 Tokens are not shown. WAITING is the number of changes that the device has not been notified of yet. ANSWER is \
-                the HTTP status of the last attempt, and 0 if the channel was not reached. PUSHES are those that the channel \
-                has accepted, FOLLOWED those that a fetch followed before the next push; P50 MS and P99 MS are the times from \
+                the HTTP status of the last attempt, and 0 if the channel was not reached; APNS ID is Apple's id of that push. \
+                PUSHES are those that the channel has accepted, FOLLOWED those that a fetch followed before the next push; P50 MS and P99 MS are the times from \
                 the last 40 of these to the fetch.
 
                 Example:
@@ -34,7 +34,8 @@ struct DevicesCommand: AsyncParsableCommand {
                 columns: [
                     "DEVICE": "device", "CHANNEL": "channel", "TOPIC": "topic", "WAITING": "waiting",
                     "NOTIFIED": "sentAt",
-                    "ANSWER": "answer", "REASON": "reason", "FETCHED": "fetchedAt", "PUSHES": "pushes",
+                    "ANSWER": "answer", "REASON": "reason", "APNS ID": "apnsID", "FETCHED": "fetchedAt",
+                    "PUSHES": "pushes",
                     "FOLLOWED": "answeredPushes",
                     "P50 MS": "p50Milliseconds", "P99 MS": "p99Milliseconds",
                 ])

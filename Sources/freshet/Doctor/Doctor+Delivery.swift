@@ -53,6 +53,18 @@ extension Doctor {
                 "delivery", "\(devices) of \(route.app) cannot be notified: delivery.webhooks has no URL of the app",
                 "add \(route.app)=https://…, where the role delivery runs")
         }
+        if route.badTokens > 0, let topic = route.topic, let environment = route.environment {
+            let isMost = route.badTokens * 2 > route.devices
+            let message =
+                "APNs does not know the tokens of \(route.badTokens) of \(devices) of \(route.app) with the topic \(topic) "
+                + "(\(environment.rawValue))"
+            let advice =
+                configuration.apnsURLs[.production] == configuration.apnsURLs[.sandbox]
+                ? "set delivery.apnsSandboxURL, so that tokens can be tried in both environments"
+                : "compare the topic with the bundle id of the app that the devices have"
+            found.append(
+                isMost ? .problem("delivery", message, advice) : .warning("delivery", message, advice))
+        }
         if let key = route.tokenKey, settings.delivery.tokenKeys[key] == nil {
             found.problem(
                 "delivery",

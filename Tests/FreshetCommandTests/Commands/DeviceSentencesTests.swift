@@ -10,13 +10,14 @@ struct DeviceSentencesTests {
 
     private func sentences(
         waiting: Int64 = 0, next: Duration? = nil, tried: Duration? = nil, sent: Duration? = nil, answer: Int? = nil,
-        reason: String? = nil, fetched: Duration? = nil, revision: Int64? = nil
+        reason: String? = nil, apnsID: String? = nil, fetched: Duration? = nil, revision: Int64? = nil
     ) -> [String] {
         func time(_ age: Duration?) -> Timestamp? { age.map { Self.now - $0 } }
         return Registration(
             user: "u", device: "d", channel: "apns", environment: "production", topic: nil, registeredAt: Self.now,
             waiting: waiting, nextAt: next.map { Self.now + $0 }, changedAt: nil, triedAt: time(tried),
-            sentAt: time(sent), answer: answer, reason: reason, fetchedAt: time(fetched), fetchedRevision: revision,
+            sentAt: time(sent), answer: answer, reason: reason, apnsID: apnsID, fetchedAt: time(fetched),
+            fetchedRevision: revision,
             pushes: 0, answeredPushes: 0, pushLatencies: []
         ).sentences(storedRevision: 9, at: Self.now)
     }
@@ -25,11 +26,13 @@ struct DeviceSentencesTests {
     func attempts() {
         #expect(
             sentences(
-                waiting: 1, next: .seconds(5), tried: .seconds(10), sent: .seconds(120), answer: 503, reason: "Shutdown"
-            )
+                waiting: 1, next: .seconds(5), tried: .seconds(10), sent: .seconds(120), answer: 503,
+                reason: "Shutdown",
+                apnsID: "EFDE-1")
                 == [
                     "sent at 2026-09-21T14:11:20Z (2 min 0 s ago) by apns",
                     "last attempt at 2026-09-21T14:13:10Z (10 s ago): answered 503 Shutdown",
+                    "apns-id EFDE-1",
                     "1 change waiting: to be sent at 2026-09-21T14:13:25Z (in 5.0 s)", "has fetched nothing yet",
                 ])
         #expect(

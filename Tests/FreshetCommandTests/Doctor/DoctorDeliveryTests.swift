@@ -51,6 +51,11 @@ struct DoctorDeliveryTests {
             #expect(try await findings(store, settings).contains { $0.contains("expired") })
             standIn.set { _ in .answer(APNsAnswer(status: 400, reason: "BadDeviceToken")) }
             #expect(try await findings(store, settings).map { $0.hasPrefix("ok") } == [true])
+            try await store.sql("UPDATE registration SET attempts = 1, reason = 'BadDeviceToken'")
+            #expect(
+                try await findings(store, settings).contains {
+                    $0.hasPrefix("problem") && $0.contains("does not know the tokens of 1 of 1 device")
+                })
             try await store.sql("UPDATE registration SET topic = 'org.example.push-type.widgets'")
             #expect(try await findings(store, settings).contains { $0.hasPrefix("warning") && $0.contains("bundle") })
             settings["delivery.apnsURL"] = "https://localhost:1"

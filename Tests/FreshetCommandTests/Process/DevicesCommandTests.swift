@@ -39,14 +39,18 @@ struct DevicesCommandTests {
 
     @Test("`show` lists a user's devices without their tokens")
     func show() async throws {
-        try await withDevices { _, run in
+        try await withDevices { store, run in
+            try await store.sql("UPDATE registration SET apns_id = 'EFDE-1'")
             let json = try await run(["show", "--app", Self.app, "--user", "u1", "--json"])
             #expect(json.status == 0, "\(json.err)")
             let devices = try #require(try JSONValue.parse(json.out).arrayValue)
             #expect(devices.count == 1 && devices[0]["device"] == "d1" && devices[0]["kinds"] == [])
+            #expect(devices[0]["apnsID"] == "EFDE-1")
             #expect(!json.out.contains("0102030405060708"))
             let text = try await run(["show", "--app", Self.app, "--user", "u1"])
-            #expect(text.status == 0 && text.out.hasPrefix("DEVICE") && text.out.contains("d1"))
+            #expect(
+                text.status == 0 && text.out.hasPrefix("DEVICE") && text.out.contains("d1")
+                    && text.out.contains("EFDE-1"))
         }
     }
 

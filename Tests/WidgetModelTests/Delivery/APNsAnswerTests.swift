@@ -6,7 +6,7 @@ struct APNsAnswerTests {
     /// Every answer that Apple documents, with Freshet's reaction.
     static let table: [(status: Int, reason: String, effect: APNsAnswer.Effect)] = [
         (200, "", .accepted),
-        (400, "BadCollapseId", .broken), (400, "BadDeviceToken", .forget), (400, "BadExpirationDate", .broken),
+        (400, "BadCollapseId", .broken), (400, "BadDeviceToken", .badToken), (400, "BadExpirationDate", .broken),
         (400, "BadMessageId", .broken), (400, "BadPriority", .broken), (400, "BadTopic", .wrongKey),
         (400, "DeviceTokenNotForTopic", .wrongDevice), (400, "DuplicateHeaders", .broken),
         (400, "IdleTimeout", .slowTopic), (400, "InvalidPushType", .broken), (400, "MissingDeviceToken", .broken),
@@ -33,7 +33,11 @@ struct APNsAnswerTests {
     func forget() {
         let since = Timestamp(microseconds: 5)
         #expect(APNsAnswer(status: 410, reason: "Unregistered", since: since).verdict == .forget(since: since))
-        #expect(APNsAnswer(status: 400, reason: "BadDeviceToken").verdict == .forget(since: nil))
+    }
+
+    @Test("An unknown token is not deleted because of one answer")
+    func badToken() {
+        #expect(APNsAnswer(status: 400, reason: "BadDeviceToken").verdict == .retry(after: .seconds(300)))
     }
 
     @Test("The service's delay is respected; an operator's error rests for minutes")

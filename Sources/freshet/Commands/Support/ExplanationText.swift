@@ -151,6 +151,7 @@ extension Registration {
             let answer = answer.map { $0 == 0 ? "not reached" : "answered \($0)" } ?? "no answer"
             sentences.append("last attempt \(triedAt.words(from: now)): \(answer)\(reason.map { " \($0)" } ?? "")")
         }
+        if let apnsID { sentences.append("apns-id \(apnsID)") }
         if waiting > 0 {
             let when = nextAt.map { "to be sent \($0.words(from: now))" } ?? "its channel is disabled"
             sentences.append("\(waiting) \(waiting == 1 ? "change" : "changes") waiting: \(when)")

@@ -1,0 +1,171 @@
+import Logging
+import PostgresClient
+import SampleProvider
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import WidgetDelivery
+
+@Suite("Tokens that Apple's service does not know", .timeLimit(.patience))
+struct BadTokenTests {
+    private static let unknown = APNsStandIn.Fault.answer(APNsAnswer(status: 400, reason: "BadDeviceToken"))
+
+    /// Creates a delivery whose environments have servers of their own.
+    private func withEnvironments(
+        logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+        _ body: (DeliveryHarness, DeliveryService) async throws -> Void
+    ) async throws {
+        try await withDelivery(logger: logger) { delivery in
+            var configuration = delivery.configuration
+            configuration.apnsURLs[.sandbox] = delivery.apns.sandboxURL
+            try await body(delivery, delivery.makeServiceWith(configuration, DeliveryPulse()))
+        }
+    }
+
+    /// Sends to all waiting devices, as if their back-off were over.
+    private func deliver(_ delivery: DeliveryHarness, _ service: DeliveryService) async throws {
+        try await delivery.makeDue()
+        while try await service.notify() {}
+    }
+
+    private func place(_ count: Int, _ delivery: DeliveryHarness) async throws {
+        try await delivery.store.place((0..<count).map { .test("w\($0)", user: "u\($0)", device: "d\($0)") })
+        for index in 0..<count {
+            let token = String(1_000_000 + index) + "000000000"
+            try await delivery.register("u\(index)", "d\(index)", token: token)
+        }
+        try await delivery.change()
+        try await delivery.mark()
+    }
+
+    private func tokens(_ delivery: DeliveryHarness) async throws -> Int {
+        try await delivery.store.integer("SELECT count(*) FROM registration WHERE token IS NOT NULL")
+    }
+
+    @Test("A token of the sandbox that was registered for production is found there once, and remembered")
+    func sandbox() async throws {
+        let log = RecordedLog()
+        try await withEnvironments(logger: log.logger) { delivery, service in
+            delivery.apns.set { $0.environment == .sandbox ? nil : Self.unknown }
+            try await place(1, delivery)
+            try await deliver(delivery, service)
+            #expect(delivery.apns.statistics.received == 2 && delivery.apns.statistics.accepted == 1)
+            #expect(log.count(of: "belongs to the other environment") == 1)
+            let device = try #require(
+                try await delivery.store.pool.query(.listRegistrations(app: TestKinds.app, user: "u0")).first)
+            #expect(device.environment == "sandbox" && device.answer == 200)
+            // The app registers the device at each start.
+            try await delivery.register("u0", "d0", token: "1000000000000000", at: Timestamp(microseconds: 2))
+            try await delivery.change()
+            try await delivery.mark()
+            try await deliver(delivery, service)
+            #expect(delivery.apns.statistics.received == 3 && delivery.apns.statistics.accepted == 2)
+            // Another token may be of any environment.
+            try await delivery.register("u0", "d0", token: "0a0a", at: Timestamp(microseconds: 3))
+            try await delivery.change()
+            try await delivery.mark()
+            try await deliver(delivery, service)
+            #expect(delivery.apns.statistics.received == 5 && delivery.apns.statistics.accepted == 3)
+        }
+    }
+
+    @Test("A token that both environments do not know is forgotten at the second attempt, if others are accepted")
+    func dead() async throws {
+        let log = RecordedLog()
+        try await withEnvironments(logger: log.logger) { delivery, service in
+            delivery.apns.set { $0.token == "1000000000000000" ? Self.unknown : nil }
+            try await place(5, delivery)
+            try await deliver(delivery, service)
+            #expect(try await tokens(delivery) == 5)
+            #expect(delivery.apns.statistics.received == 6 && delivery.apns.statistics.accepted == 4)
+            #expect(log.count(of: "APNs refused a push") == 1)
+            #expect(delivery.statistics.snapshot.pushes(.answered(.badToken)) == 1)
+            #expect(
+                try await delivery.store.integer(
+                    "SELECT count(*) FROM registration WHERE retry_at >= now() + interval '290 s'") == 1)
+            try await delivery.change()
+            try await delivery.mark()
+            try await deliver(delivery, service)
+            #expect(try await tokens(delivery) == 4 && log.count(of: "a device token is forgotten") == 1)
+            #expect(delivery.apns.statistics.received == 11)
+            #expect(delivery.statistics.snapshot.pushes(.answered(.forget)) == 1)
+        }
+    }
+
+    @Test("No token is forgotten while the service knows none of the topic")
+    func wrongTopic() async throws {
+        let log = RecordedLog()
+        try await withEnvironments(logger: log.logger) { delivery, service in
+            delivery.apns.set { _ in Self.unknown }
+            try await place(500, delivery)
+            for _ in 0..<3 { try await deliver(delivery, service) }
+            #expect(try await tokens(delivery) == 500)
+            #expect(delivery.apns.statistics.received == 2_000)
+            #expect(delivery.statistics.snapshot.pushes(.answered(.badToken)) == 1_500)
+            #expect(log.count(of: "APNs refused a push") == 1)
+            let route = try #require(try await delivery.store.pool.query(.registeredRoutes()).first)
+            #expect(route.devices == 500 && route.badTokens == 500)
+        }
+    }
+
+    @Test("A token stays unknown until the other environment has answered")
+    func undecided() async throws {
+        try await withEnvironments { delivery, service in
+            delivery.apns.set { push in
+                push.environment == .production
+                    ? Self.unknown : .answer(APNsAnswer(status: 503, reason: "ServiceUnavailable"))
+            }
+            try await place(1, delivery)
+            for _ in 0..<3 { try await deliver(delivery, service) }
+            #expect(delivery.apns.statistics.received == 6)
+            let device = try #require(
+                try await delivery.store.pool.query(.listRegistrations(app: TestKinds.app, user: "u0")).first)
+            #expect(device.reason == "BadDeviceToken; sandbox: status 503 ServiceUnavailable")
+            delivery.apns.set { $0.environment == .sandbox ? nil : Self.unknown }
+            try await deliver(delivery, service)
+            #expect(delivery.apns.statistics.accepted == 1 && delivery.apns.statistics.received == 8)
+        }
+    }
+
+    @Test("A token that is dead in the other environment is forgotten at once")
+    func deadInOther() async throws {
+        try await withEnvironments { delivery, service in
+            delivery.apns.set { push in
+                push.environment == .production
+                    ? Self.unknown : .answer(APNsAnswer(status: 410, reason: "Unregistered"))
+            }
+            try await place(1, delivery)
+            try await deliver(delivery, service)
+            #expect(try await tokens(delivery) == 0)
+        }
+    }
+
+    @Test("The service's id of the last push is stored, whatever the answer is", arguments: [200, 429])
+    func identifier(_ status: Int) async throws {
+        try await withEnvironments { delivery, service in
+            let id = "EFDE0000-1111-2222-3333-444455556666"
+            delivery.apns.set { _ in .answer(APNsAnswer(status: status, reason: "TooManyRequests", apnsID: id)) }
+            try await place(1, delivery)
+            try await deliver(delivery, service)
+            let device = try #require(
+                try await delivery.store.pool.query(.listRegistrations(app: TestKinds.app, user: "u0")).first)
+            #expect(device.answer == status && device.apnsID == id)
+            #expect(device.json["apnsID"]?.stringValue == id)
+        }
+    }
+
+    @Test("Tokens count as bad while most of the latest answers of their topic say so")
+    func majority() {
+        let tokens = BadTokens()
+        func bad(_ count: Int) -> [Bool] { (0..<count).map { _ in tokens.recordBad("t") } }
+        #expect(bad(1) == [true])
+        for _ in 0..<10 { tokens.recordAccepted("t") }
+        #expect(bad(9).allSatisfy { !$0 } && bad(1) == [true])
+        #expect(tokens.recordBad("other"))
+        // Earlier answers lose their weight.
+        for _ in 0..<1_000 { tokens.recordAccepted("t") }
+        #expect(!bad(200).suffix(50).contains(false))
+    }
+}
