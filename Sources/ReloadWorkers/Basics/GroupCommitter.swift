@@ -1,3 +1,4 @@
+import PostgresClient
 import Synchronization
 
 /// Runs statements for groups of items, with natural batching: while the maximum number of statements is under way,
@@ -46,24 +47,35 @@ final class GroupCommitter<Item: Sendable, Answer: Sendable>: Sendable {
 
     /// Returns one value for each item, in order.
     ///
-    /// - Throws: the statement's error, for all that shared it.
+    /// - Throws: the statement's error. An error that the data of one caller causes is thrown for that caller alone.
     func run(_ items: [Item]) async throws -> [Answer] {
         if case .answered(let result) = await turn(items) { return try result.get() }
         let others = gathered(beside: items.count)
-        let result: Result<[Answer], any Error>
-        do {
-            result = .success(try await body(others.isEmpty ? items : items + others.flatMap(\.items)))
-        } catch {
-            result = .failure(error)
-        }
+        let results = await results(of: [items] + others.map(\.items))
         passOn()
-        var start = items.count
-        for other in others {
-            let range = start..<start + other.items.count
-            other.continuation.resume(returning: .answered(result.map { Array($0[range]) }))
-            start = range.upperBound
+        for (other, result) in zip(others, results.dropFirst()) {
+            other.continuation.resume(returning: .answered(result))
         }
-        return others.isEmpty ? try result.get() : Array(try result.get()[..<items.count])
+        return try results[0].get()
+    }
+
+    /// Runs one statement for all groups and returns the result of each. A statement that fails because of its data is
+    /// run again in halves, down to the groups that cause the error.
+    private func results(of groups: [[Item]]) async -> [Result<[Answer], any Error>] {
+        do {
+            var answers = try await body(groups.count == 1 ? groups[0] : Array(groups.joined()))[...]
+            return groups.map { group in
+                defer { answers = answers.dropFirst(group.count) }
+                return .success(Array(answers.prefix(group.count)))
+            }
+        } catch {
+            guard groups.count > 1, let refused = error as? PostgresError, refused.blamesData else {
+                return groups.map { _ in .failure(error) }
+            }
+            let middle = groups.count / 2
+            let left = await results(of: Array(groups[..<middle]))
+            return await left + results(of: Array(groups[middle...]))
+        }
     }
 
     private func turn(_ items: [Item]) async -> Turn {

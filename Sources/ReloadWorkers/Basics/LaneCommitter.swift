@@ -12,9 +12,11 @@ struct LaneCommitter<Item: Sendable, Answer: Sendable>: Sendable {
         patient = GroupCommitter(concurrency: 1, limit: Self.limit, body)
     }
 
+    var waiting: Int { urgent.waiting + patient.waiting }
+
     /// Returns one value for each item, in order.
     ///
-    /// - Throws: the statement's error, for all that shared it.
+    /// - Throws: as ``GroupCommitter/run(_:)``.
     func run(_ items: [Item], isUrgent: Bool) async throws -> [Answer] {
         try await (isUrgent ? urgent : patient).run(items)
     }

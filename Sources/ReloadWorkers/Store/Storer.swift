@@ -20,6 +20,9 @@ struct Storer: Sendable {
         }
     }
 
+    /// Number of callers that wait for a statement.
+    var waiting: Int { committer.waiting }
+
     /// Stores a batch.
     ///
     /// - Returns: the stored timelines, and those that the database refuses for their content. Others are left out:
@@ -98,20 +101,25 @@ struct Storer: Sendable {
 
     /// Computes a write.
     ///
-    /// - Parameter row: the present row; the served request is the claim's.
+    /// - Parameter row: the present row. The served request is the claim's, and a token that the claim spent is taken from
+    ///   the present ledger, which has what other workers have spent since.
     private func write(_ fetched: FetchedTimeline, over row: ClaimedTimeline) -> TimelineWrite {
         let (item, parsed) = (fetched.item, fetched.parsed)
         // The database's time at the claim, plus the span of the worker's clock.
         let now = item.timeline.readAt + (context.clock.elapsed - item.startedAt)
+        let (rule, ledger) =
+            row === item.timeline
+            ? (item.rule, item.ledger)
+            : item.rules.spending(item.rule, from: row.ledger, views: row.views, at: item.timeline.readAt)
         let next = item.rules.next(
             policy: parsed.policy, lastEntry: parsed.lastEntryDate, renderedAt: now, timeline: row.id,
-            ledger: item.ledger, views: row.views)
+            ledger: ledger, views: row.views)
         let isChanged = row.hash != parsed.hash || row.contentRevision == 0
         return TimelineWrite(
             timeline: item.timeline, list: item.list.hold, token: item.token, revision: row.revision,
             content: isChanged ? PostgresTextBytes(parsed.content) : nil, hash: parsed.hash,
-            eligibleAt: next.eligibleAt, freeAt: next.freeAt, policyAt: next.policyAt, ledger: item.ledger,
-            decision: isChanged ? .reloaded : .unchanged, rule: isChanged ? item.rule : .gate,
+            eligibleAt: next.eligibleAt, freeAt: next.freeAt, policyAt: next.policyAt, ledger: ledger,
+            decision: isChanged ? .reloaded : .unchanged, rule: isChanged ? rule : .gate,
             fetchTime: fetched.fetchTime)
     }
 }

@@ -90,6 +90,17 @@ extension ReloadRules {
         return .reload(rule: spent, ledger: ledger)
     }
 
+    /// The rule and the ledger of a reload that was decided by a rule, for a ledger that others have changed since: what
+    /// the rule spends is taken from that ledger.
+    package func spending(
+        _ rule: ReloadRule, from ledger: BudgetLedger, views: ViewStatistics, at time: Timestamp
+    ) -> (rule: ReloadRule, ledger: BudgetLedger) {
+        guard rule == .paced || rule == .token else { return (rule, ledger) }
+        var ledger = ledger
+        let spent = ledger.spend(of: budget.reloads(for: views, at: time), at: time)
+        return (spent, ledger)
+    }
+
     /// The daily budget of a timeline.
     package func reloadsADay(_ state: ReloadState, at time: Timestamp) -> Int {
         budget.reloads(for: state.views, at: time)

@@ -60,6 +60,60 @@ struct StorerTests {
         }
     }
 
+    @Test(
+        "A result that is stored after another store keeps the tokens that the other store has spent, and spends its own",
+        arguments: [ReloadReason.foreground, .push])
+    func ledger(reason: ReloadReason) async throws {
+        try await withWorker { worker in
+            try await worker.store.sql("ALTER SEQUENCE token RESTART 100")
+            let user = WidgetPlacement.test("w1").user
+            try await worker.store.place([.test("w1")])
+            try await worker.store.settle()
+            try await worker.store.mark(user, reason: reason)
+            let fetched = try await fetched(worker)
+            let item = try #require(fetched.first?.item)
+            var spent = BudgetLedger()
+            for _ in 1...3 { spent.spend(of: 40, at: item.timeline.readAt) }
+            let stored = try #require(spent.stored).map { String($0, radix: 16) }.map { $0.count < 2 ? "0" + $0 : $0 }
+            try await worker.store.sql("UPDATE timeline SET budget = decode('\(stored.joined())', 'hex')")
+            try await revise(worker.store, to: item.token - 1)
+            let outcome = try await Storer(context: worker.context).store(fetched)
+            #expect(outcome.stored.count == 1 && worker.counts.fenced == 0)
+            if reason == .push { spent.spend(of: 40, at: item.timeline.readAt) }
+            let row = try await worker.store.pool.query(.readTimelinesAgain([item.timeline.row])).first
+            #expect(row?.ledger == spent)
+        }
+    }
+
+    @Test("Content that the database refuses fails no timeline of another batch in the same statement")
+    func innocent() async throws {
+        try await withWorker { worker in
+            try await worker.store.place((0..<6).map { .test("w\($0)", user: "u\($0)") })
+            try await worker.store.sql("ALTER TABLE timeline ADD CHECK (content NOT LIKE '%broken%')")
+            let fetched = try await fetched(worker) { $0.user == "u4" ? "broken" : "whole" }
+            let storer = Storer(context: worker.context)
+            // The row's lock holds up the first store, so that the others share the next statement.
+            let results = try await worker.store.pool.withTransaction { connection in
+                let row = fetched[0].item.timeline.row
+                try await connection.simple("SELECT FROM timeline WHERE id = \(row) FOR UPDATE")
+                let first = Task { try await storer.store([fetched[0]]) }
+                try await eventually("the first store waits for the row") {
+                    try await worker.store.integer(
+                        "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'") == 1
+                }
+                let others = fetched.dropFirst().map { one in Task { try await storer.store([one]) } }
+                try await eventually("the others share a statement", every: .milliseconds(1)) {
+                    storer.waiting == others.count
+                }
+                return [first] + others
+            }
+            var refused: [String?] = []
+            for result in results { refused += try await result.value.refused.map(\.item.timeline.user) }
+            #expect(refused == ["u4"])
+            #expect(try await worker.store.integer("SELECT count(*) FROM timeline WHERE content LIKE '%whole%'") == 5)
+        }
+    }
+
     @Test("Content stored by an earlier attempt is found and published")
     func again() async throws {
         try await withWorker { worker in
