@@ -55,7 +55,11 @@ package struct WorkerService: Service {
                 try await register()
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask { try await untilShutdown(Sweeper(context: context, directory: directory).run) }
-                    group.addTask { try await untilShutdown(AuditWalker(context: context).run) }
+                    group.addTask {
+                        try await PostgresPool.inBackground {
+                            try await untilShutdown(AuditWalker(context: context).run)
+                        }
+                    }
                     group.addTask {
                         try await untilShutdown(PlaceholderLoop(context: context, directory: directory).run)
                     }

@@ -51,6 +51,39 @@ struct PoolTests {
         }
     }
 
+    @Test("Background work holds a part of the connections, so that others find one however much of it there is")
+    func background() async throws {
+        try await withDatabase {
+            $0.maximumConnections = 8
+        } _: { database in
+            let pool = database.pool
+            let (lent, gate) = (Peak(), Gate())
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<10 {
+                    group.addTask {
+                        try await PostgresPool.inBackground {
+                            try await pool.withConnection { connection in
+                                lent.enter()
+                                defer { lent.leave() }
+                                try await gate.pass()
+                                _ = try await connection.query(SelectOne(value: 1))
+                            }
+                        }
+                    }
+                }
+                try await eventually("background work waits for its share") {
+                    pool.statistics.lent == 2 && pool.statistics.waiting == 8
+                }
+                for _ in 0..<20 { try await #expect(pool.query(SelectOne(value: 1)) == [1]) }
+                #expect(lent.most == 2)
+                gate.open()
+                try await group.waitForAll()
+            }
+            #expect(lent.most == 2)
+            #expect(pool.statistics.lent == 0 && pool.statistics.waiting == 0)
+        }
+    }
+
     @Test func aCallerThatWaitsTooLongIsToldThatAllAreInUse() async throws {
         try await withDatabase {
             $0.maximumConnections = 1

@@ -48,7 +48,7 @@ final class StoreSampler: Sendable {
     var service: BackgroundService {
         BackgroundService("sampler") { [self] in
             while true {
-                await read()
+                await PostgresPool.inBackground { await read() }
                 // Processes that start together read at different times.
                 try await Task.sleep(for: wiring.settings.metrics.interval * Double.random(in: 0.8...1.2))
             }

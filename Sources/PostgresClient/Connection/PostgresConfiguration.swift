@@ -25,6 +25,9 @@ package struct PostgresConfiguration: Sendable {
     /// Waits between attempts to connect while the server is gone.
     package var backoff = PostgresBackoff()
 
+    /// Most connections that background work holds at a time.
+    package var backgroundConnections: Int { max(1, maximumConnections / 4) }
+
     package init(connectionString: String) {
         self.connectionString = connectionString
     }

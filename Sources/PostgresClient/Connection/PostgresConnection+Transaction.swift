@@ -19,7 +19,7 @@ extension PostgresConnection {
         guard transaction == nil else { throw PostgresError(.misuse, "transactions do not nest") }
         let mark = TransactionMark()
         // A loan of its own, so that the connection lent to `body` ends with it.
-        let inner = Loan(of: loan.thread)
+        let inner = Loan(of: loan.thread, isInBackground: loan.isInBackground)
         let value: Value
         do {
             value = try await body(PostgresConnection(inner, in: mark))

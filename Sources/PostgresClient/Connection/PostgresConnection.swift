@@ -8,11 +8,13 @@ package final class PostgresConnection: Sendable {
     /// Loan of a connection, with which its ``PostgresConnection`` values end.
     final class Loan: Sendable {
         let thread: ConnectionThread
+        /// Whether background work holds it.
+        let isInBackground: Bool
         private let hasEnded = Atomic<Bool>(false)
         private let isSpoilt = Atomic<Bool>(false)
 
-        init(of thread: ConnectionThread) {
-            self.thread = thread
+        init(of thread: ConnectionThread, isInBackground: Bool) {
+            (self.thread, self.isInBackground) = (thread, isInBackground)
         }
 
         func end() { hasEnded.store(true, ordering: .releasing) }

@@ -1,6 +1,7 @@
 package import Logging
 
-/// A bounded number of connections, lent in the order of the requests.
+/// A bounded number of connections, lent in the order of the requests. Background work gets a part of them at most, so
+/// that others find a free one however much of it there is.
 ///
 /// Connections are made when needed. While the server is away, attempts follow one another with exponential back-off; a
 /// caller waits at most `acquireTimeout` and then gets the latest attempt's error.
@@ -18,7 +19,7 @@ package final class PostgresPool: Sendable {
         package var waits = Waits()
     }
 
-    /// Callers that had to wait for a connection.
+    /// Callers that had to wait for a connection, background work aside.
     package struct Waits: Sendable, Hashable {
         package var count = 0
         /// Sum of the waiting times.
@@ -36,7 +37,18 @@ package final class PostgresPool: Sendable {
     package init(configuration: PostgresConfiguration, logger: Logger) {
         self.configuration = configuration
         self.logger = logger
-        state = Locked(PoolState(maximum: configuration.maximumConnections))
+        state = Locked(
+            PoolState(
+                maximum: configuration.maximumConnections, backgroundMaximum: configuration.backgroundConnections))
+    }
+
+    @TaskLocal private static var isInBackground = false
+
+    /// Runs work that can wait, such as deleting old rows. All work that runs in the background holds at most
+    /// ``PostgresConfiguration/backgroundConnections`` of a pool's connections at a time. A body must not ask for a
+    /// connection while it holds another one.
+    package static func inBackground<Value>(_ body: () async throws -> Value) async rethrows -> Value {
+        try await $isInBackground.withValue(true) { try await body() }
     }
 
     deinit {
@@ -123,11 +135,14 @@ extension PostgresPool {
     /// Waits for a connection, and replaces it if it was lost while idle.
     private func acquire() async throws(PostgresError) -> PostgresConnection.Loan {
         let deadline = ContinuousClock.now + configuration.acquireTimeout
+        let inBackground = Self.isInBackground
         while true {
-            let immediate = state.withLock { $0.waiters.isEmpty ? $0.lease() : nil }
-            let lease = if let immediate { immediate } else { await waited(until: deadline) }
+            let immediate = state.withLock { state in
+                state.hasWaiters(inBackground: inBackground) ? nil : state.lease(inBackground: inBackground)
+            }
+            let lease = if let immediate { immediate } else { await waited(until: deadline, inBackground) }
             let thread = try lease.get()
-            let loan = PostgresConnection.Loan(of: thread)
+            let loan = PostgresConnection.Loan(of: thread, isInBackground: inBackground)
             if thread.looksUsable { return loan }
             do throws(PostgresError) {
                 try await thread.verify()
@@ -147,6 +162,7 @@ extension PostgresPool {
         }
         let isKept = change { state in
             state.lent -= 1
+            if loan.isInBackground { state.lentInBackground -= 1 }
             // The idle connections are to the same server.
             if isReadOnly { closeIdle(&state) }
             // Under the lock: `closed` looks for a lost connection among the idle ones.
@@ -157,9 +173,10 @@ extension PostgresPool {
         if !isKept { loan.thread.stop() }
     }
 
-    private func waited(until deadline: ContinuousClock.Instant) async -> PoolState.Lease {
+    private func waited(until deadline: ContinuousClock.Instant, _ inBackground: Bool) async -> PoolState.Lease {
         let begun = ContinuousClock.now
-        let lease = await wait(until: deadline)
+        let lease = await wait(until: deadline, inBackground)
+        if inBackground { return lease }
         state.withLock { state in
             state.waits.count += 1
             state.waits.time += begun.duration(to: .now)
@@ -168,7 +185,7 @@ extension PostgresPool {
         return lease
     }
 
-    private func wait(until deadline: ContinuousClock.Instant) async -> PoolState.Lease {
+    private func wait(until deadline: ContinuousClock.Instant, _ inBackground: Bool) async -> PoolState.Lease {
         let id = state.withLock { state in
             state.nextWaiter += 1
             return state.nextWaiter
@@ -176,7 +193,10 @@ extension PostgresPool {
         async let _ = expire(id, at: deadline)
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                change { $0.waiters.append(PoolState.Waiter(id: id, continuation: continuation)) }
+                change { state in
+                    state.waiters.append(
+                        PoolState.Waiter(id: id, isInBackground: inBackground, continuation: continuation))
+                }
                 // The handler may have run before there was a waiter.
                 if Task.isCancelled { refuse(id, .taskCancelled) }
             }
