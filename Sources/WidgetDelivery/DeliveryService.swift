@@ -15,6 +15,8 @@ package struct DeliveryService: Service {
     private static let lists = 16
     private static let databaseAttempts = 5
     private static let cleaningInterval = Duration.seconds(3_600)
+    /// Devices that are deleted with one statement.
+    private static let deletedDevices = 10_000
 
     private let configuration: DeliveryConfiguration
     private let store: WidgetStore
@@ -59,8 +61,9 @@ package struct DeliveryService: Service {
                 }
                 group.addTask {
                     try await repeatedly("delete old rows", every: Self.cleaningInterval) {
-                        _ = try await store.query(.deleteOldDelivery())
-                        return false
+                        let deletion = Statements.deleteOldDelivery(limit: Self.deletedDevices)
+                        return try await PostgresPool.inBackground { try await store.pool.execute(deletion) }
+                            == Self.deletedDevices
                     }
                 }
                 group.addTask { try await notifyAll() }

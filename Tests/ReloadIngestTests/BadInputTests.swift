@@ -102,7 +102,7 @@ struct BadInputTests {
             #expect(service.statistics.snapshot.deadLetters == BadMessage.all.count)
 
             let rows = try await ingest.store.pool.withTransaction { connection in
-                try await connection.query(.deadLettersToForward(limit: 100))
+                try await connection.query(.deadLettersToForward(limit: 100, lease: .zero))
             }
             #expect(rows.count == BadMessage.all.count)
             for (bad, row) in zip(BadMessage.all, rows) {

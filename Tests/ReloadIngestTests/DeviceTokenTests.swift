@@ -52,7 +52,7 @@ struct DeviceTokenTests {
             try await ingest.running([ingest.service()]) { try await ingest.waitUntilApplied(messages.count) }
 
             let rows = try await ingest.store.pool.withTransaction { connection in
-                try await connection.query(.deadLettersToForward(limit: 100))
+                try await connection.query(.deadLettersToForward(limit: 100, lease: .zero))
             }
             #expect(rows.count == messages.count)
             #expect(rows.count { $0.letter.payload == nil } == 1)

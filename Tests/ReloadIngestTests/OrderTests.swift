@@ -58,22 +58,27 @@ struct OrderTests {
                 }
                 try await ingest.waitUntilApplied(4)
             }
-            let pool = ingest.store.pool
             func count(_ table: String) async throws -> Int {
                 try await ingest.store.integer("SELECT count(*) FROM \(table)")
             }
+            func pruned(_ rows: RowRetention.Rows) async throws -> Int {
+                var rows = rows
+                (rows.interval, rows.chunk) = (.zero, 2)
+                let retention = RowRetention(of: [rows], pool: ingest.store.pool, logger: IngestHarness.quiet)
+                return try await retention.prune()
+            }
             let day = Duration.seconds(86_400)
-            #expect(try await pool.execute(.deleteUnplacedWidgets(olderThan: day, keeping: 3, limit: 10)) == 0)
-            #expect(try await pool.execute(.deleteOldEventOutcomes(olderThan: day, keeping: 3, limit: 10)) == 0)
-            #expect(try await pool.execute(.deleteUnplacedWidgets(olderThan: day, keeping: 2, limit: 10)) == 1)
-            #expect(try await pool.execute(.deleteOldEventOutcomes(olderThan: day, keeping: 2, limit: 10)) == 1)
+            #expect(try await pruned(.unplacedWidgets(olderThan: day, most: 3)) == 0)
+            #expect(try await pruned(.eventOutcomes(olderThan: day, most: 3)) == 0)
+            #expect(try await pruned(.unplacedWidgets(olderThan: day, most: 2)) == 1)
+            #expect(try await pruned(.eventOutcomes(olderThan: day, most: 2)) == 1)
             try await ingest.store.sql(
                 """
                 UPDATE unplaced_widget SET recorded_at = recorded_at - interval '25 hours';
                 UPDATE event_outcome SET recorded_at = recorded_at - interval '25 hours'
                 """)
-            #expect(try await pool.execute(.deleteUnplacedWidgets(olderThan: day, keeping: 9, limit: 10)) == 3)
-            #expect(try await pool.execute(.deleteOldEventOutcomes(olderThan: day, keeping: 9, limit: 10)) == 3)
+            #expect(try await pruned(.unplacedWidgets(olderThan: day)) == 3)
+            #expect(try await pruned(.eventOutcomes(olderThan: day)) == 3)
             for table in ["widget", "unplaced_widget", "event_outcome"] { #expect(try await count(table) == 0) }
         }
     }

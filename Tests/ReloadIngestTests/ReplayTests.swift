@@ -1,3 +1,4 @@
+import KafkaClient
 import PostgresClient
 import Randomness
 import ServiceLifecycle
@@ -102,6 +103,49 @@ struct ReplayTests {
         }
     }
 
+    @Test("While Kafka is away, the forwarder holds no connection, and its letters wait until it is back")
+    func outage() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            for offset in 0..<Int64(150) {
+                let letter = DeadLetter(
+                    topic: "t", partition: 0, offset: offset, app: nil, code: "invalidValue", error: "e", key: nil,
+                    headers: [], payload: [1])
+                _ = try await ingest.store.pool.execute(.insertDeadLetter(letter))
+            }
+            let port = try await FreePort.find()
+            let absent = try KafkaProducer(
+                configuration: KafkaConfiguration(bootstrapServers: "127.0.0.1:\(port)"),
+                deliveryTimeout: .seconds(2), logger: IngestHarness.quiet)
+            func forwarder(_ producer: KafkaProducer) -> DeadLetterForwarder {
+                DeadLetterForwarder(
+                    pool: ingest.store.pool, producer: producer, topic: ingest.configuration.deadLetterTopic,
+                    signal: WorkSignal(), interval: .milliseconds(50), logger: IngestHarness.quiet)
+            }
+            try await ingest.running([forwarder(absent)]) {
+                try await eventually("letters are leased and nobody holds a connection", every: .milliseconds(5)) {
+                    let leased = try await ingest.letters("forwarding_until > now()")
+                    return leased == 100 && ingest.store.pool.statistics.lent == 0
+                }
+                #expect(
+                    try await ingest.store.integer(
+                        "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'"
+                            + " AND datname = current_database()") == 0)
+                // Another process publishes the others meanwhile.
+                try await ingest.running([forwarder(ingest.producer)]) {
+                    try await eventually("the other letters are forwarded") {
+                        try await ingest.letters("forwarded_at IS NOT NULL") >= 50
+                    }
+                }
+            }
+            await absent.shutdown()
+            try await ingest.running([forwarder(ingest.producer)]) {
+                try await eventually("all letters are forwarded") {
+                    try await ingest.letters("forwarded_at IS NOT NULL") == 150
+                }
+            }
+        }
+    }
+
     @Test("Letters that Kafka refuses are given up without delaying others; old letters are deleted in chunks")
     func forwarderAndRetention() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
@@ -137,8 +181,9 @@ struct ReplayTests {
                                          forwarded_at)
                 SELECT 't', 1, n, 'a', 'c', 'e', '{}', '{}', now() - interval '31 days' FROM generate_series(1, 2500) n;
                 """)
-            let retention = RowRetention.deadLetters(
-                pool: ingest.store.pool, retention: .seconds(30 * 86_400), pace: .zero, logger: IngestHarness.quiet)
+            let retention = RowRetention(
+                of: [.deadLetters(olderThan: .seconds(30 * 86_400), pace: .zero)], pool: ingest.store.pool,
+                logger: IngestHarness.quiet)
             #expect(try await retention.prune() == 2502)
             #expect(try await ingest.letters("\"offset\" IN (0, 1, 4)") == 3)
             #expect(try await ingest.letters("true") == 3)

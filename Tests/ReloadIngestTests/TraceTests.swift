@@ -47,7 +47,8 @@ struct TraceTests {
             #expect(outcome.rejected.isEmpty)
             #expect(try await store.integer("SELECT count(*) FROM event_trace") == 1_000)
             #expect(try await store.integer("SELECT min(\"offset\") FROM event_trace") == 200)
-            let retention = RowRetention.eventTraces(pool: store.pool, retention: .zero, logger: IngestHarness.quiet)
+            let retention = RowRetention(
+                of: [.eventTraces(olderThan: .zero)], pool: store.pool, logger: IngestHarness.quiet)
             #expect(try await retention.prune() == 1_000)
         }
     }

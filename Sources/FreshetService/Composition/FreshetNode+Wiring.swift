@@ -104,14 +104,17 @@ extension FreshetNode {
                 defaults: defaults,
                 makeConsumer: { [logger] in try KafkaConsumer(configuration: consumer, logger: logger) })
             let forwarder = DeadLetterForwarder(
-                pool: pool, producer: producer, topic: settings.topics.deadLetters, signal: deadLetters, logger: logger)
-            let retention = RowRetention.deadLetters(pool: pool, retention: settings.ingest.retention, logger: logger)
+                pool: pool, producer: producer, topic: settings.topics.deadLetters, signal: deadLetters,
+                deliveryTimeout: settings.kafka.deliveryTimeout, logger: logger)
+            let retention = RowRetention(
+                of: RowRetention.Rows.ofIngest(
+                    deadLetters: settings.ingest.retention, topics: settings.topics.retention),
+                pool: pool, logger: logger)
             return IngestParts(
                 service: service,
                 services: [
-                    BackgroundService("notifier") { await notifier.run() }, forwarder, retention,
-                    RowRetention.eventTraces(pool: pool, logger: logger), defaults, service,
-                ] + RowRetention.outcomes(pool: pool, logger: logger),
+                    BackgroundService("notifier") { await notifier.run() }, forwarder, retention, defaults, service,
+                ],
                 assignment: assignment)
         }
 

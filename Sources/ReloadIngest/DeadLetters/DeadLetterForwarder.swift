@@ -5,7 +5,8 @@ import ServiceLifecycle
 import WidgetModel
 package import WidgetStore
 
-/// Publishes dead letters to their topic, at least once each: a row is marked after the broker's acknowledgement.
+/// Publishes dead letters to their topic, at least once each: a row is marked after the broker's acknowledgement. A
+/// process leases the letters that it publishes, so that others publish other ones.
 package final class DeadLetterForwarder: Service {
     /// Dead letters in one transaction.
     private static let batch = 100
@@ -17,15 +18,20 @@ package final class DeadLetterForwarder: Service {
     private let topic: String
     private let signal: WorkSignal
     private let interval: Duration
+    /// Longer than the time limits of both sends.
+    private let lease: Duration
     private let logger: Logger
 
     /// - Parameters:
     ///   - signal: signals new dead letters.
     ///   - interval: polling interval, since another process may have left some.
+    ///   - deliveryTimeout: the producer's.
     package init(
         pool: PostgresPool, producer: KafkaProducer, topic: String, signal: WorkSignal,
-        interval: Duration = .seconds(10), logger: Logger
+        interval: Duration = .seconds(10), deliveryTimeout: Duration = .seconds(30), logger: Logger
     ) {
+        // A send returns within twice the time limit.
+        lease = deliveryTimeout * 4 + .seconds(30)
         (self.pool, self.producer, self.topic) = (pool, producer, topic)
         (self.signal, self.interval, self.logger) = (signal, interval, logger)
     }
@@ -51,53 +57,64 @@ package final class DeadLetterForwarder: Service {
         }
     }
 
-    /// Forwards one batch and returns whether there may be more.
+    /// Forwards one batch and returns whether there may be more. It holds neither a connection nor a transaction while
+    /// it waits for Kafka, which may take as long as an outage: the letters are leased.
     func forward() async throws -> Bool {
-        let (producer, topic) = (producer, topic)
-        return try await pool.withTransaction { connection in
-            let rows = try await connection.query(.deadLettersToForward(limit: Self.batch))
-            guard !rows.isEmpty else { return false }
-            var results = await producer.send(rows.map { Self.message($0.letter, topic: topic) })
-            // A message that Kafka refuses is sent without its payload, which the row keeps.
-            for (index, result) in results.enumerated() {
-                guard case .failure(let error) = result, error.blamesMessage else { continue }
-                let message = Self.message(rows[index].letter, topic: topic, isTruncated: true)
-                results[index] = await producer.send([message])[0]
+        let rows = try await pool.query(.deadLettersToForward(limit: Self.batch, lease: lease))
+        guard !rows.isEmpty else { return false }
+        let results = await send(rows)
+        var (sent, failed): ([Int64], [Int64]) = ([], [])
+        var refusals: [(id: Int64, error: String)] = []
+        var trouble: KafkaError?
+        for (row, result) in zip(rows, results) {
+            switch result {
+            case .success: sent.append(row.id)
+            // A message that Kafka refuses is tried a limited number of times.
+            case .failure(let error) where error.blamesMessage: refusals.append((row.id, "\(error)"))
+            // Others are tried again in the next round.
+            case .failure(let error):
+                failed.append(row.id)
+                trouble = trouble ?? error
             }
-            let sent = zip(rows, results).compactMap { row, result in
-                if case .success = result { row.id } else { nil }
-            }
-            if !sent.isEmpty { _ = try await connection.execute(.deadLettersForwarded(sent)) }
-            // A message that Kafka still refuses is tried a limited number of times. Other errors are tried again in
-            // the next round.
-            var refusals: [(id: Int64, error: String)] = []
-            var trouble: KafkaError?
-            for (row, result) in zip(rows, results) {
-                guard case .failure(let error) = result else { continue }
-                if error.blamesMessage {
-                    refusals.append((row.id, "\(error)"))
-                } else {
-                    trouble = trouble ?? error
-                }
-            }
-            if !refusals.isEmpty {
-                let given = try await connection.query(.deadLettersRefused(refusals, limit: Self.tries))
-                self.logger.error(
-                    "Kafka refuses dead letters: they stay in the database",
-                    metadata: [
-                        "count": "\(refusals.count)", "givenUp": "\(given.count { $0 })",
-                        "error": "\(refusals[0].error)",
-                    ])
-            }
-            if let trouble {
-                self.logger.warning(
-                    "dead letters were not acknowledged",
-                    metadata: ["count": "\(rows.count - sent.count - refusals.count)", "error": "\(trouble)"])
-                return false
-            }
-            if !refusals.isEmpty { return true }
-            return rows.count == Self.batch
         }
+        // A task of its own, since this one may be cancelled, which would leave the leases.
+        try await Task { [sent, refusals, failed] in
+            try await record(sent: sent, refusals: refusals, failed: failed)
+        }.value
+        if let trouble {
+            logger.warning(
+                "dead letters were not acknowledged", metadata: ["count": "\(failed.count)", "error": "\(trouble)"])
+            return false
+        }
+        return !refusals.isEmpty || rows.count == Self.batch
+    }
+
+    /// Sends letters. A message that Kafka refuses is sent without its payload, which the row keeps.
+    private func send(_ rows: [StoredDeadLetter]) async -> [Result<KafkaDelivery, KafkaError>] {
+        var results = await producer.send(rows.map { Self.message($0.letter, topic: topic) })
+        let refused = results.indices.filter { index in
+            if case .failure(let error) = results[index] { error.blamesMessage } else { false }
+        }
+        guard !refused.isEmpty else { return results }
+        let again = await producer.send(
+            refused.map { Self.message(rows[$0].letter, topic: topic, isTruncated: true) })
+        for (index, result) in zip(refused, again) { results[index] = result }
+        return results
+    }
+
+    private func record(sent: [Int64], refusals: [(id: Int64, error: String)], failed: [Int64]) async throws {
+        var pipeline = PostgresPipeline()
+        if !sent.isEmpty { _ = pipeline.append(.deadLettersForwarded(sent)) }
+        if !failed.isEmpty { _ = pipeline.append(.releaseDeadLetters(failed)) }
+        let refused = refusals.isEmpty ? nil : pipeline.append(.deadLettersRefused(refusals, limit: Self.tries))
+        let answers = try await pool.run(pipeline)
+        guard let refused else { return }
+        logger.error(
+            "Kafka refuses dead letters: they stay in the database",
+            metadata: [
+                "count": "\(refusals.count)", "givenUp": "\(answers.rows(refused).count { $0 })",
+                "error": "\(refusals[0].error)",
+            ])
     }
 
     /// The original message with its error and place in additional headers, in place of any with their names.

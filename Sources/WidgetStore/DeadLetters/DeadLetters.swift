@@ -53,6 +53,7 @@ private let input = InputColumns<(id: Int64, error: String)>([
 private let deadLettersRefusedSQL = """
     UPDATE dead_letter d
     SET forward_failures = d.forward_failures + 1, forward_error = i.error,
+        forwarding_until = NULL,
         unforwardable_at = CASE WHEN d.forward_failures + 1 >= $\(input.count + 1)::int4 THEN now() END
     FROM \(input.rows("i"))
     WHERE d.id = i.id
@@ -83,17 +84,34 @@ extension PostgresStatement where Self == Statements {
             """, binding: parameters)
     }
 
-    /// Dead letters to publish, oldest first, locked for one forwarder. Diverted events are not published.
-    package static func deadLettersToForward(limit: Int) -> PostgresQuery<StoredDeadLetter> {
+    /// Leases dead letters to publish, the oldest ones, to one forwarder. Diverted events are not published.
+    package static func deadLettersToForward(limit: Int, lease: Duration) -> PostgresQuery<StoredDeadLetter> {
         PostgresQuery(
             """
-            SELECT id, topic, partition, "offset", app, code, error, pointer, key, header_names, header_values, payload,
-                   nullif(message_time, -1) AS message_time
-            FROM dead_letter WHERE forwarded_at IS NULL AND unforwardable_at IS NULL AND cause <> 'diverted'
-            ORDER BY id LIMIT $1::int8
-            FOR NO KEY UPDATE SKIP LOCKED
-            """, limit
+            WITH chosen AS MATERIALIZED (
+                SELECT d.id FROM dead_letter d
+                WHERE d.forwarded_at IS NULL AND d.unforwardable_at IS NULL AND d.cause <> 'diverted'
+                    AND coalesce(d.forwarding_until, '-infinity') <= now()
+                ORDER BY d.id LIMIT $1::int8
+                FOR NO KEY UPDATE SKIP LOCKED
+            ), leased AS (
+                UPDATE dead_letter d SET forwarding_until = now() + $2::int8 * interval '1 millisecond'
+                FROM chosen c WHERE d.id = c.id
+                RETURNING d.*
+            )
+            SELECT l.id, l.topic, l.partition, l."offset", l.app, l.code, l.error, l.pointer, l.key, l.header_names,
+                   l.header_values, l.payload, nullif(l.message_time, -1) AS message_time
+            FROM leased l ORDER BY l.id
+            """, limit, lease.wholeMilliseconds
         ) { row in try StoredDeadLetter(id: row.value("id"), letter: DeadLetter(row)) }
+    }
+
+    /// Ends the leases of dead letters that were not published.
+    package static func releaseDeadLetters(_ ids: [Int64]) -> PostgresQuery<Void> {
+        PostgresQuery(
+            """
+            UPDATE dead_letter SET forwarding_until = NULL WHERE id = ANY ($1::int8[]) AND forwarding_until IS NOT NULL
+            """, PostgresArray(ids))
     }
 
     /// Notes that dead letters were published and acknowledged.

@@ -57,6 +57,21 @@ private let discardDeadLettersSQL = """
     UPDATE dead_letter d SET discarded_at = now() FROM chosen c WHERE d.id = c.id RETURNING d.id
     """
 
+private let doneAt = "coalesce(d.replayed_at, d.discarded_at, d.forwarded_at)"
+
+private let deleteOldDeadLettersSQL = """
+    WITH old AS MATERIALIZED (
+        SELECT d.id, \(doneAt) AS done_at FROM dead_letter d
+        WHERE \(doneAt) >= timestamptz 'epoch' + $2::int8 * interval '1 microsecond'
+            AND \(doneAt) < now() - $1::int8 * interval '1 millisecond'
+        ORDER BY \(doneAt) LIMIT $3::int8
+        FOR UPDATE SKIP LOCKED
+    ), deleted AS (
+        DELETE FROM dead_letter d WHERE d.id = ANY (ARRAY(SELECT o.id FROM old o)) RETURNING 1
+    )
+    SELECT (SELECT count(*) FROM deleted) AS deleted, \(OldRows.next(after: "o.done_at", in: "old o"))
+    """
+
 extension PostgresStatement where Self == Statements {
     /// Locks waiting dead letters, oldest first; the message time of a letter is at most the time at which it was
     /// stored. A concurrent replay waits and then skips replayed letters. Diverted events are left to the app's
@@ -98,17 +113,13 @@ extension PostgresStatement where Self == Statements {
 
     /// Deletes a chunk of the dead letters that were settled or forwarded before the retention time, oldest first.
     /// Diverted letters are never forwarded, so waiting ones are never deleted.
-    package static func deleteOldDeadLetters(olderThan retention: Duration, limit: Int) -> PostgresQuery<Void> {
-        PostgresQuery(
-            """
-            WITH old AS (
-                SELECT id FROM dead_letter
-                WHERE coalesce(replayed_at, discarded_at, forwarded_at) < now() - $1::int8 * interval '1 millisecond'
-                ORDER BY coalesce(replayed_at, discarded_at, forwarded_at) LIMIT $2::int8
-                FOR UPDATE SKIP LOCKED
-            )
-            DELETE FROM dead_letter d USING old o WHERE d.id = o.id
-            """, retention.wholeMilliseconds, limit
-        )
+    ///
+    /// - Parameter place: time of the first one to look at, in microseconds since 1970.
+    package static func deleteOldDeadLetters(olderThan retention: Duration, after place: Int64 = 0, limit: Int)
+        -> PostgresQuery<DeletedChunk>
+    {
+        PostgresQuery(deleteOldDeadLettersSQL, retention.wholeMilliseconds, place, limit) { row in
+            try DeletedChunk(row)
+        }
     }
 }

@@ -173,9 +173,9 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Deletes statistics older than ``DeliveryTotals/keptDays``, and devices that were unregistered three months ago,
-    /// at most a bounded number of them.
-    package static func deleteOldDelivery() -> PostgresQuery<Void> {
+    /// Deletes statistics older than ``DeliveryTotals/keptDays``, and a chunk of the devices that were unregistered three
+    /// months ago. Changes as many rows as devices are deleted.
+    package static func deleteOldDelivery(limit: Int) -> PostgresQuery<Void> {
         PostgresQuery(
             """
             WITH statistics AS (
@@ -183,10 +183,10 @@ extension PostgresStatement where Self == Statements {
             ), gone AS (
                 SELECT r.id FROM registration r
                 WHERE r.channel = 0 AND r.registered_at < now() - interval '90 days'
-                ORDER BY r.registered_at LIMIT 10000 FOR UPDATE SKIP LOCKED
+                ORDER BY r.registered_at LIMIT $1::int8 FOR UPDATE SKIP LOCKED
             )
             DELETE FROM registration r USING gone g WHERE r.id = g.id
-            """)
+            """, limit)
     }
 }
 

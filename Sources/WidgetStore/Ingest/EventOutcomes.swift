@@ -70,7 +70,7 @@ private let insertEventOutcomesSQL = """
     SELECT \(outcomeColumns.names) FROM \(outcomeColumns.rows("i"))
     ORDER BY i.app_id, i.event_id, i.source, i.user_id
     ON CONFLICT (app_id, event_id, source, user_id) DO UPDATE
-        SET \(outcomeColumns.updates), recorded_at = excluded.recorded_at
+        SET \(outcomeColumns.updates), recorded_at = excluded.recorded_at, seq = DEFAULT
     """
 
 private let readEventOutcomeSQL = """
@@ -144,26 +144,9 @@ private let ignoredEventsSQL = """
     LIMIT 5
     """
 
-/// Query for the rows of a table that expire: older than `$1` milliseconds, or beyond the latest `$2` of their app. It
-/// answers up to `$3` rows by age and up to `$3` of each app.
-enum RowsToForget {
-    static func sql(_ table: String) -> String {
-        """
-        SELECT e.seq FROM (SELECT f.seq, f.recorded_at FROM \(table) f ORDER BY f.seq LIMIT $3::int8) e
-        WHERE e.recorded_at < now() - $1::int8 * interval '1 millisecond'
-        UNION ALL
-        SELECT e.seq
-        FROM (SELECT c.app_id, count(*) AS rows FROM \(table) c GROUP BY c.app_id HAVING count(*) > $2::int8) a
-        CROSS JOIN LATERAL (
-            SELECT f.seq FROM \(table) f WHERE f.app_id = a.app_id
-            ORDER BY f.seq LIMIT least(a.rows - $2::int8, $3::int8)
-        ) e
-        """
-    }
-}
-
 private let deleteOldEventOutcomesSQL = """
-    DELETE FROM event_outcome o WHERE o.seq IN (\(RowsToForget.sql("event_outcome")))
+    \(OldRows.deleted(from: "event_outcome"))
+    SELECT \(OldRows.answer)
     """
 
 extension PostgresStatement where Self == Statements {
@@ -201,10 +184,12 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(ignoredEventsSQL, app, widget) { row in try EventOutcome(row) }
     }
 
-    /// Deletes a chunk of the outcomes that are old or exceed an app's limit.
-    package static func deleteOldEventOutcomes(olderThan age: Duration, keeping count: Int, limit: Int)
-        -> PostgresQuery<Void>
-    {
-        PostgresQuery(deleteOldEventOutcomesSQL, age.wholeMilliseconds, count, limit)
+    /// Deletes the outcomes that are old or exceed an app's limit in the chunk behind a place.
+    package static func deleteOldEventOutcomes(
+        olderThan age: Duration, limits: [RowLimit] = [], after place: Int64 = 0, limit: Int,
+        function: String = #function
+    ) -> PostgresQuery<DeletedChunk> {
+        OldRows.query(
+            deleteOldEventOutcomesSQL, olderThan: age, limits: limits, after: place, limit: limit, function: function)
     }
 }

@@ -16,6 +16,21 @@ private let insertEventTracesSQL = """
         SET traceparent = excluded.traceparent, received_at = excluded.received_at
     """
 
+private let deleteOldEventTracesSQL = """
+    WITH old AS MATERIALIZED (
+        SELECT o.topic, o.partition, o."offset", o.received_at FROM event_trace o
+        WHERE o.received_at >= timestamptz 'epoch' + $2::int8 * interval '1 microsecond'
+            AND o.received_at < now() - $1::int8 * interval '1 millisecond'
+        ORDER BY o.received_at LIMIT $3::int8
+        FOR UPDATE SKIP LOCKED
+    ), deleted AS (
+        DELETE FROM event_trace t USING old o
+        WHERE t.topic = o.topic AND t.partition = o.partition AND t."offset" = o."offset"
+        RETURNING 1
+    )
+    SELECT (SELECT count(*) FROM deleted) AS deleted, \(OldRows.next(after: "o.received_at", in: "old o"))
+    """
+
 private let places = InputColumns<EventPosition>([
     .init("topic") { $0.topic }, .init("partition") { $0.partition }, .init("place") { $0.offset },
 ])
@@ -48,18 +63,11 @@ extension PostgresStatement where Self == Statements {
     }
 
     /// Deletes a chunk of old trace contexts.
-    package static func deleteOldEventTraces(olderThan age: Duration, limit: Int) -> PostgresQuery<Void> {
-        PostgresQuery(
-            """
-            DELETE FROM event_trace t USING (
-                SELECT o.topic, o.partition, o."offset" FROM event_trace o
-                WHERE o.received_at < now() - $1::int8 * interval '1 millisecond'
-                ORDER BY o.topic, o.partition, o."offset"
-                LIMIT $2::int8
-                FOR UPDATE SKIP LOCKED
-            ) old
-            WHERE t.topic = old.topic AND t.partition = old.partition AND t."offset" = old."offset"
-            """, age.wholeMilliseconds, limit
-        )
+    ///
+    /// - Parameter place: time of the first one to look at, in microseconds since 1970.
+    package static func deleteOldEventTraces(olderThan age: Duration, after place: Int64 = 0, limit: Int)
+        -> PostgresQuery<DeletedChunk>
+    {
+        PostgresQuery(deleteOldEventTracesSQL, age.wholeMilliseconds, place, limit) { row in try DeletedChunk(row) }
     }
 }

@@ -9,7 +9,8 @@ private let claimIdempotencyKeySQL = """
     """
 
 private let deleteOldIdempotencyKeysSQL = """
-    DELETE FROM idempotency_key k WHERE k.seq IN (\(RowsToForget.sql("idempotency_key")))
+    \(OldRows.deleted(from: "idempotency_key"))
+    SELECT \(OldRows.answer)
     """
 
 extension PostgresStatement where Self == Statements {
@@ -20,10 +21,12 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(claimIdempotencyKeySQL, app, key, request) { row in try row.value("request") }
     }
 
-    /// Deletes a chunk of the keys that are old or exceed an app's limit.
-    package static func deleteOldIdempotencyKeys(olderThan age: Duration, keeping count: Int, limit: Int)
-        -> PostgresQuery<Void>
-    {
-        PostgresQuery(deleteOldIdempotencyKeysSQL, age.wholeMilliseconds, count, limit)
+    /// Deletes the keys that are old or exceed an app's limit in the chunk behind a place.
+    package static func deleteOldIdempotencyKeys(
+        olderThan age: Duration, limits: [RowLimit] = [], after place: Int64 = 0, limit: Int,
+        function: String = #function
+    ) -> PostgresQuery<DeletedChunk> {
+        OldRows.query(
+            deleteOldIdempotencyKeysSQL, olderThan: age, limits: limits, after: place, limit: limit, function: function)
     }
 }

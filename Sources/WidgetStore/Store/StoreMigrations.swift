@@ -14,6 +14,7 @@ package enum StoreMigrations {
         migration(9, "delivery", PackageResources.m0009_delivery_sql),
         migration(10, "sweeps_and_audit", PackageResources.m0010_sweeps_and_audit_sql),
         migration(11, "apns_environment", PackageResources.m0011_apns_environment_sql),
+        migration(12, "retention", PackageResources.m0012_retention_sql),
     ]
 
     private static func migration(_ version: Int, _ name: String, _ text: [UInt8]) -> PostgresMigration {

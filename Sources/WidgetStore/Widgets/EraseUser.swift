@@ -32,7 +32,7 @@ extension WidgetStore {
         return total
     }
 
-    /// Scans all dead letters, in chunks with a transaction each.
+    /// Scans the dead letters of the app, in chunks with a transaction each.
     private func eraseDeadLetters(of user: String, _ app: String) async throws -> Int {
         var (deleted, previous) = (0, Int64(0))
         while true {
@@ -94,13 +94,20 @@ extension PostgresStatement where Self == Statements {
     package static func deleteWidgetsOfUser(appID: Int32, user: String) -> PostgresQuery<Int64?> {
         PostgresQuery(
             """
-            WITH locked AS (
-                SELECT w.app_id, w.id FROM widget w
-                WHERE w.app_id = $1::int4 AND w.user_id = $2::text
-                ORDER BY w.app_id, w.id
+            WITH owned AS MATERIALIZED (
+                SELECT w.id FROM widget w
+                WHERE w.app_id = $1::int4 AND w.user_id = $2::text AND w.timeline_id IS NOT NULL
+                UNION ALL
+                SELECT w.id FROM widget w
+                WHERE w.app_id = $1::int4 AND w.user_id = $2::text AND w.timeline_id IS NULL
+            ), locked AS MATERIALIZED (
+                SELECT w.id FROM widget w
+                WHERE w.app_id = $1::int4 AND w.id = ANY (ARRAY(SELECT o.id FROM owned o)) AND w.user_id = $2::text
+                ORDER BY w.id
                 FOR UPDATE
             )
-            DELETE FROM widget w USING locked l WHERE w.app_id = l.app_id AND w.id = l.id
+            DELETE FROM widget w
+            WHERE w.app_id = $1::int4 AND w.id = ANY (ARRAY(SELECT l.id FROM locked l))
             RETURNING w.timeline_id
             """, appID, user
         ) { row in try row.optional("timeline_id") }
@@ -123,7 +130,7 @@ extension PostgresStatement where Self == Statements {
         )
     }
 
-    /// Deletes the user's letters in the next chunk of dead letters: an app's with the user as key, as header
+    /// Deletes the user's letters in the next chunk of the app's dead letters: those with the user as key, as header
     /// `freshet-user`, or in the data like the API's placements. The last id is nil at the end.
     ///
     /// - Parameter previous: last id of the chunk before.
@@ -134,10 +141,10 @@ extension PostgresStatement where Self == Statements {
         return PostgresQuery(
             """
             WITH chunk AS MATERIALIZED (
-                SELECT d.id FROM dead_letter d WHERE d.id > $4::int8 ORDER BY d.id LIMIT 1000
+                SELECT d.id FROM dead_letter d WHERE d.app = $1::text AND d.id > $4::int8 ORDER BY d.id LIMIT 1000
             ), deleted AS (
-                DELETE FROM dead_letter d USING chunk c
-                WHERE d.id = c.id AND d.app = $1::text
+                DELETE FROM dead_letter d
+                WHERE d.id = ANY (ARRAY(SELECT c.id FROM chunk c))
                   AND (d.key = $2::bytea OR position($3::bytea IN d.payload) > 0
                        OR EXISTS (SELECT 1 FROM unnest(d.header_names, d.header_values) h (name, value)
                                   WHERE lower(h.name) = 'freshet-user' AND h.value = $2::bytea))

@@ -68,16 +68,30 @@ private let updateWidgetsSQL = """
     """
 
 private let deleteUnplacedWidgetsSQL = """
-    WITH old AS (
-        DELETE FROM unplaced_widget u WHERE u.seq IN (\(RowsToForget.sql("unplaced_widget")))
-        RETURNING u.app_id, u.id
-    ), locked AS (
-        SELECT w.app_id, w.id FROM widget w JOIN old o ON w.app_id = o.app_id AND w.id = o.id
+    \(OldRows.deleted(from: "unplaced_widget", returning: "e.app_id, e.id")), locked AS MATERIALIZED (
+        SELECT w.app_id, w.id FROM deleted d JOIN widget w ON w.app_id = d.app_id AND w.id = d.id
         WHERE w.device_id = ''
         ORDER BY w.app_id, w.id
         FOR UPDATE OF w
+    ), buried AS (
+        DELETE FROM widget w USING locked l WHERE w.app_id = l.app_id AND w.id = l.id AND w.device_id = ''
     )
-    DELETE FROM widget w USING locked l WHERE w.app_id = l.app_id AND w.id = l.id AND w.device_id = ''
+    SELECT \(OldRows.answer)
+    """
+
+private let deleteRemovedWidgetsSQL = """
+    WITH old AS MATERIALIZED (
+        SELECT w.app_id, w.id, w.changed_at FROM widget w
+        WHERE w.timeline_id IS NULL
+            AND w.changed_at >= timestamptz 'epoch' + $2::int8 * interval '1 microsecond'
+            AND w.changed_at < now() - $1::int8 * interval '1 millisecond'
+            AND w.app_id <> ALL (ARRAY(SELECT v.app_id FROM diversion v))
+        ORDER BY w.changed_at LIMIT $3::int8
+        FOR UPDATE SKIP LOCKED
+    ), deleted AS (
+        DELETE FROM widget w USING old o WHERE w.app_id = o.app_id AND w.id = o.id RETURNING 1
+    )
+    SELECT (SELECT count(*) FROM deleted) AS deleted, \(OldRows.next(after: "o.changed_at", in: "old o"))
     """
 
 extension PostgresStatement where Self == Statements {
@@ -92,10 +106,24 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(updateWidgetsSQL, binding: WidgetWrite.input.parameters(writes))
     }
 
-    /// Deletes a chunk of the tombstones of never placed widgets that are old or exceed an app's limit.
-    package static func deleteUnplacedWidgets(olderThan age: Duration, keeping count: Int, limit: Int) -> PostgresQuery<
-        Void
-    > {
-        PostgresQuery(deleteUnplacedWidgetsSQL, age.wholeMilliseconds, count, limit)
+    /// Deletes the tombstones of never placed widgets that are old or exceed an app's limit in the chunk behind a place.
+    package static func deleteUnplacedWidgets(
+        olderThan age: Duration, limits: [RowLimit] = [], after place: Int64 = 0, limit: Int,
+        function: String = #function
+    ) -> PostgresQuery<DeletedChunk> {
+        OldRows.query(
+            deleteUnplacedWidgetsSQL, olderThan: age, limits: limits, after: place, limit: limit, function: function)
+    }
+
+    /// Deletes a chunk of the removed widgets whose last change is older than an age. Those of diverted apps stay, since
+    /// older events of these apps wait.
+    ///
+    /// - Parameter place: time of the first change to look at, in microseconds since 1970.
+    package static func deleteRemovedWidgets(olderThan age: Duration, after place: Int64 = 0, limit: Int)
+        -> PostgresQuery<DeletedChunk>
+    {
+        PostgresQuery(deleteRemovedWidgetsSQL, age.wholeMilliseconds, place, limit) { row in
+            try DeletedChunk(row)
+        }
     }
 }

@@ -117,8 +117,10 @@ struct MetricStatementTests {
             #expect(Set(found.map(\.traceparent)) == ["trace 0", "another"])
             try await store.sql(
                 "UPDATE event_trace SET received_at = now() - interval '2 hours' WHERE \"offset\" < 2")
-            #expect(try await store.pool.execute(.deleteOldEventTraces(olderThan: .seconds(3_600), limit: 1)) == 1)
-            #expect(try await store.pool.execute(.deleteOldEventTraces(olderThan: .seconds(3_600), limit: 10)) == 1)
+            for limit in [1, 10] {
+                let deletion = Statements.deleteOldEventTraces(olderThan: .seconds(3_600), limit: limit)
+                #expect(try await store.pool.query(deletion).map(\.deleted) == [1])
+            }
             #expect(try await store.integer("SELECT count(*) FROM event_trace") == 1)
         }
     }

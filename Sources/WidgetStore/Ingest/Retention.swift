@@ -1,0 +1,132 @@
+package import PostgresClient
+import WidgetModel
+
+/// Oldest row that an app keeps because of its limit.
+package struct RowLimit: Hashable, Sendable {
+    package let appID: Int32
+    /// Last row in excess of the limit.
+    package let last: Int64
+}
+
+/// Chunk of a round that deletes old rows.
+package struct DeletedChunk: Hashable, Sendable {
+    package let deleted: Int
+    /// Place from which the round goes on; nil at its end.
+    package let next: Int64?
+
+    init(_ row: borrowing PostgresRow) throws(PostgresError) {
+        deleted = try row.value("deleted")
+        next = try row.optional("next")
+    }
+}
+
+/// SQL that deletes the old rows of a table with `seq`, `app_id` and `recorded_at`. A round walks the table once in the
+/// order of `seq`, which is that of `recorded_at`, so that the cost of a chunk does not depend on the size of the table.
+enum OldRows {
+    /// Most pages of a table that are read to find the apps with too many rows.
+    private static let sampledPages = 2_000
+
+    /// CTE `deleted`: the deleted rows of the chunk of up to `$3` rows behind `$2` that are older than `$1` milliseconds,
+    /// or beyond their app's limit (`$4` and `$5`).
+    static func deleted(from table: String, returning columns: String = "e.seq") -> String {
+        """
+        WITH chunk AS MATERIALIZED (
+            SELECT e.seq, e.app_id, e.recorded_at < now() - $1::int8 * interval '1 millisecond' AS is_old
+            FROM \(table) e WHERE e.seq > $2::int8 ORDER BY e.seq LIMIT $3::int8
+        ), excess AS MATERIALIZED (
+            SELECT l.app_id, l.last FROM unnest((SELECT $4::int4[]), (SELECT $5::int8[])) l (app_id, last)
+        ), deleted AS (
+            DELETE FROM \(table) e
+            WHERE e.seq = ANY (ARRAY(
+                SELECT c.seq FROM chunk c LEFT JOIN excess x ON x.app_id = c.app_id
+                WHERE c.is_old OR c.seq <= x.last))
+            RETURNING \(columns)
+        )
+        """
+    }
+
+    /// The columns of ``DeletedChunk``. The round ends at the first chunk without an old row behind all limits.
+    static let answer = """
+        (SELECT count(*) FROM deleted) AS deleted,
+        (SELECT max(c.seq) FROM chunk c
+         HAVING count(*) = $3::int8 AND (bool_or(c.is_old) OR max(c.seq) < (SELECT max(x.last) FROM excess x))) AS next
+        """
+
+    /// The column `next` of ``DeletedChunk`` of a chunk of up to `$3` rows in the order of a time.
+    static func next(after time: String, in rows: String) -> String {
+        """
+        (SELECT (extract(epoch FROM max(\(time))) * 1000000)::int8 FROM \(rows) HAVING count(*) = $3::int8) AS next
+        """
+    }
+
+    /// Query for the apps with more than `$1` rows, an estimate from a part of a large table.
+    static func limits(of table: String) -> String {
+        """
+        WITH share AS MATERIALIZED (
+            SELECT least(100, 100.0 * \(sampledPages) * current_setting('block_size')::int8
+                         / greatest(pg_relation_size('\(table)'), 1))::real AS percent
+        ), sample AS (
+            SELECT e.app_id, e.seq, row_number() OVER (PARTITION BY e.app_id ORDER BY e.seq DESC) AS place
+            FROM \(table) e TABLESAMPLE SYSTEM ((SELECT percent FROM share))
+        )
+        SELECT m.app_id, max(m.seq) AS last FROM sample m, share s
+        WHERE m.place * 100 / s.percent > $1::int8
+        GROUP BY m.app_id
+        """
+    }
+
+    static func query(
+        _ sql: String, olderThan age: Duration, limits: [RowLimit], after place: Int64, limit: Int, function: String
+    ) -> PostgresQuery<DeletedChunk> {
+        PostgresQuery(
+            sql,
+            binding: PostgresParameters(
+                age.wholeMilliseconds, place, limit, PostgresArray(limits.map(\.appID)),
+                PostgresArray(limits.map(\.last))), function: function
+        ) { row in try DeletedChunk(row) }
+    }
+}
+
+private let beginRetentionSQL = """
+    INSERT INTO retention AS r (name) VALUES ($1::text)
+    ON CONFLICT (name) DO UPDATE SET active_at = now()
+        WHERE r.active_at <= now() - $2::int8 * interval '1 millisecond'
+    """
+
+private let outcomesInExcessSQL = OldRows.limits(of: "event_outcome")
+private let keysInExcessSQL = OldRows.limits(of: "idempotency_key")
+private let unplacedInExcessSQL = OldRows.limits(of: "unplaced_widget")
+
+extension PostgresStatement where Self == Statements {
+    /// Begins a round that deletes old rows, unless a process has deleted some within the interval. Changes one row, or
+    /// none.
+    package static func beginRetention(of rows: String, every interval: Duration) -> PostgresQuery<Void> {
+        PostgresQuery(beginRetentionSQL, rows, interval.wholeMilliseconds)
+    }
+
+    /// Keeps other processes from deleting these rows for the interval.
+    package static func continueRetention(of rows: String) -> PostgresQuery<Void> {
+        PostgresQuery("UPDATE retention SET active_at = now() WHERE name = $1::text", rows)
+    }
+
+    /// Apps with too many outcomes, an estimate where there are many.
+    package static func outcomesInExcess(of count: Int) -> PostgresQuery<RowLimit> {
+        PostgresQuery(outcomesInExcessSQL, count) { row in try RowLimit(row) }
+    }
+
+    /// Apps with too many idempotency keys, an estimate where there are many.
+    package static func keysInExcess(of count: Int) -> PostgresQuery<RowLimit> {
+        PostgresQuery(keysInExcessSQL, count) { row in try RowLimit(row) }
+    }
+
+    /// Apps with too many tombstones of widgets that were never placed, an estimate where there are many.
+    package static func unplacedInExcess(of count: Int) -> PostgresQuery<RowLimit> {
+        PostgresQuery(unplacedInExcessSQL, count) { row in try RowLimit(row) }
+    }
+}
+
+extension RowLimit {
+    fileprivate init(_ row: borrowing PostgresRow) throws(PostgresError) {
+        try self.init(appID: row.value("app_id"), last: row.value("last"))
+    }
+}
