@@ -156,7 +156,7 @@ struct BatchFoldTests {
         #expect(rejected.record == 7)
         #expect(rejected.app == app)
         #expect(rejected.message.hasPrefix(pointer))
-        #expect(fold.hasUnknownNames)
+        #expect(fold.unknownNames.count == 1)
         #expect(fold.markCount == 0)
         #expect(fold.accepted == 0)
     }
@@ -171,7 +171,7 @@ struct BatchFoldTests {
         let rejected = try #require(fold.rejected.first)
         #expect(rejected.code == "invalidValue")
         #expect(rejected.message.contains("accessoryInline"))
-        #expect(!fold.hasUnknownNames)
+        #expect(fold.unknownNames.isEmpty)
         #expect(fold.lifecycle.isEmpty)
     }
 

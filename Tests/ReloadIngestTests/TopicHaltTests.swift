@@ -194,25 +194,59 @@ struct TopicHaltTests {
         }
     }
 
-    @Test("Too many waiting events of unregistered apps halt their topics")
+    @Test("Too many waiting events of unregistered apps halt a topic of one app")
     func full() async throws {
         var limits = DeadLetterLimits.few()
         limits.waiting.letters = 10
         try await IngestHarness.lend(deadLetters: limits) { [limits] ingest in
+            let own = ingest.configuration.topics.appChanges
             try await ingest.running([ingest.service(configure: Self.unlimited)]) {
                 try await ingest.publish((0..<11).map { _ in change(Self.nobody) } + [ingest.everyone(Self.nobody)])
                 try await ingest.waitUntilApplied(12)
             }
             let flow = IngestFlow(
-                pool: ingest.store.pool, limits: limits, interval: .seconds(1), logger: IngestHarness.quiet)
+                pool: ingest.store.pool, limits: limits, allowedApps: [own: [Self.nobody]], interval: .seconds(1),
+                logger: IngestHarness.quiet)
             try await flow.enforceQuotas()
-            #expect(flow.halts.map(\.topic) == [ingest.configuration.topics.appChanges])
+            #expect(flow.halts.map(\.topic) == [own])
             #expect(flow.halts.first?.apps == [] && flow.halts.first?.cause == .full)
             try await ingest.store.sql("UPDATE dead_letter SET discarded_at = now() WHERE app = '\(Self.nobody)'")
             _ = try await ingest.store.pool.query(.resumeTopics())
             try await flow.enforceQuotas()
             try await flow.refresh()
             #expect(flow.halts.isEmpty && flow.quotaUse < 1)
+        }
+    }
+
+    @Test("Too many waiting events of unregistered apps are dropped on a shared topic, whose other events are applied")
+    func fullOfStrangers() async throws {
+        var limits = DeadLetterLimits.few()
+        limits.waiting.letters = 10
+        try await IngestHarness.lend(partitions: 1, deadLetters: limits) { ingest in
+            try await ingest.running([ingest.service(configure: Self.unlimited)]) {
+                try await ingest.publish((0..<11).map { _ in ingest.everyone(Self.nobody) })
+                try await ingest.waitUntilApplied(11)
+            }
+            // The waiting events are counted at the start.
+            let service = ingest.service()
+            try await ingest.running([service]) {
+                try await eventually("the quota is enforced") { !service.flow.fullTopics.isEmpty }
+                #expect(service.flow.fullTopics == [ingest.configuration.topics.pushes] && service.halts.isEmpty)
+                try await ingest.publishGarbage(1)
+                try await ingest.publish([ingest.everyone(Self.nobody), ingest.everyone(good), change(Self.nobody)])
+                try await eventually("the events are applied") { try await ingest.generation(of: good) == 1 }
+                try await eventually("dropped events are counted") { service.statistics.snapshot.dropped == 2 }
+                #expect(try await ingest.letters("app = '\(Self.nobody)'") == 12)
+
+                // Once it is registered, its events are applied though the topic is full, and can be replayed.
+                try await ingest.register(Self.nobody)
+                try await ingest.publish([ingest.everyone(Self.nobody)])
+                try await eventually("the event is applied") { try await ingest.generation(of: Self.nobody) == 1 }
+                #expect(service.statistics.snapshot.dropped == 2)
+                try await ingest.store.sql("UPDATE dead_letter SET discarded_at = now()")
+                try await service.flow.enforceQuotas()
+                #expect(service.flow.fullTopics.isEmpty)
+            }
         }
     }
 

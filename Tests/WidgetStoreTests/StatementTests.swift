@@ -28,7 +28,7 @@ struct StatementTests {
         Statements.lockDiversion(app: "a"), Statements.endDiversion(app: "a"), Statements.forgetFailures(app: "a"),
         Statements.forgetFailures(), Statements.listHalts(), Statements.lockTopicState(topic: "a"),
         Statements.haltForApps(topic: "a", limits: DeadLetterLimits(), detail: "a"),
-        Statements.setFullDiversions([1]),
+        Statements.setFullDiversions([1]), Statements.setFullTopics([]), Statements.listFullTopics(),
         Statements.haltTopic(topic: "a", cause: .full, detail: "a"),
         Statements.resumeTopics(),
         Statements.deadLettersToReplay(
@@ -68,7 +68,7 @@ struct StatementTests {
         Statements.endKindChangePass(kindID: 1, settling: .zero), Statements.listMoves(),
         Statements.countMisfits(kindID: 1), Statements.countStrays(kindID: 1, definition: kind, limit: 1),
         Statements.beginMove(appID: 1, kind: "a", configurations: true),
-        Statements.cancelKind(app: "a", kind: "a"), Statements.listKinds(),
+        Statements.cancelKind(app: "a", kind: "a"), Statements.listKinds(), Statements.anyIsRegistered([]),
         Statements.listApps(),
         Statements.upsertApp(name: "a", isDeveloperMode: true, signingSecret: nil, freshSecret: []),
         Statements.upsertKind(appID: 1, definition: kind), Statements.renewPlaceholders(appID: 1),

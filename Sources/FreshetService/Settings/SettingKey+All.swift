@@ -140,7 +140,7 @@ extension SettingKey {
             "Most bytes of waiting failed events of one app; more divert it."),
         .integer(
             "deadLetters.waitingLimit", \.ingest.deadLetters.waiting.letters, 1...1_000_000_000,
-            "Most waiting events of a diverted app (more are dropped), and of unregistered apps on a topic (more halt it)."
+            "Most waiting events of a diverted app, and of unregistered apps on a topic; more are dropped."
         ),
         .integer(
             "deadLetters.waitingBytes", \.ingest.deadLetters.waiting.bytes, 1_024...(1 << 50),

@@ -142,7 +142,8 @@ extension IngestService {
     ) async throws -> (fold: BatchFold, count: Int) {
         func fold(_ directory: KindDirectory) -> (fold: BatchFold, count: Int) {
             batch.fold(
-                items, directory, flow.divertedApps, full: flow.fullApps, limit: configuration.maximumMarks)
+                items, directory, flow.divertedApps, full: flow.fullApps, fullTopics: flow.fullTopics,
+                limit: configuration.maximumMarks)
         }
         let known: KindDirectory
         if let directory = progress.directory {
@@ -152,8 +153,9 @@ extension IngestService {
         }
         progress.directory = known
         let folded = fold(known)
-        guard folded.fold.hasUnknownNames, !progress.isDirectoryCurrent else { return folded }
-        let current = try await directory.refresh()
+        guard !progress.isDirectoryCurrent,
+            let current = try await directory.refresh(ifRegistered: folded.fold.unknownNames)
+        else { return folded }
         (progress.directory, progress.isDirectoryCurrent) = (current, true)
         return fold(current)
     }

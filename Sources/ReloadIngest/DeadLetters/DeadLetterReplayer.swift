@@ -217,7 +217,9 @@ package struct DeadLetterReplayer: Sendable {
         let batch = KafkaBatch(rows.map { $0.letter.placed(keepsOrder: keepsOrder) })
         let prepared = PreparedBatch(batch, decoder: decoder)
         var (fold, _) = prepared.fold(prepared.items, known)
-        if fold.hasUnknownNames { (fold, _) = prepared.fold(prepared.items, try await directory.refresh()) }
+        if let current = try await directory.refresh(ifRegistered: fold.unknownNames) {
+            (fold, _) = prepared.fold(prepared.items, current)
+        }
         var outcome = Outcome()
         let outcomes: BatchApplier.Outcomes = { [fold] in prepared.outcomes(of: fold, $0, $1) }
         let applied = try await applier.write(

@@ -10,6 +10,7 @@ final class IngestFlow: Sendable {
     private struct State {
         var diverted: [Int32: Diversion] = [:]
         var halts: [IngestHalt] = []
+        var fullTopics: Set<String> = []
         /// Whether dead letters came since they were counted.
         var hasNewLetters = true
         var quotaUse = 0.0
@@ -49,6 +50,9 @@ final class IngestFlow: Sendable {
         state.withLock { state in Set(state.diverted.values.lazy.filter { $0.fullAt != nil }.map(\.appID)) }
     }
 
+    /// Topics whose further events of no registered app are no longer kept.
+    var fullTopics: Set<String> { state.withLock { $0.fullTopics } }
+
     /// The halted topics.
     var halts: [IngestHalt] { state.withLock { $0.halts } }
 
@@ -64,10 +68,12 @@ final class IngestFlow: Sendable {
     func refresh() async throws {
         var pipeline = PostgresPipeline()
         let halts = pipeline.append(.listHalts())
+        let full = pipeline.append(.listFullTopics())
         let diversions = pipeline.append(.listDiversions(countLimit: 0))
         let results = try await pool.run(pipeline)
         let diverted = Dictionary(results.rows(diversions).map { ($0.appID, $0) }) { $1 }
         set(halts: results.rows(halts))
+        set(fullTopics: Set(results.rows(full)))
         let old = state.withLock { state in
             let old = state.diverted
             state.diverted = diverted
@@ -91,6 +97,22 @@ final class IngestFlow: Sendable {
             if diverted[id] == nil {
                 logger.notice("an app is not diverted any more", metadata: ["app": "\(diversion.app)"])
             }
+        }
+    }
+
+    private func set(fullTopics: Set<String>) {
+        let old = state.withLock { state in
+            let old = state.fullTopics
+            state.fullTopics = fullTopics
+            return old
+        }
+        for topic in fullTopics.subtracting(old).sorted() {
+            logger.critical(
+                "no more events of unregistered apps are kept on a topic: they are dropped",
+                metadata: ["topic": "\(topic)", "command": "freshet dead-letters list"])
+        }
+        for topic in old.subtracting(fullTopics).sorted() {
+            logger.notice("no event of an unregistered app is dropped any more", metadata: ["topic": "\(topic)"])
         }
     }
 
@@ -118,10 +140,12 @@ final class IngestFlow: Sendable {
         while true {
             await reporting("the diverted apps and halted topics were not read") { try await refresh() }
             // Dropped events store no dead letters. Counting goes on to notice when there is room again.
-            let hasNewLetters = state.withLock { $0.hasNewLetters } || !fullApps.isEmpty
+            let hasNewLetters = state.withLock { $0.hasNewLetters || !$0.fullTopics.isEmpty } || !fullApps.isEmpty
             if counted.map({ $0.at.duration(to: .now) >= Self.interval(hasNewLetters, $0.took) }) ?? true {
                 let begun = ContinuousClock.now
-                await reporting("the quotas of waiting events were not enforced") { try await enforceQuotas() }
+                await reporting("the quotas of waiting events were not enforced") {
+                    try await PostgresPool.inBackground { try await enforceQuotas() }
+                }
                 counted = (.now, begun.duration(to: .now))
             }
             try await Task.sleep(for: self.interval)
@@ -159,13 +183,14 @@ final class IngestFlow: Sendable {
     }
 
     /// Diverts apps over their quota. For a diverted app over the limit of waiting events, halts the topics that only
-    /// it may use, and drops its further events on shared topics, since other apps must not wait for it. Halts the
-    /// topics with too many events of no registered app.
+    /// it may use, and drops its further events on shared topics, since other apps must not wait for it. Treats events
+    /// of no registered app likewise.
     ///
     /// - Returns: whether something changed.
     private func enforceQuotas(on waiting: [WaitingLetters]) async throws -> Bool {
         var (pipeline, largest) = (PostgresPipeline(), 0.0)
         var full: Set<Int32> = []
+        var fullTopics: Set<String> = []
         func halt(_ topic: String, _ apps: [String], _ whose: String) {
             _ = pipeline.append(.lockTopicState(topic: topic))
             _ = pipeline.append(
@@ -178,7 +203,12 @@ final class IngestFlow: Sendable {
                 for row in rows {
                     let use = limits.waiting.use(letters: row.count, bytes: row.bytes)
                     largest = max(largest, use)
-                    if use > 1 { halt(row.topic, [], "they are of no registered app") }
+                    guard use > 1 else { continue }
+                    if allowedApps[row.topic]?.count == 1 {
+                        halt(row.topic, [], "they are of no registered app")
+                    } else {
+                        fullTopics.insert(row.topic)
+                    }
                 }
                 continue
             }
@@ -198,6 +228,7 @@ final class IngestFlow: Sendable {
         }
         state.withLock { $0.quotaUse = largest }
         if full != fullApps { _ = pipeline.append(.setFullDiversions(full.sorted())) }
+        if fullTopics != self.fullTopics { _ = pipeline.append(.setFullTopics(fullTopics.sorted())) }
         guard !pipeline.isEmpty else { return false }
         _ = try await pool.transaction(pipeline)
         return true

@@ -61,13 +61,21 @@ extension RejectedEvent {
             message: "the app is diverted, and more of its events wait than may: this one is lost")
     }
 
+    /// The rejection of an event of no registered app, on a topic whose events of no registered app are no longer kept.
+    static func droppedWithoutApp(_ record: Int, app: String?) -> RejectedEvent {
+        RejectedEvent(
+            record: record, app: app, code: EventOutcome.dropped,
+            message: "more events of no registered app wait than may: this one is lost")
+    }
+
     /// Reason why a well-formed event cannot be applied.
     struct Reason: Error {
         var app: String
         var code: String
         var message: String
         var pointer: String?
-        var isUnknownName = false
+        /// The app or the kind, if it was not found.
+        var unknownName: DirectoryName?
 
         static func missingTime(app: String) -> Reason {
             Reason(

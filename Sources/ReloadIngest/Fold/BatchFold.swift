@@ -40,7 +40,7 @@ struct BatchFold: Sendable {
     private(set) var rejected: [RejectedEvent] = []
     /// Events of diverted apps. They are kept in the database and not applied.
     private(set) var diverted: [RejectedEvent] = []
-    /// Events of diverted apps that are no longer kept.
+    /// Events of diverted apps, or of no registered app, that are no longer kept.
     private(set) var dropped: [RejectedEvent] = []
     /// Records of events whose outcome is kept, whether applied or not.
     private(set) var kept: [Int] = []
@@ -50,8 +50,8 @@ struct BatchFold: Sendable {
     private(set) var events: [Int32: Int64] = [:]
     /// Number of events that were not rejected.
     private(set) var accepted = 0
-    /// Whether an app or kind was not found, so that the directory may be outdated.
-    private(set) var hasUnknownNames = false
+    /// Apps and kinds that were not found, by their bytes: the directory may be outdated.
+    private var unknown: [[UInt8]: DirectoryName] = [:]
 
     /// - Parameters:
     ///   - divertedApps: apps whose events are diverted.
@@ -61,6 +61,9 @@ struct BatchFold: Sendable {
         self.divertedApps = divertedApps
         self.fullApps = fullApps
     }
+
+    /// The apps and kinds that were not found.
+    var unknownNames: [DirectoryName] { Array(unknown.values) }
 
     /// The apps of the batch whose events are diverted.
     var divertedAppsOfBatch: [Int32] { divertedApps.filter { events[$0] != nil } }
@@ -100,9 +103,11 @@ struct BatchFold: Sendable {
     /// Adds a step that does not come from an event.
     mutating func add(_ step: LifecycleStep) { lifecycle.append(step) }
 
-    /// - Parameter isTopicShared: whether several apps may use the topic. A topic of a single app is halted instead of
-    ///   dropping its events.
-    mutating func reject(_ event: RejectedEvent, isTopicShared: Bool = true) {
+    /// - Parameters:
+    ///   - isTopicShared: whether several apps may use the topic. A topic of a single app is halted instead of dropping
+    ///     its events.
+    ///   - isTopicFull: whether the topic's events of no registered app are no longer kept.
+    mutating func reject(_ event: RejectedEvent, isTopicShared: Bool = true, isTopicFull: Bool = false) {
         eventCount += 1
         let app = event.app.flatMap(registeredApp)
         if let app { events[app.id, default: 0] += 1 }
@@ -110,13 +115,15 @@ struct BatchFold: Sendable {
         // An event that the topic may not carry belongs to another app.
         if let app, event.code != DeadLetterCause.notAllowed.rawValue, isTopicShared, fullApps.contains(app.id) {
             dropped.append(.dropped(event.record, app: app.name))
+        } else if isTopicFull, app == nil || event.code == DeadLetterCause.notAllowed.rawValue {
+            dropped.append(.droppedWithoutApp(event.record, app: event.app))
         } else {
             rejected.append(event)
         }
     }
 
-    /// - Parameter isTopicShared: as for ``reject(_:isTopicShared:)``.
-    mutating func add(_ event: BatchEvent, isTopicShared: Bool = true) {
+    /// The parameters are those of ``reject(_:isTopicShared:isTopicFull:)``.
+    mutating func add(_ event: BatchEvent, isTopicShared: Bool = true, isTopicFull: Bool = false) {
         eventCount += 1
         if event.handling.keepsOutcome { kept.append(event.record) }
         if let app = registeredApp(event.event.app) {
@@ -158,7 +165,11 @@ struct BatchFold: Sendable {
             accepted += 1
             if let trace = event.trace, trace.isSampled { traces.append((event.position, trace.description)) }
         } catch {
-            if error.isUnknownName { hasUnknownNames = true }
+            if let name = error.unknownName { unknown[name.bytes] = name }
+            if isTopicFull, error.code == DeadLetterCause.unknownApp.rawValue {
+                dropped.append(.droppedWithoutApp(event.record, app: error.app))
+                return
+            }
             rejected.append(
                 RejectedEvent(
                     record: event.record, app: error.app, code: error.code, message: error.message,
@@ -349,7 +360,7 @@ extension BatchFold {
                 app: name, code: "unknownApp",
                 message:
                     "/app: no app \(Text.quoted(name)) is registered; expected one that `freshet kinds apply` knows",
-                pointer: "/app", isUnknownName: true)
+                pointer: "/app", unknownName: DirectoryName(app: name))
         }
         return app
     }
@@ -361,7 +372,7 @@ extension BatchFold {
             throw RejectedEvent.Reason(
                 app: app.name, code: "unknownKind",
                 message: "\(pointer): app \(Text.quoted(app.name)) has no kind \(Text.quoted(name))",
-                pointer: pointer, isUnknownName: true)
+                pointer: pointer, unknownName: DirectoryName(app: app.name, kind: name))
         }
         return kind
     }

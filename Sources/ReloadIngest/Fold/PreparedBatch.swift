@@ -43,18 +43,20 @@ struct PreparedBatch: Sendable {
     /// - Parameters:
     ///   - diverted: apps whose events are diverted.
     ///   - full: diverted apps whose further events on shared topics are dropped.
+    ///   - fullTopics: topics whose further events of no registered app are dropped.
     /// - Returns: the fold and the number of its items, at least one if there is any.
     func fold(
         _ items: [Int], _ directory: KindDirectory, _ diverted: Set<Int32> = [], full: Set<Int32> = [],
-        limit: Int = .max
+        fullTopics: Set<String> = [], limit: Int = .max
     ) -> (fold: BatchFold, count: Int) {
         var fold = BatchFold(directory: directory, divertedApps: diverted, fullApps: full)
         for (count, item) in items.enumerated() {
             if count > 0, fold.markCount >= limit { return (fold, count) }
             let isShared = full.isEmpty || decoder.isShared(batch.topic(item))
+            let isFull = !fullTopics.isEmpty && fullTopics.contains(batch.topic(item))
             switch contents[item] {
-            case .event(let event): fold.add(event, isTopicShared: isShared)
-            case .rejected(let event): fold.reject(event, isTopicShared: isShared)
+            case .event(let event): fold.add(event, isTopicShared: isShared, isTopicFull: isFull)
+            case .rejected(let event): fold.reject(event, isTopicShared: isShared, isTopicFull: isFull)
             case .repeated: break
             }
         }

@@ -95,7 +95,8 @@ struct EventRules: Sendable {
         let known = try await parts.directory.directory(maximumAge: .seconds(5))
         if names.allSatisfy({ Self.find($0, app, known) != nil }) { return known }
         // A kind may just have been registered.
-        let read = try await parts.directory.refresh()
+        let unknown = names.filter { Self.find($0, app, known) == nil }.map { DirectoryName(app: app, kind: $0) }
+        let read = try await parts.directory.refresh(ifRegistered: unknown) ?? known
         latest = read
         return read
     }

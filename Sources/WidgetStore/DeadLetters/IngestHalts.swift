@@ -50,6 +50,27 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
+    /// The topics whose further events of no registered app are dropped.
+    package static func listFullTopics() -> PostgresQuery<String> {
+        PostgresQuery("SELECT topic FROM topic_state WHERE full_at IS NOT NULL ORDER BY topic") { row in
+            try row.value("topic")
+        }
+    }
+
+    /// Stops keeping events of no registered app on these topics, and keeps those on the others again.
+    package static func setFullTopics(_ topics: [String]) -> PostgresQuery<Void> {
+        PostgresQuery(
+            """
+            WITH full_topics AS (
+                INSERT INTO topic_state AS s (topic, full_at)
+                SELECT u.topic, now() FROM unnest((SELECT $1::text[])) u (topic) ORDER BY u.topic
+                ON CONFLICT (topic) DO UPDATE SET full_at = excluded.full_at WHERE s.full_at IS NULL
+            )
+            UPDATE topic_state SET full_at = NULL WHERE full_at IS NOT NULL AND topic <> ALL ($1::text[])
+            """, PostgresArray(topics)
+        )
+    }
+
     /// Locks the state of a topic, so that concurrent decisions to halt it see each other.
     package static func lockTopicState(topic: String) -> PostgresQuery<Void> {
         PostgresQuery(

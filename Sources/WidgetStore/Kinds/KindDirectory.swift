@@ -28,7 +28,21 @@ package struct KindDirectory: Sendable {
     }
 }
 
-/// The latest directory of this process. Kinds change rarely: an unknown name causes a refresh.
+/// An app, or a kind of an app, by its name.
+package struct DirectoryName: Hashable, Sendable {
+    package var app: String
+    /// Nil for the app itself.
+    package var kind: String?
+
+    package init(app: String, kind: String? = nil) {
+        (self.app, self.kind) = (app, kind)
+    }
+
+    /// Bytes that identify the name.
+    package var bytes: [UInt8] { Array(app.utf8) + [0] + Array((kind ?? "").utf8) }
+}
+
+/// The latest directory of this process. Kinds change rarely: an unknown name causes a refresh if the database has it.
 package final class DirectoryCache: Sendable {
     private struct State {
         var directory = KindDirectory.empty
@@ -53,6 +67,14 @@ package final class DirectoryCache: Sendable {
         if let readAt, readAt.duration(to: .now) < age {
             return directory
         }
+        return try await refresh()
+    }
+
+    /// Reads apps and kinds from the database if one of these names, which the latest directory lacks, is registered by
+    /// now. Nil if none is: producers that go on using unknown names cost a look-up of the names, and do not cause all
+    /// kinds to be read.
+    package func refresh(ifRegistered names: [DirectoryName]) async throws(PostgresError) -> KindDirectory? {
+        guard !names.isEmpty, try await pool.query(.anyIsRegistered(names)).first == true else { return nil }
         return try await refresh()
     }
 

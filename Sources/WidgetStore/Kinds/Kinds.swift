@@ -34,7 +34,22 @@ package struct RegisteredApp: Sendable {
     package var signingSecrets: [[UInt8]] { [signingSecret] + (previousSecret.map { [$0] } ?? []) }
 }
 
+private let names = InputColumns<DirectoryName>([.init("app") { $0.app }, .init("kind") { $0.kind }])
+
+private let anyIsRegisteredSQL = """
+    SELECT EXISTS (
+        SELECT FROM \(names.rows("i")) JOIN app a ON a.name = i.app
+        WHERE i.kind IS NULL
+            OR EXISTS (SELECT FROM kind k WHERE k.app_id = a.id AND k.name = i.kind AND k.retired_at IS NULL)
+    ) AS registered
+    """
+
 extension PostgresStatement where Self == Statements {
+    /// Whether one of these apps and kinds is registered and not retired.
+    package static func anyIsRegistered(_ some: [DirectoryName]) -> PostgresQuery<Bool> {
+        PostgresQuery(anyIsRegisteredSQL, binding: names.parameters(some)) { row in try row.value("registered") }
+    }
+
     /// Kinds with their definitions, by app and name.
     ///
     /// - Parameters:

@@ -189,6 +189,11 @@ extension Doctor {
                     "ingest", "events of the app \(diversion.app) are dropped, since too many wait", advice)
             }
         }
+        for topic in try await pool.query(.listFullTopics()) where app == nil {
+            found.problem(
+                "ingest", "events of unregistered apps on the topic \(topic) are dropped, since too many wait",
+                "register the apps and `freshet dead-letters replay`, or `freshet dead-letters discard` them")
+        }
         let partitions = try await pool.query(.listPositions()).count
         if found.isEmpty {
             found.ok("ingest", "no topic is halted; positions of \(partitions) partitions are kept")
