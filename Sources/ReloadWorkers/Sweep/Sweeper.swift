@@ -30,8 +30,29 @@ struct Sweeper {
         }
     }
 
-    /// Runs one chunk of each sweep with room, and returns whether there may be more to do at once.
+    /// Result of one chunk of each item.
+    private struct Turn {
+        /// Whether there may be more to do at once.
+        var hasMore = false
+        /// Transient error of a chunk.
+        var failure: PostgresError?
+    }
+
+    /// Runs one chunk of each sweep with room and of each kind to change. Returns whether there may be more to do at once.
+    ///
+    /// - Throws: `CancellationError`; the error of a chunk if no other chunk made progress; an error that is not transient.
     func pass() async throws -> Bool {
+        let (sweeps, changes) = (try await sweep(), try await changeKinds())
+        let hasMore = sweeps.hasMore || changes.hasMore
+        guard let failure = sweeps.failure ?? changes.failure else { return hasMore }
+        // The others do not wait for the back-off of one that fails.
+        guard hasMore else { throw failure }
+        context.statistics.count { $0.databaseErrors += 1 }
+        context.logger.error("cannot sweep", metadata: ["error": "\(failure)"])
+        return true
+    }
+
+    private func sweep() async throws -> Turn {
         let configuration = context.configuration
         let chunk = context.sweepSize.share(of: configuration.sweepChunk)
         let lists = max(1, configuration.bulkHighWater / Appending.limit)
@@ -48,12 +69,11 @@ struct Sweeper {
             }
             return true
         }
-        let hasMore = try await run(sweeps, chunk: runChunk) { Statements.postponeSweep($0.id) }
-        return try await changeKinds() || hasMore
+        return try await run(sweeps, chunk: runChunk) { Statements.postponeSweep($0.id) }
     }
 
-    /// Runs a chunk of each kind that is being retired or moved, and returns whether there may be more to do at once.
-    func changeKinds() async throws -> Bool {
+    /// Runs a chunk of each kind that is being retired or moved.
+    private func changeKinds() async throws -> Turn {
         let store = WidgetStore(pool: context.pool)
         // Each moved widget may orphan one timeline and place another.
         let limit = max(1, context.sweepSize.share(of: context.configuration.sweepChunk) / 2)
@@ -74,33 +94,32 @@ struct Sweeper {
         return try await run(kinds, chunk: runChunk) { Statements.postponeKindChange(kindID: $0) }
     }
 
-    /// Runs a chunk of each item, in order, for a second at most, and returns whether there may be more to do at once.
+    /// Runs a chunk of each item, in order, for a second at most.
     ///
     /// The items are in turns between apps. The time limit bounds the wait of an app whose work was recorded meanwhile,
     /// and an item whose chunk fails goes behind the others.
     private func run<Item>(
         _ items: [Item], chunk: (Item) async throws -> Bool, postpone: (Item) -> PostgresQuery<Void>
-    ) async throws -> Bool {
+    ) async throws -> Turn {
         let began = context.clock.elapsed
-        var hasMore = false
+        var turn = Turn()
         for item in items {
             try Task.checkCancellation()
             guard context.clock.elapsed - began < Self.longestTurn else {
-                hasMore = true
+                turn.hasMore = true
                 break
             }
-            let start = context.clock.elapsed
             do {
-                if try await chunk(item) { hasMore = true }
+                if try await chunk(item) { turn.hasMore = true }
             } catch let error as PostgresError where error.canPass {
-                context.statistics.count { $0.databaseErrors += 1 }
-                context.logger.error("cannot sweep", metadata: ["item": "\(item)", "error": "\(error)"])
+                // All chunks of a turn have the same size, so it is halved once.
                 if error.asksForLess {
-                    context.sweepSize.ended(begun: start, isInTime: false, at: context.clock.elapsed)
+                    context.sweepSize.ended(begun: began, isInTime: false, at: context.clock.elapsed)
                 }
+                turn.failure = turn.failure ?? error
                 _ = try await context.pool.execute(postpone(item))
             }
         }
-        return hasMore
+        return turn
     }
 }
