@@ -33,6 +33,16 @@ extension RegisteredKind {
     }
 }
 
+extension UnreadableKind {
+    /// The kind as the commands show it.
+    package var json: JSONValue {
+        [
+            "app": .string(app), "kind": .string(name), "retired": .bool(isRetired), "paused": .bool(isPaused),
+            "unreadable": .string(problem),
+        ]
+    }
+}
+
 extension KindMove {
     fileprivate var json: JSONValue {
         [
@@ -114,7 +124,7 @@ extension WidgetDetail {
     /// The widget as the API and the commands show it.
     package var json: JSONValue {
         [
-            "app": .string(app), "widget": .string(id), "kind": .string(kind), "family": .string(family.name),
+            "app": .string(app), "widget": .string(id), "kind": .string(kind), "family": .text(family?.name),
             "user": .string(user), "device": .string(device),
             "configuration": configuration.flatMap { try? JSONValue.parse($0) } ?? .null,
             "misfits": .array(

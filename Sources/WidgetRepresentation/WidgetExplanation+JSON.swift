@@ -15,8 +15,8 @@ extension WidgetExplanation {
         registration: Registration? = nil
     ) -> JSONValue {
         var object: JSONObject = [
-            "app": .string(app), "widget": .string(widget), "kind": .string(kind.name),
-            "family": .string(family.name), "user": .string(user), "device": .string(device),
+            "app": .string(app), "widget": .string(widget), "kind": .string(kind),
+            "family": .text(family?.name), "user": .string(user), "device": .string(device),
             "removed": .bool(isRemoved), "timeline": .text(timelineID?.description),
         ]
         if let timeline, let explanation {
@@ -36,8 +36,9 @@ extension WidgetExplanation {
             object["pausedAt"] = ["kind": .time(facts.kindPausedAt), "app": .time(facts.appPausedAt)]
             object["shows"] = timeline.shownJSON
         } else {
-            object["status"] = .string(isRemoved ? "removed" : "replaced")
+            object["status"] = .string(isRemoved ? "removed" : timeline == nil ? "replaced" : "unreadable")
         }
+        if let unreadable { object["unreadable"] = .string(unreadable) }
         object["refused"] = .array(refused.map(\.json))
         object["ignored"] = .array(ignored.map(\.json))
         object["delivery"] = registration?.json ?? .null
@@ -52,7 +53,7 @@ extension WidgetExplanation {
             "lastViewedAt": .time(timeline.viewedAt), "placedAt": .time(placedAt),
             "lastActive": .time(views.lastActive),
             "learning": .bool(views.isLearning(at: readAt)), "dormant": .bool(explanation.isDormant),
-            "dormantAfter": .seconds(kind.dormantAfter),
+            "dormantAfter": .seconds(explanation.rules.dormantAfter),
         ]
     }
 }

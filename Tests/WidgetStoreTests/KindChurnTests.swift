@@ -62,7 +62,7 @@ struct KindChurnTests {
     }
 
     private func weather(_ store: TestStore) async throws -> RegisteredKind {
-        let kinds = try await store.pool.query(.listKinds(app: TestKinds.app))
+        let kinds = try await store.pool.query(.listKinds(app: TestKinds.app)).readable
         return try #require(kinds.first { $0.definition.name == "Weather" })
     }
 
@@ -130,10 +130,11 @@ struct KindChurnTests {
             let definition = try await weather(store).definition
             for (widget, configuration) in truth.all {
                 let stored = try #require(try await store.widget(widget))
+                let family = try #require(stored.family)
                 let expected = configuration.map {
                     TimelineIdentity(
                         app: TestKinds.app, kind: "Weather", sharing: definition.sharing,
-                        variesBy: definition.variesBy, family: stored.family,
+                        variesBy: definition.variesBy, family: family,
                         configuration: WidgetConfiguration(storedCanonical: $0), environment: stored.environment,
                         user: stored.user
                     ).id

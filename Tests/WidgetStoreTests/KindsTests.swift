@@ -23,7 +23,7 @@ struct KindsTests {
             #expect(changes.first?.action == .change)
             #expect(changes.first?.fields == ["displayName", "maxBatch"])
             _ = try await apply(apps, store)
-            let kinds = try await store.pool.query(.listKinds(app: TestKinds.app))
+            let kinds = try await store.pool.query(.listKinds(app: TestKinds.app)).readable
             #expect(kinds.first { $0.definition.name == "Purchases" }?.definition.maxBatch == 7)
         }
     }
@@ -38,8 +38,51 @@ struct KindsTests {
             let changes = try await apply(apps, store)
             let actions = Dictionary(changes.filter { $0.app == TestKinds.app }.map { ($0.kind, $0.action) }) { $1 }
             #expect(actions == ["Purchases": .keep, "DueDate": .keep, "New": .add, "Weather": .unlisted])
-            let names = try await store.pool.query(.listKinds(app: TestKinds.app)).map(\.definition.name)
+            let names = try await store.pool.query(.listKinds(app: TestKinds.app)).readable.map(\.definition.name)
             #expect(names == ["DueDate", "New", "Purchases", "Weather"])
+        }
+    }
+
+    @Test("A newer version's definition is read without what this version does not know")
+    func newerDefinition() async throws {
+        try await withStore { store in
+            try await store.overwrite(
+                "DueDate",
+                with: """
+                    {"families":["systemSmall","systemGiant"],"glow":3,
+                     "dailyBudget":{"minimum":2,"maximum":9,"weekly":40},
+                     "intent":{"title":"City","parameters":[
+                        {"name":"city","type":"string","hue":"red","size":{"systemSmall":2,"systemGiant":9}}]}}
+                    """)
+            let kinds = try await store.pool.query(.listKinds())
+            #expect(kinds.count == 4 && kinds.unreadable.isEmpty)
+            let definition = try #require(kinds.readable.first { $0.definition.name == "DueDate" }?.definition)
+            #expect(definition.families == [.systemSmall])
+            #expect(definition.dailyBudget == DailyBudget(minimum: 2, maximum: 9))
+            #expect(definition.intent?.parameters.map(\.name) == ["city"])
+        }
+    }
+
+    @Test(
+        "A definition that cannot be read concerns its kind only, and a manifest of this version replaces it",
+        arguments: [
+            #"{"sharing":"perHousehold"}"#, #"{"variesBy":["family","mood"]}"#, #"{"families":["systemGiant"]}"#,
+            #"{"intent":{"title":"City","parameters":[{"name":"city","type":"planet"}]}}"#,
+        ])
+    func unreadableDefinition(_ members: String) async throws {
+        try await withStore { store in
+            try await store.place([.test("w1", kind: "DueDate")])
+            try await store.overwrite("DueDate", with: members)
+            let kinds = try await store.pool.query(.listKinds())
+            #expect(kinds.unreadable.map(\.name) == ["DueDate"] && kinds.readable.count == 3)
+            let directory = try await store.directory()
+            #expect(directory.kinds.count == 3 && directory.unreadable.values.map(\.name) == ["DueDate"])
+            #expect(kinds.unreadable.allSatisfy { !$0.problem.isEmpty })
+            // The widgets move, since the unreadable definition may have had another identity.
+            let changes = try await apply(TestKinds.apps(), store)
+            #expect(changes.filter { $0.action == .change }.map(\.kind) == ["DueDate"])
+            #expect(try await store.pool.query(.listKinds()).unreadable.isEmpty)
+            #expect(try await store.pool.query(.listMoves()).count == 1)
         }
     }
 

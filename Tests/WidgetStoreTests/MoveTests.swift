@@ -59,7 +59,7 @@ struct MoveTests {
             try await store.place(placements)
             _ = try await store.change { $0.variesBy = new }
             try await store.moveAll(kindID, limit: 4)
-            let definition = try #require(try await store.pool.query(.listKinds(id: kindID)).first).definition
+            let definition = try #require(try await store.pool.query(.listKinds(id: kindID)).readable.first).definition
             let expected = Set(
                 placements.map { placement in
                     TimelineIdentity(

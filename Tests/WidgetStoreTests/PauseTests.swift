@@ -17,16 +17,17 @@ struct PauseTests {
             let app = try #require(try await store.store.pause(app: TestKinds.app))
             #expect(app.isChanged && app.pausedAt != nil)
 
-            let kinds = try await store.pool.query(.listKinds(app: TestKinds.app))
+            let kinds = try await store.pool.query(.listKinds(app: TestKinds.app)).readable
             #expect(kinds.allSatisfy { $0.isPaused && $0.appPausedAt == app.pausedAt })
             #expect(kinds.filter { $0.pausedAt != nil }.map(\.definition.name) == ["Purchases"])
-            #expect(try await store.pool.query(.listKinds(app: TestKinds.otherApp)).allSatisfy { !$0.isPaused })
+            #expect(
+                try await store.pool.query(.listKinds(app: TestKinds.otherApp)).readable.allSatisfy { !$0.isPaused })
 
             let resumed = try #require(try await store.store.resume(app: TestKinds.app, kind: "Purchases"))
             #expect(resumed.isChanged && resumed.pausedAt == nil && resumed.isAppPaused)
             #expect(try await store.store.resume(app: TestKinds.app)?.isChanged == true)
             #expect(try await store.store.resume(app: TestKinds.app)?.isChanged == false)
-            #expect(try await store.pool.query(.listKinds()).allSatisfy { !$0.isPaused })
+            #expect(try await store.pool.query(.listKinds()).readable.allSatisfy { !$0.isPaused })
 
             #expect(try await store.store.pause(app: "com.example.nobody") == nil)
             #expect(try await store.store.pause(app: TestKinds.app, kind: "Nothing") == nil)

@@ -7,7 +7,7 @@ import WidgetStore
 /// Steps of ingest and workers, one or two statements each, for tests that control their order.
 extension TestStore {
     func kind(_ name: String = "Purchases", app: String = TestKinds.app) async throws -> RegisteredKind {
-        let kinds = try await pool.query(.listKinds(app: app))
+        let kinds = try await pool.query(.listKinds(app: app)).readable
         return try #require(kinds.first { $0.definition.name == name })
     }
 
@@ -97,7 +97,8 @@ extension TestStore {
             .updateWidgets(
                 stored.map {
                     WidgetWrite(
-                        appID: $0.appID, id: $0.id, kindID: $0.kindID, family: $0.family, timelineID: nil,
+                        appID: $0.appID, id: $0.id, kindID: $0.kindID, family: $0.family ?? .systemSmall,
+                        timelineID: nil,
                         user: $0.user,
                         device: $0.device, environment: $0.environment, changedAt: Timestamp(microseconds: 9))
                 }))

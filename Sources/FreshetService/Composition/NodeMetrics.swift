@@ -53,6 +53,7 @@ final class NodeMetrics: Sendable {
     var page: String {
         providers.withLock { providers in
             collectPool()
+            bridge.set(MetricCatalogue.unreadableKinds, Double(wiring.directory.directory().unreadable.count))
             if let ingest { collect(ingest) }
             if let workers = wiring.workerStatistics { collect(workers.snapshot, &providers) }
             if let delivery = wiring.deliveryStatistics { collect(delivery.snapshot) }
@@ -121,6 +122,7 @@ final class NodeMetrics: Sendable {
             (MetricCatalogue.stacksPlanned, workers.stacksPlanned),
             (MetricCatalogue.stacksPublished, workers.stacksPublished),
             (MetricCatalogue.stacksUnreadable, workers.stacksUnreadable),
+            (MetricCatalogue.unreadableTimelines, workers.unreadable),
             (MetricCatalogue.databaseErrors, workers.databaseErrors),
             (MetricCatalogue.breakersOpened, workers.breakersOpened),
             (MetricCatalogue.limitsShrunk, workers.limitsShrunk),

@@ -86,3 +86,11 @@ extension RejectedEvent {
         }
     }
 }
+
+extension EventPosition {
+    /// Whether the position comes first in the order in which requests are written. Within a partition this is log
+    /// order.
+    func precedes(_ other: EventPosition) -> Bool {
+        (topic, partition, offset) < (other.topic, other.partition, other.offset)
+    }
+}

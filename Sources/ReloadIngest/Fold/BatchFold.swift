@@ -369,6 +369,10 @@ extension BatchFold {
         _ name: String, of app: RegisteredApp, pointer: String
     ) throws(RejectedEvent.Reason) -> RegisteredKind {
         guard let kind = directory.kind(name, of: app), Text.equal(kind.definition.name, name) else {
+            if let kind = directory.unreadableKind(name, of: app) {
+                throw RejectedEvent.Reason(
+                    app: app.name, code: "unreadableKind", message: "\(pointer): \(kind.message)", pointer: pointer)
+            }
             throw RejectedEvent.Reason(
                 app: app.name, code: "unknownKind",
                 message: "\(pointer): app \(Text.quoted(app.name)) has no kind \(Text.quoted(name))",
@@ -381,15 +385,14 @@ extension BatchFold {
     private func ids(of scope: KindScope, _ app: RegisteredApp) throws(RejectedEvent.Reason) -> [Int32?] {
         guard case .kinds(let names) = scope else { return [nil] }
         var ids: [Int32?] = []
-        for name in names { ids.append(try kind(name, of: app, pointer: "/kinds").id) }
+        for name in names {
+            // A reload needs no definition.
+            if let unreadable = directory.unreadableKind(name, of: app) {
+                ids.append(unreadable.id)
+            } else {
+                ids.append(try kind(name, of: app, pointer: "/kinds").id)
+            }
+        }
         return ids
-    }
-}
-
-extension EventPosition {
-    /// Whether the position comes first in the order in which requests are written. Within a partition this is log
-    /// order.
-    func precedes(_ other: EventPosition) -> Bool {
-        (topic, partition, offset) < (other.topic, other.partition, other.offset)
     }
 }

@@ -2,39 +2,6 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// A lifecycle event of the batch, in log order.
-struct LifecycleStep: Sendable {
-    enum Operation: Sendable {
-        case widget(String, WidgetChange)
-        case device(String, WidgetEnvironment, at: Timestamp)
-        case view(String, at: Timestamp)
-        /// Dynamic defaults of a placed widget of a kind; empty if it has none.
-        case defaults(String, kind: String, WidgetConfiguration)
-    }
-
-    let record: Int
-    let position: EventPosition
-    let app: RegisteredApp
-    let operation: Operation
-    /// Placement of the widget that results from the event, if it has one.
-    var resolved: ResolvedPlacement?
-    var handling = EventHandling()
-
-    /// The widget that the event removes.
-    var removedWidget: WidgetScope.Name? {
-        if case .widget(let id, .removed) = operation { (app.id, id) } else { nil }
-    }
-
-    /// The owner of the widget that the event places.
-    var owner: PersonKey? {
-        if case .widget(_, .placed(let placement, _)) = operation {
-            PersonKey(appID: app.id, user: placement.user)
-        } else {
-            nil
-        }
-    }
-}
-
 /// Error of folding lifecycle events.
 enum LifecycleFoldError: Error {
     /// A stored widget has a kind that is not in the directory yet.
@@ -68,6 +35,10 @@ struct LifecycleFold {
     private var widgets: [ScopedIdentifier: State] = [:]
     /// Widgets by device.
     private var devices: [ScopedIdentifier: Set<ScopedIdentifier>] = [:]
+    /// Stored widgets that only a newer version can read, with the reason. Their events wait as dead letters.
+    private var unreadable: [ScopedIdentifier: String] = [:]
+    /// Devices of these widgets.
+    private var unreadableDevices: [ScopedIdentifier: String] = [:]
     private(set) var rejected: [RejectedEvent] = []
     private(set) var ignored: [IgnoredEvent] = []
     /// Views whose widget has been checked, in log order.
@@ -79,13 +50,27 @@ struct LifecycleFold {
         self.directory = directory
         self.now = now
         for widget in stored {
-            guard let kind = directory.kinds[widget.kindID] else { throw .directoryIsBehind }
-            let placement = widget.placement(app: kind.app, kind: kind.definition.name)
-            let record = WidgetRecord(placement, changedAt: min(widget.changedAt, now), removed: widget.timeline == nil)
             let key = ScopedIdentifier(widget.appID, widget.id)
+            if let reason = Self.unreadable(widget, directory) {
+                unreadable[key] = reason
+                if widget.timeline != nil { unreadableDevices[ScopedIdentifier(widget.appID, widget.device)] = reason }
+                continue
+            }
+            let (kind, unreadable) = (directory.kinds[widget.kindID], directory.unreadable[widget.kindID])
+            guard let app = kind?.app ?? unreadable?.app, let name = kind?.definition.name ?? unreadable?.name,
+                let placement = widget.placement(app: app, kind: name)
+            else { throw .directoryIsBehind }
+            let record = WidgetRecord(placement, changedAt: min(widget.changedAt, now), removed: widget.timeline == nil)
             widgets[key] = State(record: record, stored: widget)
             move(key, from: nil, to: record)
         }
+    }
+
+    /// Reason why this version cannot read a widget; nil if it can.
+    private static func unreadable(_ widget: StoredWidget, _ directory: KindDirectory) -> String? {
+        // The kind of a widget that was never placed says nothing.
+        if let kind = directory.unreadable[widget.kindID], !widget.device.isEmpty { return kind.message }
+        return widget.family == nil ? "this version does not know the family of widget \(Text.quoted(widget.id))" : nil
     }
 
     /// Widgets and devices whose rows the steps need.
@@ -113,6 +98,7 @@ struct LifecycleFold {
     @discardableResult
     mutating func apply(_ step: LifecycleStep) -> (user: String, change: PersonChange)? {
         var removal: (user: String, change: PersonChange)?
+        guard !rejectUnreadable(step) else { return nil }
         switch step.operation {
         case .widget(let id, let change):
             let key = ScopedIdentifier(step.app.id, id)
@@ -165,6 +151,26 @@ struct LifecycleFold {
         return removal
     }
 
+    /// Rejects a step of a widget that this version cannot read, and returns whether it did. A step of a device with such
+    /// a widget is rejected, so that its replay changes that widget, and applied to the device's other widgets.
+    private mutating func rejectUnreadable(_ step: LifecycleStep) -> Bool {
+        let (id, reason, pointer): (String, String?, String)
+        switch step.operation {
+        case .widget(let widget, _), .view(let widget, _), .defaults(let widget, _, _):
+            (id, reason, pointer) = (widget, unreadable[ScopedIdentifier(step.app.id, widget)], "/widget")
+        case .device(let device, _, _):
+            (id, reason, pointer) = (device, unreadableDevices[ScopedIdentifier(step.app.id, device)], "/device")
+        }
+        guard let reason else { return false }
+        // Dynamic defaults come without an event; the kind's next placement asks for them again.
+        if case .defaults = step.operation { return true }
+        rejected.append(
+            RejectedEvent(
+                record: step.record, app: step.app.name, code: "unreadableWidget",
+                message: "\(pointer): \(Text.quoted(id)): \(reason)", pointer: pointer))
+        return pointer == "/widget"
+    }
+
     /// Applies a device's environment to its widgets.
     private mutating func move(
         device id: String, to environment: WidgetEnvironment, at time: Timestamp, _ step: LifecycleStep
@@ -188,7 +194,7 @@ struct LifecycleFold {
             default: isApplied = true
             }
         }
-        if !isApplied { ignore(step, reason) }
+        if !isApplied, unreadableDevices[ScopedIdentifier(step.app.id, id)] == nil { ignore(step, reason) }
     }
 
     /// What a widget of a user shows, as the donation of a view; nil if there is no such widget.

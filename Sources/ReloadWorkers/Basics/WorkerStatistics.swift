@@ -46,6 +46,8 @@ package final class WorkerStatistics: Sendable {
         package var released = 0
         package var collected = 0
         package var swept = 0
+        /// Timelines given back, since only a newer version can read their rows.
+        package var unreadable = 0
         /// Timelines that the audit found without an appointment; any is a fault of Freshet.
         package var auditAppointed = 0
         package var snapshotRequests = 0

@@ -7,6 +7,8 @@ struct Decisions: Sendable {
     var collections: [CollectItem] = []
     /// Timelines without any work under their list.
     var settled: [SettledTimeline] = []
+    /// Number of timelines that only a newer version can read.
+    var unreadable = 0
 }
 
 struct CollectItem: Sendable {
@@ -23,6 +25,8 @@ struct CollectItem: Sendable {
 struct Decider: Sendable {
     /// Delay of a list whose kind is not in the directory yet.
     private static let strayDelay = Duration.seconds(5)
+    /// Delay of a list with a timeline that only a newer version can read, which may claim it meanwhile.
+    private static let unreadableDelay = Duration.seconds(30)
 
     let directory: KindDirectory
 
@@ -46,6 +50,12 @@ struct Decider: Sendable {
         else {
             decisions.settled.append(
                 SettledTimeline(list: list.hold, row: timeline.row, returnDelay: Self.strayDelay))
+            return
+        }
+        guard !timeline.hasUnknownFamily else {
+            decisions.unreadable += 1
+            decisions.settled.append(
+                SettledTimeline(list: list.hold, row: timeline.row, returnDelay: Self.unreadableDelay))
             return
         }
         let rules = ReloadRules(kind.definition, developerMode: kind.isDeveloperMode)

@@ -61,6 +61,7 @@ final class Pipeline: Sendable {
         }
         if !decisions.collections.isEmpty { start(.collect(decisions.collections, until: leaseEnds)) }
         for provider in queue.append(decisions.fetches, known) { startRequests(of: provider) }
+        if decisions.unreadable > 0 { context.statistics.count { $0.unreadable += decisions.unreadable } }
         settle(decisions.settled)
     }
 

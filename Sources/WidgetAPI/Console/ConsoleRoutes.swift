@@ -55,7 +55,7 @@ struct ConsoleRoutes: Sendable {
     private func statistics(_ call: APICall) async throws -> Response {
         let days = try call.integer("days", in: 1...400, default: 1)
         let rows = try await parts.store.query(.readKindStatistics(app: call.app, days: days))
-        let kinds = try await parts.store.query(.listKinds(app: call.app))
+        let kinds = try await parts.store.query(.listKinds(app: call.app)).readable
         let delivery = try await DeliveryReport(
             of: call.app, kinds: kinds, days: days, objective: parts.resources.objective, from: parts.store)
         let limits = kinds.map { kind in
@@ -102,7 +102,7 @@ struct ConsoleRoutes: Sendable {
     private func compare(_ call: APICall) async throws -> Response {
         let apps = try definitions(try await call.body()["manifest"]?.stringValue ?? "", of: call.app)
         let changes = try await parts.store.difference(apps)
-        let old = try await parts.store.query(.listKinds(app: call.app)).filter { !$0.isRetired }
+        let old = try await parts.store.query(.listKinds(app: call.app)).readable.filter { !$0.isRetired }
         let new = apps.flatMap(\.kinds)
         let limit = WidgetStore.timelineCountLimit
         let items = changes.map { change -> JSONValue in
@@ -149,7 +149,7 @@ struct ConsoleRoutes: Sendable {
             app = AppDefinition(
                 name: call.app, developerMode: apps.contains(where: \.developerMode), kinds: apps.flatMap(\.kinds))
         } else {
-            let kinds = try await parts.store.query(.listKinds(app: call.app)).filter { !$0.isRetired }
+            let kinds = try await parts.store.query(.listKinds(app: call.app)).readable.filter { !$0.isRetired }
             app = AppDefinition(
                 name: call.app, developerMode: kinds.first?.isDeveloperMode ?? false, kinds: kinds.map(\.definition))
         }

@@ -45,9 +45,10 @@ struct APIParts: Sendable {
     func kind(of call: APICall) async throws -> RegisteredKind {
         let name = try call.path("kind")
         let kinds = try await store.query(.listKinds(app: call.app))
-        guard let kind = kinds.first(where: { Text.equal($0.definition.name, name) }), !kind.isRetired else {
+        guard let found = kinds.first(where: { Text.equal($0.name, name) }), !found.isRetired else {
             throw Problem.notFound
         }
+        guard case .readable(let kind) = found else { throw Problem.kindUnreadable }
         return kind
     }
 

@@ -75,15 +75,25 @@ struct EventRules: Sendable {
         }
         guard case .kinds(let names) = request.kinds else { return }
         let directory = try await directory(with: names, of: call.app)
-        let unknown = names.enumerated().filter { Self.find($1, call.app, directory) == nil }
+        let unknown = names.enumerated().filter { !Self.isKnown($1, call.app, directory) }
             .map { Self.unknown($1, at: pointer?($1) ?? "/kinds/\($0)") }
         guard unknown.isEmpty else { throw Problem.unprocessable(unknown) }
     }
 
     // MARK: Kinds
 
+    /// The kind, for an event that needs its definition; nil if the app has none of this name.
     private mutating func find(_ name: String, of app: String) async throws -> RegisteredKind? {
-        Self.find(name, app, try await directory(with: [name], of: app))
+        let directory = try await directory(with: [name], of: app)
+        if let kind = Self.find(name, app, directory) { return kind }
+        if Self.isKnown(name, app, directory) { throw Problem.kindUnreadable }
+        return nil
+    }
+
+    /// Whether the app has a kind of this name, even if its definition cannot be read. A reload needs no definition.
+    private static func isKnown(_ name: String, _ app: String, _ directory: KindDirectory) -> Bool {
+        find(name, app, directory) != nil
+            || directory.apps[app].flatMap { directory.unreadableKind(name, of: $0) } != nil
     }
 
     private static func unknown(_ name: String, at pointer: String) -> Problem.Item {
@@ -93,7 +103,7 @@ struct EventRules: Sendable {
     private mutating func directory(with names: [String], of app: String) async throws -> KindDirectory {
         if let latest { return latest }
         let known = try await parts.directory.directory(maximumAge: .seconds(5))
-        if names.allSatisfy({ Self.find($0, app, known) != nil }) { return known }
+        if names.allSatisfy({ Self.isKnown($0, app, known) }) { return known }
         // A kind may just have been registered.
         let unknown = names.filter { Self.find($0, app, known) == nil }.map { DirectoryName(app: app, kind: $0) }
         let read = try await parts.directory.refresh(ifRegistered: unknown) ?? known

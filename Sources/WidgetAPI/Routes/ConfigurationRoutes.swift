@@ -85,9 +85,10 @@ extension APIParts {
     private func widgetForm(_ call: APICall) async throws -> Response {
         let (widget, definition) = try await find(try call.path("widget"), call)
         guard let definition else { throw Problem.notFound }
+        guard let family = widget.family else { throw Problem.kindUnreadable }
         let locale = try WidgetEnvironment(call, standard: widget.environment).locale
         let place = WidgetPlace(
-            user: widget.user, family: widget.family,
+            user: widget.user, family: family,
             environment: WidgetEnvironment(storedLocale: locale, timeZone: widget.environment.timeZone),
             configuration: widget.configuration.map { WidgetConfiguration(storedCanonical: $0) })
         return try form(of: definition, place, call, widget: widget.id)
@@ -123,9 +124,9 @@ extension APIParts {
         let event = try body.event(of: .widgetConfigured)
         // The placement of an unknown widget may still be in Kafka; ingest checks the event in that case.
         if case .configured(_, let id, let configuration) = event, let (widget, definition) = try? await find(id, call),
-            let intent = definition?.intent
+            let intent = definition?.intent, let family = widget.family
         {
-            let problems = intent.resolve(configuration, family: widget.family).problems
+            let problems = intent.resolve(configuration, family: family).problems
             guard problems.isEmpty else {
                 throw Problem.unprocessable(
                     problems.map { Problem.Item(detail: $0.message, pointer: "/configuration\($0.pointer)") })

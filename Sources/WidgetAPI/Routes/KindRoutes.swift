@@ -22,7 +22,7 @@ extension APIParts {
     }
 
     private func list(_ call: APICall) async throws -> Response {
-        let kinds = try await store.query(.listKinds(app: call.app)).filter { !$0.isRetired }
+        let kinds = try await store.query(.listKinds(app: call.app)).readable.filter { !$0.isRetired }
         let moves = try await moves(call)
         return Response(["kinds": .array(kinds.map { json($0, moves, call) })])
     }

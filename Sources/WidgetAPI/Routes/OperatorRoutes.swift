@@ -45,7 +45,7 @@ extension APIParts {
 
     private func delivery(_ call: APICall) async throws -> Response {
         let days = try call.integer("days", in: 1...DeliveryTotals.keptDays, default: 1)
-        let kinds = try await store.query(.listKinds(app: call.app))
+        let kinds = try await store.query(.listKinds(app: call.app)).readable
         let report = try await DeliveryReport(
             of: call.app, kinds: kinds, days: days, objective: resources.objective, from: store)
         return Response(report.json(app: call.app))

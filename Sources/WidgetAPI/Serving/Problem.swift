@@ -203,6 +203,11 @@ extension Problem {
         .serviceUnavailable, "the database does not answer; try again", title: "Unavailable",
         headers: [.retryAfter: "1"])
 
+    /// A newer version has written the kind's definition, and its processes can read it.
+    static let kindUnreadable = Problem(
+        .serviceUnavailable, "this process cannot read the kind's stored definition; try again",
+        title: "Kind unreadable", headers: [.retryAfter: "5"])
+
     static let eventsUnavailable = Problem(
         .serviceUnavailable, "the event could not be published; try again", title: "Unavailable",
         headers: [.retryAfter: "1"])

@@ -2,11 +2,13 @@
 struct MemberChecker {
     private let object: JSONObject
     private let pointer: String
+    /// Whether unknown members, also those of nested objects, are ignored.
+    private let ignoresUnknown: Bool
     private var known: [String] = []
     private(set) var errors: [ModelError] = []
 
     /// Returns nil, with an error, if `value` is not an object.
-    init?(_ value: JSONValue, at pointer: String, errors: inout [ModelError]) {
+    init?(_ value: JSONValue, at pointer: String, ignoresUnknown: Bool = false, errors: inout [ModelError]) {
         guard case .object(let object) = value else {
             errors.append(
                 ModelError(message: "expected an object, found \(value.kind.name)", pointer: pointer))
@@ -14,6 +16,7 @@ struct MemberChecker {
         }
         self.object = object
         self.pointer = pointer
+        self.ignoresUnknown = ignoresUnknown
     }
 
     var keys: [String] { object.keys }
@@ -127,7 +130,9 @@ struct MemberChecker {
 
     /// The members of an object, read by `read`.
     mutating func object<Value>(_ key: String, _ read: (inout MemberChecker) -> Value?) -> Value? {
-        guard let value = optional(key), var members = MemberChecker(value, at: pointer(to: key), errors: &errors)
+        guard let value = optional(key),
+            var members = MemberChecker(
+                value, at: pointer(to: key), ignoresUnknown: ignoresUnknown, errors: &errors)
         else {
             return nil
         }
@@ -153,8 +158,11 @@ struct MemberChecker {
         _ key: String, maximum: Int, _ read: (inout MemberChecker) -> Value?
     ) -> [Value] {
         var values: [Value] = []
+        let ignoresUnknown = ignoresUnknown
         forEachElement(key, maximum: maximum) { value, pointer, errors in
-            guard var members = MemberChecker(value, at: pointer, errors: &errors) else { return }
+            guard
+                var members = MemberChecker(value, at: pointer, ignoresUnknown: ignoresUnknown, errors: &errors)
+            else { return }
             if let value = read(&members) { values.append(value) }
             members.refuseUnknown()
             errors.append(contentsOf: members.errors)
@@ -179,20 +187,25 @@ struct MemberChecker {
     }
 
     /// A list of names.
+    ///
+    /// - Parameter skipsUnknown: leaves other names out instead of reporting them.
     mutating func list<Element>(
-        _ key: String, among names: [String], _ convert: (String) -> Element?
+        _ key: String, among names: [String], skipsUnknown: Bool = false, _ convert: (String) -> Element?
     ) -> [Element]? {
-        list(key, expected: "one of \(names.joined(separator: ", "))", names, convert)
+        list(
+            key, expected: "one of \(names.joined(separator: ", "))", names, skipsUnknown: skipsUnknown, convert)
     }
 
     /// A list of strings that `convert` accepts.
     mutating func list<Element>(
-        _ key: String, expected: String, _ names: [String] = [], _ convert: (String) -> Element?
+        _ key: String, expected: String, _ names: [String] = [], skipsUnknown: Bool = false,
+        _ convert: (String) -> Element?
     ) -> [Element]? {
         guard let values = value(key, "an array", \.arrayValue) else { return nil }
         var elements: [Element] = []
         for (index, value) in values.enumerated() {
             guard case .string(let text) = value, let element = convert(text) else {
+                if skipsUnknown, value.stringValue != nil { continue }
                 let message =
                     value.stringValue.map { Self.unexpected($0, expected, names) } ?? Self.expectedString(value)
                 errors.append(ModelError(message: message, pointer: pointer(to: key) + "/\(index)"))
@@ -219,8 +232,9 @@ struct MemberChecker {
         return choice
     }
 
-    /// Reports unknown members: those that were not read.
+    /// Reports unknown members, those that were not read, unless they are ignored.
     mutating func refuseUnknown() {
+        guard !ignoresUnknown else { return }
         for key in object.keys where !known.contains(where: { Text.equal($0, key) }) {
             fail(key, "unknown member \(Text.quoted(key))" + Suggestion.hint(for: key, among: known))
         }

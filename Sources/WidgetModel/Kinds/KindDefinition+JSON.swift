@@ -7,8 +7,10 @@ extension KindDefinition {
         case manifest(provider: String?)
         /// A request to the API.
         case request
-        /// A stored definition. A newer version may have written it, so unknown members are ignored.
+        /// A stored definition. A newer version may have written it, so unknown members and families are ignored.
         case stored
+
+        fileprivate var isStored: Bool { if case .stored = self { true } else { false } }
     }
 
     /// Longest placeholder, in bytes.
@@ -44,9 +46,9 @@ extension KindDefinition {
         return .object(object)
     }
 
-    /// A stored definition.
+    /// A stored definition, without the members and families that this version does not know.
     ///
-    /// - Throws: the first error.
+    /// - Throws: the first error, such as an unknown type of a parameter, which this version cannot do without.
     package init(json: JSONValue) throws(ModelError) {
         var errors: [ModelError] = []
         guard let definition = Self.read(json, at: "", .stored, &errors) else {
@@ -64,14 +66,15 @@ extension KindDefinition {
     static func read(
         _ json: JSONValue, at pointer: String, _ form: Form, _ errors: inout [ModelError]
     ) -> KindDefinition? {
-        guard var members = MemberChecker(json, at: pointer, errors: &errors) else { return nil }
+        guard
+            var members = MemberChecker(json, at: pointer, ignoresUnknown: form.isStored, errors: &errors)
+        else { return nil }
         defer { errors.append(contentsOf: members.errors) }
 
         let name = members.string("name", isRequired: true)
         let displayName = members.string("displayName")
         let description = members.string("description", maximumBytes: 4096, mayBeEmpty: true)
-        let families = members.list(
-            "families", among: WidgetFamily.allCases.map(\.name), WidgetFamily.init(name:))
+        let families = readFamilies(&members, form)
         let sharing: KindSharing? = members.choice("sharing")
         let variesBy = members.list("variesBy", among: KindVariation.all.names, KindVariation.init(name:))
         let providerURL = readProviderURL(&members, form)
@@ -97,7 +100,7 @@ extension KindDefinition {
             IntentDefinition.read(&$0, families: families ?? WidgetFamily.allCases)
         }
         let widgetURL = readWidgetURL(&members, intent)
-        if case .stored = form {} else { members.refuseUnknown() }
+        members.refuseUnknown()
 
         guard members.errors.isEmpty, let name, let providerURL, let placeholder else { return nil }
         return KindDefinition(
@@ -112,6 +115,15 @@ extension KindDefinition {
             dormantAfter: dormantAfter ?? defaultDormantAfter,
             reloadTolerance: reloadTolerance ?? defaultReloadTolerance, freshnessObjective: freshnessObjective,
             hasSnapshots: snapshots ?? true, widgetURL: widgetURL, intent: intent)
+    }
+
+    private static func readFamilies(_ members: inout MemberChecker, _ form: Form) -> [WidgetFamily]? {
+        let families = members.list(
+            "families", among: WidgetFamily.allCases.map(\.name), skipsUnknown: form.isStored, WidgetFamily.init(name:))
+        if form.isStored, families?.isEmpty == true {
+            members.fail("families", "names no family that this version knows")
+        }
+        return families
     }
 
     private static func readWidgetURL(_ members: inout MemberChecker, _ intent: IntentDefinition?) -> String? {

@@ -25,6 +25,9 @@ package struct MetricDefinitions: Sendable {
     package let poolWaitSeconds = counter(
         "freshet_pool_wait_seconds_total", "Sum of the time that callers waited for a connection.")
     package let poolTimeouts = counter("freshet_pool_timeouts_total", "Callers that gave up waiting for a connection.")
+    package let unreadableKinds = gauge(
+        "freshet_unreadable_kinds",
+        "Kinds whose stored definition this process cannot read. Only they stand still; events that need it wait.")
     package let samples = counter(
         "freshet_samples_total", by: ["sample", "outcome"],
         "Readings of the database and of Kafka for these metrics: done, failed.")
@@ -119,6 +122,9 @@ package struct MetricDefinitions: Sendable {
     package let stacksPublished = counter(
         "freshet_stacks_published_total",
         "Schedules that Kafka acknowledged, or whose suggestions were placed or removed.")
+    package let unreadableTimelines = counter(
+        "freshet_unreadable_timelines_total",
+        "Claimed timelines that were given back, since this process does not know their family.")
     package let stacksUnreadable = counter(
         "freshet_stacks_unreadable_total", "Attempts to plan a stack of a person whose stored state cannot be read.")
 

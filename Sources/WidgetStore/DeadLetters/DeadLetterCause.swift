@@ -11,6 +11,8 @@ package enum DeadLetterCause: String, CaseIterable, Hashable, Sendable, Postgres
     case unknownApp
     /// Names a kind that its app did not have.
     case unknownKind
+    /// Needs stored state that this version cannot read, such as a kind's definition; nothing is wrong with it.
+    case unreadable
     /// The database refused its values.
     case refused
     /// Of an app whose events its topic may not carry; not the app's fault.
@@ -23,18 +25,19 @@ package enum DeadLetterCause: String, CaseIterable, Hashable, Sendable, Postgres
         switch code {
         case "malformedJSON", "invalidUTF8", "tooLarge", "unsupportedContentType", "missingData": self = .malformed
         case "databaseRefused": self = .refused
+        case "unreadableKind", "unreadableWidget": self = .unreadable
         case "unknownApp", "unknownKind", "notAllowed", "diverted": self = DeadLetterCause(rawValue: code) ?? .invalid
         default: self = .invalid
         }
     }
 
     /// Whether the producer is at fault, so that the event counts towards the limit of its app. Events of apps that are
-    /// not registered yet and diverted events do not count, nor do events that another party wrote under the app's
-    /// name.
+    /// not registered yet, events that wait for a newer version and diverted events do not count, nor do events that
+    /// another party wrote under the app's name.
     package var isFault: Bool {
         switch self {
         case .malformed, .invalid, .unknownKind, .refused: true
-        case .unknownApp, .notAllowed, .diverted: false
+        case .unknownApp, .unreadable, .notAllowed, .diverted: false
         }
     }
 }

@@ -45,7 +45,9 @@ extension PostgresStatement where Self == Statements {
             """
         ) { row in
             try IngestHalt(
-                topic: row.value("topic"), cause: row.optional("cause") ?? .apps, apps: row.array("apps"),
+                topic: row.value("topic"),
+                cause: row.optional("cause", as: String.self).flatMap { .init(rawValue: $0) } ?? .apps,
+                apps: row.array("apps"),
                 detail: row.optional("detail") ?? "", haltedAt: row.value("halted_at"))
         }
     }

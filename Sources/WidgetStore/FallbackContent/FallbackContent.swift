@@ -79,7 +79,8 @@ extension PostgresStatement where Self == Statements {
             let timeZone: String = try row.value("time_zone")
             let dueAt: Timestamp = try row.value("due_at")
             return try PlaceholderDetail(
-                app: row.value("app"), kind: row.value("kind"), family: row.optional("family"),
+                app: row.value("app"), kind: row.value("kind"),
+                family: row.optional("family", as: Int16.self).flatMap { WidgetFamily(rawValue: $0) },
                 locale: row.optional("locale"), timeZone: timeZone.isEmpty ? nil : timeZone,
                 content: row.optional("content"), fetchedAt: row.optional("fetched_at"),
                 dueAt: dueAt == .distantFuture ? nil : dueAt, attempts: row.value("attempts"))

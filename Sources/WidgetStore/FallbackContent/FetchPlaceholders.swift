@@ -7,7 +7,7 @@ package typealias ClaimedPlaceholder = (key: PlaceholderKey, claim: Int64, attem
 private let claimPlaceholdersSQL = """
     WITH picked AS (
         SELECT \(PlaceholderKey.columns(of: "p")) FROM placeholder p
-        WHERE p.kind_id = $1::int4 AND p.due_at < 'infinity' AND p.due_at <= now()
+        WHERE p.kind_id = $1::int4 AND p.due_at < 'infinity' AND p.due_at <= now() AND \(isKnownFamily("p.family"))
         ORDER BY p.due_at
         LIMIT $2::int8
         FOR NO KEY UPDATE SKIP LOCKED

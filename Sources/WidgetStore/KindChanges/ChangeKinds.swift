@@ -42,7 +42,8 @@ package struct KindChangeState: Hashable, Sendable {
 /// A configuration of widgets of a family that show a timeline.
 package struct ShownConfiguration: Hashable, Sendable {
     package let timeline: Int64
-    package let family: WidgetFamily
+    /// Nil for a family of a newer version.
+    package let family: WidgetFamily?
     /// Canonical configuration of their own; nil for the timeline's.
     package let configuration: String?
     /// Configuration of the timeline.
@@ -141,7 +142,7 @@ extension PostgresStatement where Self == Statements {
     ) -> PostgresQuery<ShownConfiguration> {
         PostgresQuery(configurationsShownSQL, kindID, cursor, last) { row in
             try ShownConfiguration(
-                timeline: row.value("timeline_id"), family: row.value("family"),
+                timeline: row.value("timeline_id"), family: row.family("family"),
                 configuration: row.optional("configuration"), shown: row.value("shown"), misfits: row.value("misfits"))
         }
     }

@@ -24,12 +24,13 @@ extension WidgetStore {
     /// - Parameters:
     ///   - limit: most timelines to read, and most widgets to change.
     ///   - settling: time for which processes may use the old definition.
-    /// - Returns: `nil` if nothing is to change now, or another process changes it.
+    /// - Returns: `nil` if nothing is to change now, another process changes it, or this version cannot read the kind's
+    ///   definition or a widget's family, so that the change is left to a newer one.
     /// - Throws: `PostgresError`.
     package func changeChunk(kindID: Int32, limit: Int, settling: Duration) async throws -> KindChunk? {
         try await pool.withTransaction { connection in
             guard let change = try await connection.query(.lockKindChange(kindID: kindID)).first,
-                let kind = try await connection.query(.listKinds(id: kindID)).first
+                let kind = try await connection.query(.listKinds(id: kindID)).readable.first
             else { return nil }
             let query = Statements.kindChangePage(kind, retires: change.retires, after: change.cursor, limit: limit)
             guard let page = try await connection.query(query).first else { return nil }
@@ -38,13 +39,16 @@ extension WidgetStore {
             var strays = page.strays.map { StrayWidgets(timeline: $0) }
             if change.configurations, !change.retires, let last = page.last {
                 let shown = Statements.configurationsShown(kindID: kindID, after: change.cursor, through: last)
-                strays += try await connection.query(shown).filter { kind.definition.hasOther($0) }.map {
+                let configurations = try await connection.query(shown)
+                guard !configurations.contains(where: { $0.family == nil }) else { return nil }
+                strays += configurations.filter { kind.definition.hasOther($0) }.map {
                     StrayWidgets(timeline: $0.timeline, family: $0.family, configuration: $0.configuration)
                 }
             }
             if !strays.isEmpty {
-                (chunk, isWhole) = try await leave(
-                    strays, kind: change.retires ? nil : kind, limit: limit, connection)
+                let left = try await leave(strays, kind: change.retires ? nil : kind, limit: limit, connection)
+                guard let left else { return nil }
+                (chunk, isWhole) = left
             }
             // A page with more widgets than the limit is read again; it has fewer then.
             let next = isWhole ? page.last ?? change.cursor : change.cursor
@@ -60,12 +64,13 @@ extension WidgetStore {
         }
     }
 
-    /// Removes widgets from timelines. Returns also whether all widgets of the timelines were read.
+    /// Removes widgets from timelines. Returns also whether all widgets of the timelines were read; nil, without any
+    /// change, if one of them has an unknown family.
     ///
     /// - Parameter kind: kind to whose timelines they move; nil removes them.
     private func leave(
         _ strays: [StrayWidgets], kind: RegisteredKind?, limit: Int, _ connection: PostgresConnection
-    ) async throws -> (KindChunk, Bool) {
+    ) async throws -> (KindChunk, Bool)? {
         let timelines = Set(strays.map(\.timeline))
         let found = try await connection.query(.widgetsShowing(strays, limit: limit + 1))
         let shown = Array(found.prefix(limit))
@@ -75,7 +80,10 @@ extension WidgetStore {
         marks.revivalLane = .bulk
         if !shown.isEmpty {
             if let kind {
-                marks.revived = try await move(shown, off: timelines, to: kind, &chunk, connection)
+                guard let revived = try await move(shown, off: timelines, to: kind, &chunk, connection) else {
+                    return nil
+                }
+                marks.revived = revived
             } else {
                 chunk.widgets = try await remove(shown, from: timelines.sorted(), connection)
             }
@@ -116,34 +124,36 @@ extension WidgetStore {
         return results.affected(removed)
     }
 
-    /// Moves widgets and returns the rows to revive.
+    /// Moves widgets and returns the rows to revive; nil, without any change, if a widget has an unknown family.
     private func move(
         _ shown: [WidgetScope.Name], off strays: Set<Int64>, to kind: RegisteredKind, _ chunk: inout KindChunk,
         _ connection: PostgresConnection
-    ) async throws -> [Int64] {
+    ) async throws -> [Int64]? {
         let scope = WidgetScope(widgets: shown)
         var reading = PostgresPipeline()
         _ = reading.append(.lockWidgets(scope))
         let stored = reading.append(.readWidgets(scope))
         var placements: [TimelineID: TimelinePlacement] = [:]
-        var moves: [(widget: StoredWidget, resolved: ResolvedPlacement, id: TimelineID)] = []
+        var moves: [(widget: StoredWidget, resolved: ResolvedPlacement)] = []
         for widget in try await connection.run(reading).rows(stored) {
             // The widget may be gone since, or show the right timeline already.
             guard let old = widget.timeline, strays.contains(old.row), widget.kindID == kind.id else { continue }
-            let resolved = kind.definition.resolve(widget.placement(app: kind.app, kind: kind.definition.name))
+            guard let placement = widget.placement(app: kind.app, kind: kind.definition.name) else { return nil }
+            let resolved = kind.definition.resolve(placement)
             let id = resolved.identity.id
             guard id != old.id || resolved.problems.count != widget.misfits else { continue }
             if id != old.id {
                 placements[id] = TimelinePlacement(
                     id: id, kindID: kind.id, identity: resolved.identity, lane: .bulk, cause: nil, reason: .placed)
             }
-            moves.append((widget, resolved, id))
+            moves.append((widget, resolved))
         }
         let placed = try await connection.place(Array(placements.values))
-        let writes = moves.map { widget, resolved, id in
+        let writes = moves.map { widget, resolved in
             WidgetWrite(
-                appID: widget.appID, id: widget.id, kindID: kind.id, family: widget.family,
-                timelineID: placed.rows[id] ?? widget.timeline?.row, user: widget.user, device: widget.device,
+                appID: widget.appID, id: widget.id, kindID: kind.id, family: resolved.placement.family,
+                timelineID: placed.rows[resolved.identity.id] ?? widget.timeline?.row, user: widget.user,
+                device: widget.device,
                 environment: widget.environment, configuration: resolved.configuration,
                 misfits: resolved.problems.count,
                 changedAt: widget.changedAt)
@@ -159,7 +169,7 @@ extension KindDefinition {
     /// Whether widgets of a configuration have to show another timeline, or have other misfits.
     fileprivate func hasOther(_ configuration: ShownConfiguration) -> Bool {
         let given = WidgetConfiguration(storedCanonical: configuration.configuration ?? configuration.shown)
-        let resolution = intent?.resolve(given, family: configuration.family)
+        let resolution = configuration.family.flatMap { intent?.resolve(given, family: $0) }
         return !Text.equal((resolution?.effective ?? given).canonical, configuration.shown)
             || resolution?.problems.count ?? 0 != configuration.misfits
     }

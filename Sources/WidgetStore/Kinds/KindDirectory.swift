@@ -7,13 +7,16 @@ package struct KindDirectory: Sendable {
     package let apps: [String: RegisteredApp]
     /// Kinds by row id, retired ones included.
     package let kinds: [Int32: RegisteredKind]
+    /// Kinds with unreadable definitions by row id, retired ones included.
+    package let unreadable: [Int32: UnreadableKind]
     private let kindsByApp: [Int32: [String: RegisteredKind]]
 
     package static let empty = KindDirectory(apps: [], kinds: [])
 
-    package init(apps: [RegisteredApp], kinds: [RegisteredKind]) {
+    package init(apps: [RegisteredApp], kinds: [RegisteredKind], unreadable: [UnreadableKind] = []) {
         self.apps = Dictionary(apps.map { ($0.name, $0) }, uniquingKeysWith: { $1 })
         self.kinds = Dictionary(kinds.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
+        self.unreadable = Dictionary(unreadable.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
         kindsByApp = Dictionary(grouping: kinds.filter { !$0.isRetired }, by: \.appID)
             .mapValues { Dictionary($0.map { ($0.definition.name, $0) }, uniquingKeysWith: { $1 }) }
     }
@@ -21,6 +24,11 @@ package struct KindDirectory: Sendable {
     /// A kind of an app by its name; nil for retired ones.
     package func kind(_ name: String, of app: RegisteredApp) -> RegisteredKind? {
         kindsByApp[app.id]?[name]
+    }
+
+    /// A kind of an app with an unreadable definition; nil for readable and retired ones.
+    package func unreadableKind(_ name: String, of app: RegisteredApp) -> UnreadableKind? {
+        unreadable.values.first { $0.appID == app.id && !$0.isRetired && Text.equal($0.name, name) }
     }
 
     package func kinds(of app: RegisteredApp) -> [String: RegisteredKind] {
@@ -85,7 +93,8 @@ package final class DirectoryCache: Sendable {
         let apps = pipeline.append(.listApps())
         let kinds = pipeline.append(.listKinds())
         let results = try await pool.run(pipeline)
-        let directory = KindDirectory(apps: results.rows(apps), kinds: results.rows(kinds))
+        let rows = results.rows(kinds)
+        let directory = KindDirectory(apps: results.rows(apps), kinds: rows.readable, unreadable: rows.unreadable)
         state.withLock {
             $0.directory = directory
             $0.readAt = .now

@@ -18,6 +18,76 @@ package struct RegisteredKind: Hashable, Sendable {
     package var isPaused: Bool { pausedAt != nil || appPausedAt != nil }
 }
 
+/// A kind whose stored definition this version cannot read, such as one that a newer version has written. Its timelines
+/// are neither claimed nor swept, and events that need the definition wait as dead letters.
+package struct UnreadableKind: Hashable, Sendable {
+    package let id: Int32
+    package let appID: Int32
+    package let app: String
+    package let name: String
+    package let isRetired: Bool
+    package let isPaused: Bool
+    /// First error of the definition, with its place.
+    package let problem: String
+
+    /// Error message for callers that need the definition.
+    package var message: String {
+        "this version cannot read the stored definition of kind \(Text.quoted(name)) of app \(Text.quoted(app)): "
+            + "\(problem)"
+    }
+}
+
+/// A kind's row with its stored definition.
+package enum StoredKind: Hashable, Sendable {
+    case readable(RegisteredKind)
+    case unreadable(UnreadableKind)
+
+    package var id: Int32 {
+        switch self {
+        case .readable(let kind): kind.id
+        case .unreadable(let kind): kind.id
+        }
+    }
+
+    package var app: String {
+        switch self {
+        case .readable(let kind): kind.app
+        case .unreadable(let kind): kind.app
+        }
+    }
+
+    package var name: String {
+        switch self {
+        case .readable(let kind): kind.definition.name
+        case .unreadable(let kind): kind.name
+        }
+    }
+
+    package var isPaused: Bool {
+        switch self {
+        case .readable(let kind): kind.isPaused
+        case .unreadable(let kind): kind.isPaused
+        }
+    }
+
+    package var isRetired: Bool {
+        switch self {
+        case .readable(let kind): kind.isRetired
+        case .unreadable(let kind): kind.isRetired
+        }
+    }
+}
+
+extension Sequence where Element == StoredKind {
+    package var readable: [RegisteredKind] {
+        compactMap { if case .readable(let kind) = $0 { kind } else { nil } }
+    }
+
+    package var unreadable: [UnreadableKind] {
+        compactMap { if case .unreadable(let kind) = $0 { kind } else { nil } }
+    }
+}
+
 /// An app's row, with the secrets that sign its provider calls.
 package struct RegisteredApp: Sendable {
     package let id: Int32
@@ -50,26 +120,37 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(anyIsRegisteredSQL, binding: names.parameters(some)) { row in try row.value("registered") }
     }
 
-    /// Kinds with their definitions, by app and name.
+    /// Kinds with their definitions, by app and name. A definition that cannot be read does not affect other kinds.
     ///
     /// - Parameters:
     ///   - app: name of the app; nil for all.
     ///   - id: row of the kind; nil for all.
-    package static func listKinds(app: String? = nil, id: Int32? = nil) -> PostgresQuery<RegisteredKind> {
+    package static func listKinds(app: String? = nil, id: Int32? = nil) -> PostgresQuery<StoredKind> {
         PostgresQuery(
             """
-            SELECT k.id, k.app_id, a.name AS app, a.developer_mode, d.definition::text AS definition,
+            SELECT k.id, k.app_id, a.name AS app, k.name, a.developer_mode, d.definition::text AS definition,
                    k.retired_at IS NOT NULL AS retired, k.paused_at, a.paused_at AS app_paused_at
             FROM kind k JOIN app a ON a.id = k.app_id JOIN kind_definition d ON d.kind_id = k.id
             WHERE ($1::text IS NULL OR a.name = $1::text) AND ($2::int4 IS NULL OR k.id = $2::int4)
             ORDER BY a.name, k.name
             """, app, id
         ) { row in
-            let app: String = try row.value("app")
-            return try RegisteredKind(
-                id: row.value("id"), appID: row.value("app_id"), app: app, isDeveloperMode: row.value("developer_mode"),
-                definition: row.definition("definition", of: app), isRetired: row.value("retired"),
-                pausedAt: row.optional("paused_at"), appPausedAt: row.optional("app_paused_at"))
+            switch try row.definition("definition") {
+            case .success(let definition):
+                return .readable(
+                    try RegisteredKind(
+                        id: row.value("id"), appID: row.value("app_id"), app: row.value("app"),
+                        isDeveloperMode: row.value("developer_mode"), definition: definition,
+                        isRetired: row.value("retired"), pausedAt: row.optional("paused_at"),
+                        appPausedAt: row.optional("app_paused_at")))
+            case .failure(let error):
+                return .unreadable(
+                    try UnreadableKind(
+                        id: row.value("id"), appID: row.value("app_id"), app: row.value("app"), name: row.value("name"),
+                        isRetired: row.value("retired"),
+                        isPaused: row.optional("paused_at", as: Timestamp.self) != nil
+                            || row.optional("app_paused_at", as: Timestamp.self) != nil, problem: "\(error)"))
+            }
         }
     }
 

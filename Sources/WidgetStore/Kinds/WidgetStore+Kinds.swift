@@ -70,7 +70,7 @@ extension WidgetStore {
                 for kind in app.kinds {
                     _ = try await connection.execute(.upsertKind(appID: id, definition: kind))
                     let old = registered.first { $0.isNamed(kind.name, of: app.name) }
-                    if let old = old?.definition, old.hasOtherIdentity(than: kind) {
+                    if let old, old.hasOtherIdentity(than: kind) {
                         let move = Statements.beginMove(
                             appID: id, kind: kind.name, configurations: old.hasOtherConfigurations(than: kind))
                         _ = try await connection.execute(move)
@@ -85,12 +85,12 @@ extension WidgetStore {
     }
 
     func difference(
-        _ apps: [AppDefinition], registered: [RegisteredKind], _ connection: PostgresConnection
+        _ apps: [AppDefinition], registered: [StoredKind], _ connection: PostgresConnection
     ) async throws -> [KindChange] {
         var changes: [KindChange] = []
         for app in apps {
             var unlisted = Dictionary(
-                registered.filter { $0.app == app.name && !$0.isRetired }.map { ($0.definition.name, $0) },
+                registered.filter { $0.app == app.name && !$0.isRetired }.map { ($0.name, $0) },
                 uniquingKeysWith: { $1 })
             for kind in app.kinds {
                 guard let old = unlisted.removeValue(forKey: kind.name) else {
@@ -100,10 +100,10 @@ extension WidgetStore {
                     changes.append(KindChange(app: app.name, kind: kind.name, action: .add, fields: []))
                     continue
                 }
-                let fields = differingFields(old.definition, kind)
+                let fields = old.differingFields(from: kind)
                 var change = KindChange(
                     app: app.name, kind: kind.name, action: fields.isEmpty ? .keep : .change, fields: fields)
-                if old.definition.hasOtherIdentity(than: kind) {
+                if old.hasOtherIdentity(than: kind) {
                     let strays = Statements.countStrays(
                         kindID: old.id, definition: kind, limit: Self.timelineCountLimit)
                     change.moving = try await connection.query(strays).first ?? 0
@@ -118,40 +118,46 @@ extension WidgetStore {
     }
 
     /// Throws unless all timelines of a retired kind are collected.
-    private func requireCollected(_ kind: RegisteredKind, _ connection: PostgresConnection) async throws {
+    private func requireCollected(_ kind: StoredKind, _ connection: PostgresConnection) async throws {
         let limit = Self.timelineCountLimit
         let left = try await connection.query(Statements.countTimelines(kindID: kind.id, limit: limit)).first ?? 0
         guard left > 0 else { return }
         throw KindConflict(
-            app: kind.app, kind: kind.definition.name,
+            app: kind.app, kind: kind.name,
             message: "is being retired: \(left < limit ? "" : "at least ")\(left) timelines left; "
                 + (kind.isPaused
                     ? "it is paused, so nothing of it is removed until `freshet resume`"
                     : "apply it again when they are gone, or register a kind with another name"))
     }
 
-    private func differingFields(_ old: KindDefinition, _ new: KindDefinition) -> [String] {
-        guard case .object(let before) = old.json(), case .object(let after) = new.json() else { return [] }
+}
+
+extension StoredKind {
+    private var definition: KindDefinition? {
+        if case .readable(let kind) = self { kind.definition } else { nil }
+    }
+
+    /// Names of the fields that a new definition changes, sorted. Of an unreadable definition all may differ.
+    fileprivate func differingFields(from new: KindDefinition) -> [String] {
+        guard case .object(let after) = new.json() else { return [] }
+        let before = definition?.json().objectValue ?? JSONObject()
         let names = Set(before.keys).union(after.keys)
         return names.filter { before[$0]?.canonical != after[$0]?.canonical }.sorted()
     }
-}
 
-extension KindDefinition {
-    /// Whether a widget would show another timeline.
-    fileprivate func hasOtherIdentity(than other: KindDefinition) -> Bool {
-        sharing != other.sharing || variesBy != other.variesBy || hasOtherConfigurations(than: other)
+    /// Whether a widget would show another timeline, as after an unreadable definition it may.
+    fileprivate func hasOtherIdentity(than new: KindDefinition) -> Bool {
+        definition.map { $0.sharing != new.sharing || $0.variesBy != new.variesBy } ?? true
+            || hasOtherConfigurations(than: new)
     }
 
     /// Whether a configuration may have another meaning.
-    fileprivate func hasOtherConfigurations(than other: KindDefinition) -> Bool {
-        intent?.parameters != other.intent?.parameters
+    fileprivate func hasOtherConfigurations(than new: KindDefinition) -> Bool {
+        definition.map { $0.intent?.parameters != new.intent?.parameters } ?? true
     }
-}
 
-extension RegisteredKind {
     fileprivate func isNamed(_ kind: String, of app: String) -> Bool {
-        Text.equal(self.app, app) && Text.equal(definition.name, kind)
+        Text.equal(self.app, app) && Text.equal(name, kind)
     }
 }
 
@@ -177,7 +183,10 @@ extension WidgetStore {
             _ = try await connection.execute(.upsertKind(appID: appID, definition: definition))
             if change.moving != nil {
                 let move = Statements.beginMove(
-                    appID: appID, kind: definition.name, configurations: change.fields.contains("intent"))
+                    appID: appID, kind: definition.name,
+                    configurations: registered.contains {
+                        $0.isNamed(definition.name, of: app) && $0.hasOtherConfigurations(than: definition)
+                    })
                 _ = try await connection.execute(move)
             }
             _ = try await connection.execute(.renewPlaceholders(appID: appID))

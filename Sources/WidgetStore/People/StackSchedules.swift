@@ -109,6 +109,7 @@ private let widgetsSQL = """
     FROM \(names.rows("i")) JOIN widget w ON w.app_id = i.app_id AND w.user_id = i.user_id
     JOIN timeline t ON t.id = w.timeline_id
     LEFT JOIN relevance r ON r.timeline_id = t.id
+    WHERE \(isKnownFamily("w.family"))
     """
 
 private let writeInput = InputColumns<ScheduleWrite>([

@@ -26,7 +26,7 @@ private func facts(
     var facts = ReloadFacts(readAt: claimed.readAt)
     facts.timeline = claimed.state
     facts.kind = claimed.kind
-    facts.lane = try row.value("listed_lane")
+    facts.lane = try row.lane("listed_lane")
     facts.listedAt = claimed.listedAt
     if let token = try row.optional("list_lease", as: Int64.self) {
         facts.lease = (token: token, endsAt: try row.value("list_ready_at"))
@@ -69,7 +69,7 @@ private func causes(
 
 private let readExplanationSQL = """
     SELECT \(ClaimedTimeline.columns()), a.name AS app, a.developer_mode, a.paused_at AS app_paused_at,
-           d.definition::text AS definition, k.paused_at AS kind_paused_at, k.retired_at, k.bumped_at,
+           k.name AS kind, d.definition::text AS definition, k.paused_at AS kind_paused_at, k.retired_at, k.bumped_at,
            w.id AS widget, w.family AS widget_family, w.user_id AS widget_user, w.device_id, w.placed_at AS widget_placed_at,
            w.timeline_id, t.listed_lane, t.last_decision, t.decision_rule, t.decided_at, t.decision_topic,
            t.decision_partition, t.decision_offset, t.decision_reason, t.fetch_milliseconds, t.stored_at,
@@ -110,9 +110,12 @@ private let readExplanationSQL = """
 package struct WidgetExplanation: Sendable {
     package let widget: String
     package let app: String
-    package let kind: KindDefinition
+    package let kind: String
+    /// The kind's definition, or the reason why this version cannot read it.
+    package let definition: Result<KindDefinition, ModelError>
     package let isDeveloperMode: Bool
-    package let family: WidgetFamily
+    /// Nil for a family of a newer version.
+    package let family: WidgetFamily?
     package let user: String
     package let device: String
     package let placedAt: Timestamp
@@ -140,9 +143,19 @@ package struct WidgetExplanation: Sendable {
         package let bytes: Int
     }
 
-    package var rules: ReloadRules { ReloadRules(kind, developerMode: isDeveloperMode) }
+    /// Reason why this version does not reload the widget, which a newer version has written; nil if it does.
+    package var unreadable: String? {
+        if case .failure(let error) = definition {
+            return "this version cannot read the stored definition of its kind: \(error)"
+        }
+        return family == nil ? "this version does not know its family" : nil
+    }
 
-    package var explanation: Explanation? { timeline.map { Explanation($0.facts, rules: rules) } }
+    /// Nil without a timeline, and for a kind with an unreadable definition.
+    package var explanation: Explanation? {
+        guard let timeline, let definition = try? definition.get() else { return nil }
+        return Explanation(timeline.facts, rules: ReloadRules(definition, developerMode: isDeveloperMode))
+    }
 }
 
 /// An event that affected a timeline.
@@ -168,11 +181,11 @@ extension PostgresStatement where Self == Statements {
     /// A widget of an app with the explanation of its timeline, in one snapshot; also a removed widget.
     package static func readExplanation(app: String, widget: String) -> PostgresQuery<WidgetExplanation> {
         PostgresQuery(readExplanationSQL, app, widget) { row in
-            let app: String = try row.value("app")
             let claimed = try row.optional("row", as: Int64.self) == nil ? nil : try ClaimedTimeline(row)
             return try WidgetExplanation(
-                widget: row.value("widget"), app: app, kind: row.definition("definition", of: app),
-                isDeveloperMode: row.value("developer_mode"), family: row.value("widget_family"),
+                widget: row.value("widget"), app: row.value("app"), kind: row.value("kind"),
+                definition: row.definition("definition"), isDeveloperMode: row.value("developer_mode"),
+                family: row.family("widget_family"),
                 user: row.value("widget_user"), device: row.value("device_id"), placedAt: row.value("widget_placed_at"),
                 timelineID: claimed?.id, isRemoved: row.optional("timeline_id", as: Int64.self) == nil,
                 timeline: claimed.map { claimed throws(PostgresError) in try timeline(claimed, row) },

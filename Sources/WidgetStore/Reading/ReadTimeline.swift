@@ -41,7 +41,7 @@ package struct TimelineDetail: Sendable {
         timeline = try ClaimedTimeline(row)
         app = try row.value("app")
         kind = try row.value("kind")
-        lane = try row.value("listed_lane")
+        lane = try row.lane("listed_lane")
         decision = try Decision(rawValue: row.value("last_decision"))
         latestCause = try row.cause("cause_topic", "cause_partition", "cause_offset")
         storedAt = try row.optional("stored_at")

@@ -6,7 +6,8 @@ package struct WidgetDetail: Sendable {
     package let app: String
     package let id: String
     package let kind: String
-    package let family: WidgetFamily
+    /// Nil for a family of a newer version.
+    package let family: WidgetFamily?
     package let user: String
     package let device: String
     package let environment: WidgetEnvironment
@@ -14,7 +15,8 @@ package struct WidgetDetail: Sendable {
     package let timelineID: TimelineID?
     /// Canonical configuration set by the person.
     package let configuration: String?
-    /// The kind's definition if it does not allow some values of the configuration; else nil.
+    /// The kind's definition if it does not allow some values of the configuration; else nil. Also nil if this version
+    /// cannot read it.
     package let misfitting: KindDefinition?
     package let placedAt: Timestamp
     package let changedAt: Timestamp
@@ -24,7 +26,7 @@ package struct WidgetDetail: Sendable {
 
     /// Values that the definition does not allow, for which defaults are used. Pointers are into the configuration.
     package var misfits: [ModelError] {
-        guard let intent = misfitting?.intent, let configuration else { return [] }
+        guard let intent = misfitting?.intent, let configuration, let family else { return [] }
         return intent.resolve(WidgetConfiguration(storedCanonical: configuration), family: family).problems
     }
 }
@@ -102,12 +104,12 @@ extension PostgresStatement where Self == Statements {
             listWidgetsSQL, filter.app, filter.user, filter.device, filter.kind, filter.widget, filter.after, limit
         ) { row in
             try WidgetDetail(
-                app: row.value("app"), id: row.value("id"), kind: row.value("kind"), family: row.value("family"),
+                app: row.value("app"), id: row.value("id"), kind: row.value("kind"), family: row.family("family"),
                 user: row.value("user_id"), device: row.value("device_id"),
                 environment: WidgetEnvironment(storedLocale: row.value("locale"), timeZone: row.value("time_zone")),
                 timelineID: row.optional("identity"), configuration: row.optional("configuration"),
-                misfitting: row.optional("misfitting", as: String.self).map {
-                    try KindDefinition(json: JSONValue.parse($0))
+                misfitting: row.optional("misfitting", as: String.self).flatMap {
+                    try? KindDefinition(json: JSONValue.parse($0))
                 }, placedAt: row.value("placed_at"), changedAt: row.value("changed_at"),
                 viewedAt: row.optional("viewed_at"), views: row.value("views"))
         }

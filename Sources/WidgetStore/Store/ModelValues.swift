@@ -28,6 +28,11 @@ extension RequestUrgency: PostgresConvertible {}
 extension Decision: PostgresConvertible {}
 extension ReloadRule: PostgresConvertible {}
 
+/// Condition that a column has a family that this version knows.
+func isKnownFamily(_ column: String) -> String {
+    "\(column) IN (\(WidgetFamily.allCases.map { "\($0.rawValue)" }.joined(separator: ", ")))"
+}
+
 extension PostgresRow {
     /// A position in Kafka, stored as three columns that are NULL together.
     func cause(
@@ -51,13 +56,24 @@ extension PostgresRow {
         return listedAt == .distantFuture ? nil : listedAt
     }
 
-    /// The stored definition of a kind.
-    func definition(_ name: StaticString, of app: String) throws(PostgresError) -> KindDefinition {
+    /// A widget's family; nil for one of a newer version.
+    func family(_ name: StaticString) throws(PostgresError) -> WidgetFamily? {
+        try WidgetFamily(rawValue: value(name))
+    }
+
+    /// The lane of an appointment; the bulk lane for one of a newer version.
+    func lane(_ name: StaticString) throws(PostgresError) -> ReloadLane {
+        try ReloadLane(rawValue: value(name)) ?? .bulk
+    }
+
+    /// The stored definition of a kind, or the reason why this version cannot read it.
+    func definition(_ name: StaticString) throws(PostgresError) -> Result<KindDefinition, ModelError> {
         let text: String = try value(name)
-        do {
-            return try KindDefinition(json: JSONValue.parse(Array(text.utf8)))
-        } catch {
-            throw PostgresError(.decoding, "stored definition of a kind of \(app): \(error)")
+        return Result { () throws(ModelError) in
+            guard let json = try? JSONValue.parse(Array(text.utf8)) else {
+                throw ModelError(message: "no JSON within the limits of this version")
+            }
+            return try KindDefinition(json: json)
         }
     }
 }

@@ -25,6 +25,8 @@ package final class ClaimedTimeline: Sendable {
     package let ledger: BudgetLedger
     package let views: ViewStatistics
     package let family: WidgetFamily?
+    /// Whether a newer version has written the row, with a family that this one does not know.
+    package let hasUnknownFamily: Bool
     package let configuration: WidgetConfiguration
     package let locale: String?
     package let timeZone: String?
@@ -74,6 +76,7 @@ package final class ClaimedTimeline: Sendable {
         self.viewedAt = viewedAt
         self.ledger = ledger
         self.views = views
+        hasUnknownFamily = false
         (family, configuration, locale, timeZone, user) = (.systemSmall, .empty, "en-GB", "Europe/London", "u\(row)")
         self.cause = cause
         self.reason = reason
@@ -107,7 +110,9 @@ package final class ClaimedTimeline: Sendable {
         ledger = try BudgetLedger(stored: row.optional("budget")) ?? BudgetLedger()
         views = try ViewStatistics(
             rate: row.value("view_rate"), viewedAt: viewedAt, placedAt: row.value("placed_at"), at: readAt)
-        family = try row.optional("family")
+        let family = try row.optional("family", as: Int16.self)
+        self.family = family.flatMap { WidgetFamily(rawValue: $0) }
+        hasUnknownFamily = family != nil && self.family == nil
         configuration = try WidgetConfiguration(storedCanonical: row.value("configuration"))
         locale = try row.optional("locale")
         timeZone = try row.optional("time_zone")

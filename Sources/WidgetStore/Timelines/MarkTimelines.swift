@@ -294,7 +294,7 @@ extension PostgresStatement where Self == Statements {
                 }
                 timeline = try MarkedTimeline(
                     timeline: ClaimedTimeline(row), events: row.value("events"), listedAt: row.value("listed_at"),
-                    lane: row.value("listed_lane"), list: hold)
+                    lane: row.lane("listed_lane"), list: hold)
             }
             return try MarkRow(
                 marked: row.value("marked_count"), due: row.value("due_count"), swept: row.value("swept_count"),

@@ -13,7 +13,8 @@ package struct StoredWidget: Sendable {
     package let appID: Int32
     package let id: String
     package let kindID: Int32
-    package let family: WidgetFamily
+    /// Nil for a family of a newer version.
+    package let family: WidgetFamily?
     /// `nil` once the widget is removed.
     package let timeline: Shown?
     package let user: String
@@ -25,11 +26,14 @@ package struct StoredWidget: Sendable {
     package let misfits: Int
     package let changedAt: Timestamp
 
+    /// The widget as it was placed; nil for one of a family of a newer version.
+    ///
     /// - Parameters:
     ///   - app: name of its app.
     ///   - kind: name of its kind.
-    package func placement(app: String, kind: String) -> WidgetPlacement {
-        WidgetPlacement(
+    package func placement(app: String, kind: String) -> WidgetPlacement? {
+        guard let family else { return nil }
+        return WidgetPlacement(
             app: app, widget: id, user: user, device: device, kind: kind, family: family,
             configuration: WidgetConfiguration(storedCanonical: configuration), environment: environment)
     }
@@ -108,7 +112,7 @@ extension PostgresStatement where Self == Statements {
             }
             return try StoredWidget(
                 appID: row.value("app_id"), id: row.value("id"), kindID: row.value("kind_id"),
-                family: row.value("family"), timeline: shown, user: row.value("user_id"),
+                family: row.family("family"), timeline: shown, user: row.value("user_id"),
                 device: row.value("device_id"),
                 environment: WidgetEnvironment(storedLocale: row.value("locale"), timeZone: row.value("time_zone")),
                 configuration: row.optional("configuration") ?? "{}", misfits: row.value("misfits"),

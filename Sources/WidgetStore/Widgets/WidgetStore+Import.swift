@@ -49,7 +49,7 @@ extension WidgetStore {
     ///
     /// As with events, an older time never overrides a newer one, the later of equal times wins, and no time is after the
     /// database's.
-    /// - Throws: `PostgresError`, without effect.
+    /// - Throws: `PostgresError`, and ``KindConflict`` for a kind with an unreadable definition; without effect.
     package func importWidgets(_ widgets: [ImportedWidget]) async throws -> ImportCounts {
         guard !widgets.isEmpty, let now = try await pool.query(.transactionTime()).first else { return ImportCounts() }
         var widgets = widgets
@@ -69,7 +69,11 @@ extension WidgetStore {
     private func importChunk(_ widgets: [ImportedWidget], now: Timestamp) async throws -> ImportCounts {
         try await pool.withTransaction { connection in
             // During an import of hours the kinds' definitions may change.
-            let kinds = Dictionary(try await connection.query(.listKinds()).map { ($0.id, $0) }) { $1 }
+            let stored = try await connection.query(.listKinds())
+            let kinds = Dictionary(stored.readable.map { ($0.id, $0) }) { $1 }
+            for kind in stored.unreadable where widgets.contains(where: { $0.kind.id == kind.id }) {
+                throw KindConflict(app: kind.app, kind: kind.name, message: kind.message)
+            }
             let scope = WidgetScope(widgets: widgets.map { (appID: $0.kind.appID, id: $0.placement.widget) })
             var reading = PostgresPipeline()
             _ = reading.append(.lockWidgets(scope))

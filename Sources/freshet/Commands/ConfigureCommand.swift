@@ -40,7 +40,10 @@ extension WidgetsCommand {
             } catch {
                 throw ValidationError(error.message)
             }
-            let problems = kind.intent?.resolve(configuration, family: widget.family).problems ?? []
+            guard let family = widget.family else {
+                throw CommandFailure(.failure, "this version does not know the widget's family: use a newer one")
+            }
+            let problems = kind.intent?.resolve(configuration, family: family).problems ?? []
             guard problems.isEmpty else {
                 throw CommandFailure(
                     .failure, problems.map { "\($0.pointer.dropFirst()): \($0.message)" }.joined(separator: "\n"))

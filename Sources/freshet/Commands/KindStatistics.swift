@@ -36,7 +36,7 @@ extension KindsCommand {
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let rows = try await store.query(.readKindStatistics(app: app, days: days))
             guard !rows.isEmpty else { throw try await KindLookup.notFound(nil, of: app, in: store) }
-            let kinds = try await store.query(.listKinds(app: app))
+            let kinds = try await store.query(.listKinds(app: app)).readable
             let delivery = try await DeliveryReport(
                 of: app, kinds: kinds, days: days, objective: settings.delivery.objective, from: store)
             let report = KindReport(rows, delivery: delivery)

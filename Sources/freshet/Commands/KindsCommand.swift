@@ -70,6 +70,7 @@ struct KindsCommand: AsyncParsableCommand {
             for (cause, why) in [
                 (DeadLetterCause.unknownApp, "while it was not registered"),
                 (.unknownKind, "for kinds that it did not have"),
+                (.unreadable, "for kinds or widgets that an older version could not read"),
             ] {
                 let filter = DeadLetterFilter(owner: .app(app), causes: [cause])
                 let count = try await store.query(Statements.countDeadLetters(filter, limit: 100_000)).first ?? 0
@@ -92,10 +93,22 @@ struct KindsCommand: AsyncParsableCommand {
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let kinds = try await store.query(.listKinds(app: app))
             let moves = try await KindsCommand.moves(in: store)
-            if output.json { return Terminal.print(.array(kinds.map { $0.json(move: moves[$0.id]) })) }
+            if output.json {
+                return Terminal.print(
+                    .array(
+                        kinds.map { kind in
+                            switch kind {
+                            case .readable(let kind): kind.json(move: moves[kind.id])
+                            case .unreadable(let kind): kind.json
+                            }
+                        }))
+            }
             TextTable(
                 "APP", "KIND", "STATE", "SHARING", "SPACING", "MAX BATCH", "PROVIDER",
                 rows: kinds.map { kind in
+                    guard case .readable(let kind) = kind else {
+                        return [kind.app, kind.name, "unreadable", "", "", "", ""]
+                    }
                     let definition = kind.definition
                     return [
                         kind.app, definition.name, kind.state(move: moves[kind.id]), definition.sharing.name,

@@ -14,6 +14,24 @@ extension Doctor {
         let secrets: [[UInt8]]
     }
 
+    /// Looks for stored definitions that this version cannot read.
+    func checkKinds(_ pool: PostgresPool) async throws -> [Finding] {
+        try await requireMigrations("kinds", pool)
+        let directory = try await DirectoryCache(pool: pool).refresh()
+        let unreadable = directory.unreadable.values.filter { concerns($0.app) }.sorted {
+            ($0.app, $0.name) < ($1.app, $1.name)
+        }
+        guard !unreadable.isEmpty else {
+            return [.ok("kinds", "the definitions of all registered kinds can be read")]
+        }
+        return unreadable.map { kind in
+            .problem(
+                "kinds", "\(kind.message). Its timelines stand still; events that need the definition wait",
+                "run the version that wrote it, or apply its manifest with this version (`freshet kinds apply`); then "
+                    + "`freshet dead-letters replay --app \(kind.app) --cause unreadable`")
+        }
+    }
+
     /// Sends each provider a signed request that contains no timelines.
     func checkProviders(_ pool: PostgresPool) async throws -> [Finding] {
         try await requireMigrations("providers", pool)

@@ -19,7 +19,7 @@ struct Doctor: Sendable {
     var environment = ProcessInfo.processInfo.environment
 
     /// Checks whose findings concern an app, and show nothing of the installation or of other apps.
-    private static let checksOfApps = ["ingest", "providers", "delivery"]
+    private static let checksOfApps = ["ingest", "kinds", "providers", "delivery"]
 
     /// A check that throws a ``Finding`` ends with it.
     struct Check: Sendable {
@@ -104,6 +104,7 @@ struct Doctor: Sendable {
             Check(name: "postgres") { try await checkPostgres(pool) },
             Check(name: "clock") { try await checkClock(pool) }, Check(name: "ingest") { try await checkIngest(pool) },
             Check(name: "audit.progress") { try await checkAuditProgress(pool) },
+            Check(name: "kinds") { try await checkKinds(pool) },
             Check(name: "providers") { try await checkProviders(pool) },
             Check(name: "delivery") { try await checkDelivery(pool) },
         ]

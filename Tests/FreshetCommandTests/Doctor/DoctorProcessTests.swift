@@ -29,7 +29,7 @@ import WidgetModel
             for check in [
                 "settings", "keys", "kafka", "kafka.cluster", "kafka.topics", "kafka.acls", "postgres",
                 "postgres.settings",
-                "postgres.connections", "postgres.migrations", "clock", "ingest", "providers", "audit",
+                "postgres.connections", "postgres.migrations", "clock", "ingest", "kinds", "providers", "audit",
                 "audit.progress",
             ] {
                 #expect(checks.contains(check), "\(check) is missing in \(doctor.out)")

@@ -14,7 +14,7 @@ extension TestStore {
     package func changing(
         _ kind: String, _ change: (inout KindDefinition) -> Void
     ) async throws -> [AppDefinition] {
-        let kinds = try await pool.query(.listKinds(app: TestKinds.app)).filter { !$0.isRetired }
+        let kinds = try await pool.query(.listKinds(app: TestKinds.app)).readable.filter { !$0.isRetired }
         let definitions = kinds.map { registered in
             var definition = registered.definition
             if definition.name == kind { change(&definition) }
@@ -55,12 +55,12 @@ extension TestStore {
             let scope = WidgetScope(widgets: [(appID: app.id, id: widget)])
             _ = try await connection.query(.lockWidgets(scope))
             guard let stored = try await connection.query(.readWidgets(scope)).first,
-                let kind = known.kinds[stored.kindID]
+                let kind = known.kinds[stored.kindID], let family = stored.family
             else { return }
             try await afterReading()
             let identity = configuration.map {
                 kind.identity(
-                    family: stored.family, configuration: WidgetConfiguration(storedCanonical: $0),
+                    family: family, configuration: WidgetConfiguration(storedCanonical: $0),
                     environment: stored.environment, user: stored.user)
             }
             let placed = try await connection.place(
@@ -73,7 +73,7 @@ extension TestStore {
             _ = try await connection.query(
                 .updateWidgets([
                     WidgetWrite(
-                        appID: app.id, id: widget, kindID: kind.id, family: stored.family,
+                        appID: app.id, id: widget, kindID: kind.id, family: family,
                         timelineID: identity.flatMap { placed.rows[$0.id] }, user: stored.user, device: stored.device,
                         environment: stored.environment, changedAt: time)
                 ]))
@@ -98,5 +98,17 @@ extension RegisteredKind {
             of: WidgetPlacement(
                 app: app, widget: "w", user: user, device: "d", kind: definition.name, family: family,
                 configuration: configuration, environment: environment))
+    }
+}
+
+extension TestStore {
+    /// Merges members into a kind's stored definition, as a newer version may have written it.
+    package func overwrite(_ kind: String, with members: String, app: String = TestKinds.app) async throws {
+        try await sql(
+            """
+            UPDATE kind_definition d SET definition = d.definition || '\(members)'::jsonb
+            FROM kind k JOIN app a ON a.id = k.app_id
+            WHERE d.kind_id = k.id AND k.name = '\(kind)' AND a.name = '\(app)'
+            """)
     }
 }

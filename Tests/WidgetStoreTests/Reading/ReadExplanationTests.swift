@@ -39,7 +39,7 @@ struct ReadExplanationTests {
                 UPDATE work SET due_at = '2026-06-22T10:00:00Z', ready_at = now() + interval '30 min', lease = 77;
                 """)
             let widget = try #require(try await read("w1", store))
-            #expect(widget.widget == "w1" && widget.app == TestKinds.app && widget.kind.name == "Purchases")
+            #expect(widget.widget == "w1" && widget.app == TestKinds.app && widget.kind == "Purchases")
             #expect(widget.user == "u1" && widget.device == "d1" && widget.family == .systemSmall)
             #expect(widget.timelineID == id && !widget.isDeveloperMode)
             let timeline = try #require(widget.timeline)
@@ -217,9 +217,27 @@ struct ReadExplanationTests {
         try await withStore(apps) { store in
             try await store.place([.test("w1"), .test("w2", kind: "Weather")])
             let widget = try #require(try await read("w1", store))
-            #expect(widget.isDeveloperMode && widget.rules.schedule.minimumSpacing == .seconds(1_234))
-            #expect(widget.rules.budget == DailyBudget(minimum: 3, maximum: 5) && !widget.rules.isShared)
-            #expect(try await read("w2", store)?.rules.isShared == true)
+            let rules = try #require(widget.explanation?.rules)
+            #expect(widget.isDeveloperMode && rules.schedule.minimumSpacing == .seconds(1_234))
+            #expect(rules.budget == DailyBudget(minimum: 3, maximum: 5) && !rules.isShared)
+            #expect(try await read("w2", store)?.explanation?.rules.isShared == true)
+        }
+    }
+
+    @Test("A widget that only a newer version can read is named with the reason")
+    func unreadable() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1"), .test("w2", user: "u2", kind: "DueDate")])
+            try await store.overwrite("Purchases", with: #"{"sharing":"perHousehold"}"#)
+            try await store.sql("UPDATE widget SET family = 77 WHERE id = 'w2'")
+            let kind = try #require(try await read("w1", store))
+            #expect(kind.kind == "Purchases" && kind.timeline != nil && kind.explanation == nil)
+            #expect(kind.unreadable?.contains("perHousehold") == true)
+            let family = try #require(try await read("w2", store))
+            #expect(family.family == nil && family.unreadable == "this version does not know its family")
+            let filter = WidgetFilter(app: TestKinds.app)
+            let families = try await store.pool.query(.listWidgets(filter, limit: 9)).map(\.family)
+            #expect(families == [.systemSmall, nil])
         }
     }
 

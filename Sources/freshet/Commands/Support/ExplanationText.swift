@@ -18,10 +18,12 @@ struct ExplanationText {
         func add(_ label: String, _ text: String) {
             lines.append(label + String(repeating: " ", count: max(1, 11 - label.count)) + text)
         }
-        let place = "\(widget.app) \(widget.kind.name) · \(widget.family.name)"
+        let place = "\(widget.app) \(widget.kind) · \(widget.family?.name ?? "unknown family")"
         add("widget", "\(widget.widget) · \(place) · user \(widget.user) · device \(widget.device)")
+        if let unreadable = widget.unreadable { add("unreadable", "not reloaded: \(unreadable)") }
         guard let timeline = widget.timeline, let explanation = widget.explanation else {
-            add("timeline", widget.isRemoved ? "none: the widget was removed" : "it is being replaced; ask again")
+            let none = widget.isRemoved ? "none: the widget was removed" : "it is being replaced; ask again"
+            add("timeline", widget.timelineID?.description ?? none)
             addRefused(add)
             return lines
         }
@@ -126,7 +128,7 @@ struct ExplanationText {
         if views.isLearning(at: now) { parts.append("counts as often viewed while it is new") }
         parts.append(timeline.viewedAt.map { "last viewed \($0.words(from: now))" } ?? "never viewed")
         parts.append(
-            explanation.isDormant ? "dormant" : "dormant \(widget.kind.dormantAfter.words) after the last view")
+            explanation.isDormant ? "dormant" : "dormant \(explanation.rules.dormantAfter.words) after the last view")
         return parts.joined(separator: " · ")
     }
 }

@@ -59,22 +59,25 @@ struct Confirmation: ParsableArguments {
 enum KindLookup {
     static func kind(_ kind: String, of app: String, in store: WidgetStore) async throws -> RegisteredKind {
         let kinds = try await store.query(.listKinds(app: app))
-        guard let found = kinds.first(where: { Text.equal($0.definition.name, kind) }) else {
+        guard let found = kinds.first(where: { Text.equal($0.name, kind) }) else {
             throw notFound(kind, of: app, among: kinds)
         }
-        return found
+        switch found {
+        case .readable(let kind): return kind
+        case .unreadable(let kind): throw CommandFailure(.failure, kind.message)
+        }
     }
 
     static func notFound(_ kind: String?, of app: String, in store: WidgetStore) async throws -> CommandFailure {
         notFound(kind, of: app, among: try await store.query(.listKinds(app: app)))
     }
 
-    private static func notFound(_ kind: String?, of app: String, among kinds: [RegisteredKind]) -> CommandFailure {
+    private static func notFound(_ kind: String?, of app: String, among kinds: [StoredKind]) -> CommandFailure {
         guard let kind, !kinds.isEmpty else {
             return CommandFailure(
                 .failure, "no app \(Text.quoted(app)) with kinds is registered; `freshet kinds list` shows all")
         }
-        let meant = Suggestion.word(for: kind, among: kinds.filter { !$0.isRetired }.map(\.definition.name))
+        let meant = Suggestion.word(for: kind, among: kinds.filter { !$0.isRetired }.map(\.name))
         return CommandFailure(.failure, "app \(Text.quoted(app)) has no kind \(Text.quoted(kind))\(meant)")
     }
 }

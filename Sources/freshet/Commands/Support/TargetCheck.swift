@@ -32,6 +32,9 @@ struct TargetCheck: Sendable {
 
     func kind(_ name: String, of app: RegisteredApp, member: String = "kind") throws(Unknown) -> RegisteredKind {
         guard let kind = directory.kind(name, of: app), Text.equal(kind.definition.name, name) else {
+            if let kind = directory.unreadableKind(name, of: app) {
+                throw Unknown(member: member, message: kind.message)
+            }
             let meant = Suggestion.word(for: name, among: directory.kinds(of: app).keys.sorted())
             throw Unknown(
                 member: member, message: "app \(Text.quoted(app.name)) has no kind \(Text.quoted(name))\(meant)")
@@ -44,7 +47,10 @@ struct TargetCheck: Sendable {
         switch event {
         case .push(let request), .appChange(let request), .operatorReload(let request):
             guard case .kinds(let names) = request.kinds else { return }
-            for name in names { _ = try kind(name, of: app, member: "kinds") }
+            // A reload needs no definition.
+            for name in names where directory.unreadableKind(name, of: app) == nil {
+                _ = try kind(name, of: app, member: "kinds")
+            }
         case .placed(let placement): _ = try kind(placement.kind, of: app)
         case .configured, .removed, .viewed, .environmentChanged, .stackChanged, .stackTurned, .shortcutsReplaced,
             .interactionDonated, .deviceRegistered, .deviceUnregistered:
