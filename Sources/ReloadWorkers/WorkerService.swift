@@ -19,6 +19,7 @@ package struct WorkerService: Service {
     private let hasDrained = StopFlag()
     private let heartbeat: Heartbeat
     private let handOver: HandOverDesk
+    private let history: DatabaseHistory
 
     /// - Parameters:
     ///   - signal: signals work of ingest in the same process, and of others by notifications.
@@ -27,6 +28,7 @@ package struct WorkerService: Service {
     ///     quick.
     ///   - decisions: receives every decision; nil without a consumer.
     ///   - handOver: desk through which ingest in this process hands over timelines.
+    ///   - history: of the pool; nil makes one.
     ///   - heartbeat: beats at each turn of the claim loop, and rests after its end.
     package init(
         configuration: WorkerConfiguration, pool: PostgresPool, directory: DirectoryCache,
@@ -34,7 +36,7 @@ package struct WorkerService: Service {
         statistics: WorkerStatistics = WorkerStatistics(), clock: any Clock<Duration> = ContinuousClock(),
         onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
         decisions: (any DecisionPublishing)? = nil, handOver: HandOverDesk = HandOverDesk(),
-        heartbeat: Heartbeat = Heartbeat(), logger: Logger
+        history: DatabaseHistory? = nil, heartbeat: Heartbeat = Heartbeat(), logger: Logger
     ) {
         let clock = WorkerClock(clock)
         context = WorkerContext(
@@ -43,6 +45,13 @@ package struct WorkerService: Service {
             statistics: statistics, clock: clock, onStored: onStored, logger: logger, decisions: decisions)
         pipeline = Pipeline(context: context, directory: directory)
         (self.directory, self.heartbeat, self.handOver) = (directory, heartbeat, handOver)
+        self.history = history ?? DatabaseHistory(of: pool)
+        self.history.observe { [leases = context.leases] token in
+            let lists = leases.lose(through: token)
+            logger.notice(
+                "the database is of another history; its tokens have jumped, and claims are dropped",
+                metadata: ["lists": "\(lists)"])
+        }
     }
 
     /// Works until graceful shutdown, then finishes the timelines in flight within the grace time and gives back the
@@ -98,6 +107,7 @@ package struct WorkerService: Service {
         var failures = 0
         while !isStopping.isSet {
             do {
+                try await history.check(on: context.pool)
                 try await beat()
                 return
             } catch {
@@ -121,14 +131,9 @@ package struct WorkerService: Service {
         }
     }
 
-    /// Renews the registration. After a failover or a restore the tokens jump, so that none of lost history is reused;
-    /// leases of lost history end by themselves.
+    /// Renews the registration.
     private func beat() async throws(PostgresError) {
-        var pipeline = PostgresPipeline()
-        let origin = pipeline.append(.checkTokenOrigin())
-        _ = pipeline.append(.registerWorker(context.worker))
-        guard try await context.pool.run(pipeline).rows(origin).first == true else { return }
-        context.logger.notice("the database is of another history; tokens go on beyond all that were issued")
+        _ = try await context.pool.query(.registerWorker(context.worker))
     }
 
     // MARK: Reloads

@@ -104,6 +104,32 @@ struct WorkerServiceTests {
         }
     }
 
+    @Test("After a failover, claims in memory are dropped, and their timelines are fetched again with new tokens")
+    func failover() async throws {
+        try await withService(pollInterval: .milliseconds(50)) { worker, signal, _ in
+            let id = try await worker.store.place([.test("w1")])[0]
+            let gate = Gate()
+            worker.provider.respond { request in
+                try await gate.pass()
+                return .timelines(request.ids.map { .stubTimeline($0, content: "of lost history") })
+            }
+            signal.signal()
+            try await worker.provider.received.reaches(1)
+            // The claim was replicated in time, so the lease holds in the new history too.
+            try await worker.store.failOver()
+            try await eventually("the tokens jump") {
+                try await worker.store.integer("SELECT (last_value > 4294967296)::int FROM token") == 1
+            }
+            worker.provider.respond { request in .timelines(request.ids.map { .stubTimeline($0, content: "anew") }) }
+            gate.open()
+            try await worker.publisher.published.reaches(1)
+            let messages = worker.publisher.messages
+            #expect(messages.map(\.timeline) == [id])
+            #expect(messages.allSatisfy { $0.value?.contains("anew") == true && $0.revision > 1 << 32 })
+            #expect(worker.provider.requests.count == 2)
+        }
+    }
+
     @Test("Work left after the grace time is given back", arguments: [ReloadLane.interactive, .bulk])
     func workLeft(lane: ReloadLane) async throws {
         try await withWorker { worker in

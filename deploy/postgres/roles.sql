@@ -67,10 +67,12 @@ BEGIN
 
     -- Includes tables of later migrations, so that a new version can run before this script is run again.
     GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO freshet_service;
-    GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO freshet_service;
+    -- The sequence of tokens is set after a failover, which USAGE does not allow.
+    GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA public TO freshet_service;
     ALTER DEFAULT PRIVILEGES FOR ROLE freshet_owner IN SCHEMA public
         GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO freshet_service;
-    ALTER DEFAULT PRIVILEGES FOR ROLE freshet_owner IN SCHEMA public GRANT USAGE, SELECT ON SEQUENCES TO freshet_service;
+    ALTER DEFAULT PRIVILEGES FOR ROLE freshet_owner IN SCHEMA public
+        GRANT USAGE, SELECT, UPDATE ON SEQUENCES TO freshet_service;
     IF to_regclass('public.freshet_migration') IS NOT NULL THEN
         REVOKE INSERT, UPDATE, DELETE ON public.freshet_migration FROM freshet_service;
     END IF;

@@ -26,6 +26,8 @@ extension FreshetNode {
         let pool: PostgresPool
         let logger: Logger
         let directory: DirectoryCache
+        /// All roles take tokens.
+        let history: DatabaseHistory
         /// Wakes this process's workers: by its own ingest, and by the notifications of others.
         let work = WorkSignal()
         /// Hands timelines over from ingest to the workers of the same process.
@@ -54,6 +56,7 @@ extension FreshetNode {
             self.pool = pool
             self.logger = logger
             directory = DirectoryCache(pool: pool)
+            history = DatabaseHistory(of: pool)
             configuration = settings.workerConfiguration()
             egress = EgressGuard(try settings.egressPolicy())
             limits = try settings.connectionLimits()
@@ -128,7 +131,7 @@ extension FreshetNode {
                 publisher: KafkaTimelinePublisher(
                     producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout, condition: output),
                 signal: work, statistics: statistics, onStored: onStored, decisions: decisions, handOver: handOver,
-                heartbeat: heartbeat, logger: logger)
+                history: history, heartbeat: heartbeat, logger: logger)
             return [listener(postgres), StatisticsFlusher(pool: pool, statistics: statistics, logger: logger), service]
         }
 

@@ -237,6 +237,25 @@ extension ConnectionDriver {
     }
 }
 
+/// Preparing.
+extension ConnectionDriver {
+    /// Rows of a statement that prepares the connection; nil without the statement's tables and functions.
+    func prepare<Statement: PostgresStatement>(
+        with statement: Statement
+    ) throws(PostgresError) -> [Statement.Row]? {
+        var pipeline = PostgresPipeline()
+        let handle = pipeline.append(statement)
+        let results: PostgresPipelineResults
+        do {
+            results = try run(Exchange(items: pipeline.items))
+        } catch {
+            if ["42P01", "42883"].contains(error.sqlState) { return nil }
+            throw error
+        }
+        return results.rows(handle)
+    }
+}
+
 extension PostgresStatement where Self == Statements {
     /// Sets the settings of a session.
     fileprivate static func configureSession(_ configuration: PostgresConfiguration) -> PostgresQuery<Void> {

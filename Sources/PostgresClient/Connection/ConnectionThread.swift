@@ -4,6 +4,9 @@ import Synchronization
 /// A connection with its own thread. Callers queue calls; the thread runs them one after the other with blocking waits.
 /// Between calls it watches the socket, so that a lost connection is noticed while idle.
 final class ConnectionThread: Sendable {
+    /// Step that a new connection takes before it is opened for the owner.
+    typealias Preparation = @Sendable (ConnectionDriver) throws(PostgresError) -> Void
+
     /// Callbacks of the owner, called on the thread: `opened` at most once, then `closed` exactly once.
     struct Events: Sendable {
         var opened: @Sendable () -> Void = {}
@@ -56,9 +59,11 @@ final class ConnectionThread: Sendable {
     }
 
     /// Starts the thread, which connects first.
-    func start(configuration: PostgresConfiguration, logger: Logger, events: Events) {
+    func start(
+        configuration: PostgresConfiguration, logger: Logger, preparations: [Preparation] = [], events: Events
+    ) {
         startThread(named: "pg-connection") {
-            self.main(configuration: configuration, logger: logger, events: events)
+            self.main(configuration: configuration, logger: logger, preparations, events: events)
         }
     }
 
@@ -174,10 +179,13 @@ extension ConnectionThread {
         }
     }
 
-    private func main(configuration: PostgresConfiguration, logger: Logger, events: Events) {
+    private func main(
+        configuration: PostgresConfiguration, logger: Logger, _ preparations: [Preparation], events: Events
+    ) {
         do throws(PostgresError) {
             let driver = try ConnectionDriver(
                 connecting: configuration, logger: logger, thread: self, notified: events.notified)
+            for prepare in preparations { try prepare(driver) }
             state.withLock { $0.socket = driver.socket }
             events.opened()
             let ending = serve(driver)

@@ -31,6 +31,7 @@ package final class PostgresPool: Sendable {
     package let configuration: PostgresConfiguration
     private let logger: Logger
     private let state: Locked<PoolState>
+    private let preparations = Locked<[ConnectionThread.Preparation]>([])
 
     /// Opens no connection yet. The first use reports an invalid configuration; check it before with
     /// ``PostgresConfiguration/validate()``.
@@ -111,6 +112,19 @@ package final class PostgresPool: Sendable {
     /// Several statements on a lent connection, all or nothing: see ``PostgresConnection/run(_:)``.
     package func run(_ pipeline: PostgresPipeline) async throws(PostgresError) -> PostgresPipelineResults {
         try await lending { connection throws(PostgresError) in try await connection.run(pipeline) }
+    }
+
+    /// Runs a statement on every connection that is made from now on, before it is lent. A connection on which it fails
+    /// counts as failed; before the first migration, without its tables and functions, it is left out.
+    ///
+    /// - Parameter finished: called with the rows on the connection's thread, which it must not block.
+    package func prepareConnections<Statement: PostgresStatement>(
+        with statement: Statement, finished: @escaping @Sendable ([Statement.Row]) -> Void
+    ) {
+        let preparation: ConnectionThread.Preparation = { driver throws(PostgresError) in
+            if let rows = try driver.prepare(with: statement) { finished(rows) }
+        }
+        preparations.withLock { $0.append(preparation) }
     }
 
     /// Refuses new and waiting callers, waits until every lent connection is returned, and closes all.
@@ -259,7 +273,7 @@ extension PostgresPool {
             return !state.isShutDown
         }
         thread.start(
-            configuration: configuration, logger: logger,
+            configuration: configuration, logger: logger, preparations: preparations.withLock { $0 },
             events: ConnectionThread.Events(
                 opened: { [weak self] in self?.opened(thread) },
                 closed: { [weak self] error, wasOpen in self?.closed(thread, wasOpen: wasOpen, because: error) }))

@@ -46,6 +46,8 @@ final class LeaseBook: Sendable {
         var published: [PublishedTimeline] = []
         var hasStored = false
         var returnDelay: Duration?
+        /// Whether the claim is of lost history of the database.
+        var isLost = false
 
         /// Settles a timeline of the list, and returns whether it was the last.
         mutating func settle(_ timeline: SettledTimeline) -> Bool {
@@ -177,6 +179,27 @@ final class LeaseBook: Sendable {
     /// Enables or disables the signal when timelines are settled or a request ends.
     func awaitRoom(_ isAwaited: Bool) {
         state.withLock { $0.isAwaited = isAwaited }
+    }
+
+    /// Drops the claims with tokens up to this one: their timelines are neither fetched nor stored nor published any more,
+    /// and the lists go back once what is under way has ended. Returns their number.
+    func lose(through token: Int64) -> Int {
+        state.withLock { state in
+            var count = 0
+            for (hold, entry) in state.entries where hold.lease <= token && !entry.isLost {
+                state.entries[hold]?.isLost = true
+                state.entries[hold]?.returnDelay = .zero
+                // The next holder compares, since content may be stored and not published.
+                state.entries[hold]?.hasStored = true
+                count += 1
+            }
+            return count
+        }
+    }
+
+    /// The lists of these that are held and not lost.
+    func held(among holds: some Sequence<ListHold>) -> Set<ListHold> {
+        state.withLock { state in Set(holds.filter { state.entries[$0].map { !$0.isLost } ?? false }) }
     }
 
     /// Waits until nothing is under way, at most for the limit, and returns whether that is so.

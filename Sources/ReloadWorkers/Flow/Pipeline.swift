@@ -109,6 +109,10 @@ final class Pipeline: Sendable {
                 giveUp(settlements.map { SettledTimeline(list: $0.list.hold, row: $0.timeline.row) }, error)
             }
         case .collect(let items, let deadline):
+            let holds = context.leases.held(among: items.lazy.map(\.list.hold))
+            let lost = items.filter { !holds.contains($0.list.hold) }
+            settle(lost.map(\.settled))
+            let items = lost.isEmpty ? items : items.filter { holds.contains($0.list.hold) }
             do {
                 settle(try await Collector(context: context).collect(items, until: deadline))
             } catch {
@@ -135,8 +139,10 @@ final class Pipeline: Sendable {
     }
 
     private func run(_ batch: FetchBatch) async {
-        var batch = batch
         let lane = batch.lane
+        let items = held(batch.items) { $0 }
+        guard !items.isEmpty else { return endRequest(batch.provider, lane) }
+        var batch = items.count < batch.items.count ? batch.keeping(items) : batch
         batch.traces = await context.traces.traces(of: batch.items.map(\.timeline), at: context.clock.elapsed)
         await SnapshotRunner(context: context).takeSnapshots(of: batch)
         let outcome: FetchOutcome
@@ -165,25 +171,27 @@ final class Pipeline: Sendable {
                 return settled
             })
         var failed = outcome.failed
+        let fetched = held(outcome.fetched, \.item)
         do {
-            let (stored, refused) = try await storer.store(outcome.fetched)
+            let (stored, refused) = try await storer.store(fetched)
             failed += refused
             told(stored)
             var discarded: [FetchItem] = []
-            if stored.count + refused.count < outcome.fetched.count {
+            if stored.count + refused.count < fetched.count {
                 let known = Set(stored.lazy.map(\.fetched.item.timeline.row) + refused.lazy.map(\.item.timeline.row))
-                discarded = outcome.fetched.map(\.item).filter { !known.contains($0.timeline.row) }
+                discarded = fetched.map(\.item).filter { !known.contains($0.timeline.row) }
                 // Their lists may be the rows' appointments: the revision of a tombstone comes without one.
                 try await settler.settle(
                     discarded.map { TimelineSettlement(timeline: $0.timeline, list: $0.list, outcome: .nothing) }, [:],
                     until: batch.leaseEnds)
             }
-            let settled = await Publisher(context: context).publish(stored, traces: batch.traces)
+            let settled = await Publisher(context: context).publish(
+                held(stored, \.fetched.item), traces: batch.traces)
             settle(settled + discarded.map(\.settled))
             context.claimSize.ended(
                 begun: batch.startedAt, isInTime: context.clock.elapsed < batch.leaseEnds, at: context.clock.elapsed)
         } catch {
-            giveUp(outcome.fetched.map(\.item.settled), error, mayBeStored: true)
+            giveUp(fetched.map(\.item.settled), error, mayBeStored: true)
         }
         guard !failed.isEmpty else { return }
         do {
@@ -195,6 +203,16 @@ final class Pipeline: Sendable {
     }
 
     // MARK: Settling
+
+    /// The elements whose claims are held. The others' timelines are settled, without effect: their claims are of lost
+    /// history of the database.
+    private func held<Element>(_ elements: [Element], _ item: (Element) -> FetchItem) -> [Element] {
+        let holds = context.leases.held(among: elements.map { item($0).list.hold })
+        let lost = elements.filter { !holds.contains(item($0).list.hold) }
+        guard !lost.isEmpty else { return elements }
+        settle(lost.map { item($0).settled })
+        return elements.filter { holds.contains(item($0).list.hold) }
+    }
 
     /// Settles timelines: ends the lists that close, and decides rows again for which lists waited.
     private func settle(_ settled: [SettledTimeline]) {

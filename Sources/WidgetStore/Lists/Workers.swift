@@ -1,4 +1,5 @@
 package import PostgresClient
+import Synchronization
 
 /// Time after which a silent worker process is forgotten; longer than any lease.
 let workerMemory = "interval '10 minutes'"
@@ -24,6 +25,20 @@ private let otherWorkersSQL = """
 /// Distance of the jump: more tokens than lost history can have issued.
 private let jump: Int64 = 1 << 32
 
+/// The database's identity and the WAL timeline of what it writes now.
+package struct TokenOrigin: Hashable, Sendable {
+    package let systemIdentifier: Int64
+    package let walTimeline: Int32
+    /// A token that is not below any token issued until now.
+    package let latestToken: Int64
+    /// Whether the tokens jumped, since they were last issued under another origin.
+    package let hasJumped: Bool
+
+    func isSameHistory(as other: TokenOrigin) -> Bool {
+        systemIdentifier == other.systemIdentifier && walTimeline == other.walTimeline
+    }
+}
+
 private let checkTokenOriginSQL = """
     WITH present AS MATERIALIZED (
         SELECT s.system_identifier, wal_timeline() AS wal_timeline FROM pg_control_system() s
@@ -33,7 +48,9 @@ private let checkTokenOriginSQL = """
         WHERE (o.system_identifier, o.wal_timeline) IS DISTINCT FROM (p.system_identifier, p.wal_timeline)
         RETURNING setval('token', nextval('token') + \(jump)) AS token
     )
-    SELECT EXISTS (SELECT FROM changed) AS changed
+    SELECT p.system_identifier, p.wal_timeline, EXISTS (SELECT FROM changed) AS jumped,
+           coalesce((SELECT c.token FROM changed c), (SELECT t.last_value FROM token t)) AS latest
+    FROM present p
     """
 
 extension PostgresStatement where Self == Statements {
@@ -67,9 +84,54 @@ extension PostgresStatement where Self == Statements {
 
     /// Compares the server's identity and WAL timeline with those under which tokens were last issued. If they differ,
     /// after a failover or a restore, the sequence of tokens jumps by 2^32, so that revisions published by lost history
-    /// are never used again. For each new connection that claims. The row lock lets one connection jump; the others
-    /// find the new origin. `setval` runs after it, so that no connection continues with an earlier token.
-    package static func checkTokenOrigin() -> PostgresQuery<Bool> {
-        PostgresQuery(checkTokenOriginSQL) { row in try row.value("changed") }
+    /// are never used again. For each new connection of a process that takes tokens, before the first one. The row lock
+    /// lets one connection jump; the others find the new origin. `setval` runs after it, so that no connection continues
+    /// with an earlier token.
+    package static func checkTokenOrigin() -> PostgresQuery<TokenOrigin> {
+        PostgresQuery(checkTokenOriginSQL) { row in
+            try TokenOrigin(
+                systemIdentifier: row.value("system_identifier"), walTimeline: row.value("wal_timeline"),
+                latestToken: row.value("latest"), hasJumped: row.value("jumped"))
+        }
+    }
+}
+
+/// The history of the database as the connections of one pool find it. Each new connection checks the origin of the
+/// tokens before it is lent, so that nothing of the pool takes a token of lost history.
+package final class DatabaseHistory: Sendable {
+    /// Called when a connection finds another history than the ones before, as after a failover or a restore. Tokens up
+    /// to the given one are of the history before. Runs before the connection is lent, on its thread, which it must not
+    /// block.
+    package typealias Observer = @Sendable (_ lostThrough: Int64) -> Void
+
+    private struct State {
+        var origin: TokenOrigin?
+        var observers: [Observer] = []
+    }
+
+    private let state = Mutex(State())
+
+    /// Lives as long as the pool.
+    package init(of pool: PostgresPool) {
+        pool.prepareConnections(with: .checkTokenOrigin()) { self.note($0) }
+    }
+
+    package func observe(_ observer: @escaping Observer) {
+        state.withLock { $0.observers.append(observer) }
+    }
+
+    /// Checks a connection of the pool that may be older than this object.
+    package func check(on pool: PostgresPool) async throws(PostgresError) {
+        note(try await pool.query(.checkTokenOrigin()))
+    }
+
+    /// Observers run under the lock: no other connection is lent meanwhile.
+    private func note(_ origins: [TokenOrigin]) {
+        guard let origin = origins.first else { return }
+        state.withLock { state in
+            defer { state.origin = origin }
+            guard let known = state.origin, !known.isSameHistory(as: origin) else { return }
+            for observer in state.observers { observer(origin.latestToken) }
+        }
     }
 }

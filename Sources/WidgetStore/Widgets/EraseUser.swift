@@ -48,6 +48,8 @@ extension WidgetStore {
     /// Deletes in ingest's order of locks: the person, widgets, schedules, timelines, registrations.
     private func eraseOnce(_ user: String, _ app: RegisteredApp) async throws -> Erasure {
         try await pool.withTransaction { connection in
+            // A command's pool does not watch the history, and the statements take tokens.
+            _ = try await connection.query(.checkTokenOrigin())
             _ = try await connection.execute(.deletePerson(appID: app.id, user: user))
             let deleted = try await connection.query(.deleteWidgetsOfUser(appID: app.id, user: user))
             _ = try await connection.execute(.emptySchedules(appID: app.id, user: user))

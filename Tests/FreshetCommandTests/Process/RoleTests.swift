@@ -112,6 +112,8 @@ struct RoleTests {
                 #expect(refusal == denied, "\(statement): \(refusal ?? "was done")")
             }
             #expect(try await service.refusal(of: "CREATE TEMPORARY TABLE mine (id int)") == nil)
+            let failover = "UPDATE token_origin SET wal_timeline = wal_timeline + 1; SELECT setval('token', 99)"
+            #expect(try await service.refusal(of: failover) == nil, "tokens jump after a failover")
             let migrate = try await FreshetProcess.run(
                 ["migrate"], environment: ["FRESHET_POSTGRES_URL": service.connectionString])
             #expect(migrate.status != 0 || migrate.out == "nothing to do\n", "\(migrate)")

@@ -186,6 +186,25 @@ extension WidgetPlacement {
     }
 }
 
+extension TestStore {
+    /// Makes the database look like a standby that was promoted without the latest tokens: another WAL timeline, a
+    /// sequence of tokens that is set back, and the end of all connections.
+    package func failOver() async throws {
+        try await sql(
+            """
+            UPDATE token_origin SET wal_timeline = wal_timeline + 1;
+            SELECT setval('token', greatest(1, (SELECT last_value - 1000 FROM token)));
+            """)
+        // The last one ends its own connection.
+        _ = try? await sql(
+            """
+            SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid();
+            SELECT pg_terminate_backend(pg_backend_pid())
+            """)
+    }
+}
+
 extension EveryoneReload {
     /// Returns a bump with a number of events.
     package init(appID: Int32, kindID: Int32?, events: Int64 = 1, reason: ReloadReason = .push) {

@@ -1,4 +1,6 @@
+import Logging
 import PostgresClient
+import Synchronization
 import TestSupport
 import Testing
 import WidgetModel
@@ -169,13 +171,40 @@ struct ListTests {
     @Test("The token sequence jumps once when the server has a different history")
     func origin() async throws {
         try await withStore { store in
-            #expect(try await store.pool.query(.checkTokenOrigin()) == [false])
+            #expect(try await store.pool.query(.checkTokenOrigin()).map(\.hasJumped) == [false])
             let before = try #require(try await store.pool.query(.nextToken()).first)
             try await store.sql("UPDATE token_origin SET wal_timeline = wal_timeline + 1")
-            #expect(try await store.pool.query(.checkTokenOrigin()) == [true])
-            #expect(try await store.pool.query(.checkTokenOrigin()) == [false])
+            let jumped = try #require(try await store.pool.query(.checkTokenOrigin()).first)
+            #expect(jumped.hasJumped && jumped.latestToken > before + (1 << 32))
+            #expect(try await store.pool.query(.checkTokenOrigin()).map(\.hasJumped) == [false])
             let after = try #require(try await store.pool.query(.nextToken()).first)
-            #expect(after > before + (1 << 32) && after < before + (1 << 32) + 10)
+            #expect(after > jumped.latestToken && after < before + (1 << 32) + 10)
+        }
+    }
+
+    @Test("After a failover, the first statement of each new connection takes no token of lost history")
+    func firstToken() async throws {
+        try await withStore { store in
+            let pool = PostgresPool(
+                configuration: PostgresConfiguration(connectionString: store.connectionString),
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            let history = DatabaseHistory(of: pool)
+            let lost = Mutex<[Int64]>([])
+            history.observe { token in lost.withLock { $0.append(token) } }
+            let before = try #require(try await pool.query(.nextToken()).first)
+            try await store.failOver()
+            // Four connections at once, each with its first statement.
+            let after = try await withThrowingTaskGroup(of: Int64?.self) { group in
+                for _ in 0..<4 {
+                    group.addTask { try await pool.withConnection { try await $0.query(.nextToken()).first } }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }.compactMap { $0 }
+            }
+            #expect(after.count == 4 && after.allSatisfy { $0 > 1 << 32 })
+            // The claims of this process are dropped once, and none of the new ones.
+            let floors = lost.withLock { $0 }
+            #expect(floors.count == 1 && floors.allSatisfy { $0 >= before && $0 < after.min() ?? 0 })
+            await pool.shutdown()
         }
     }
 }
