@@ -114,7 +114,8 @@ struct Storer: Sendable {
         let next = item.rules.next(
             policy: parsed.policy, lastEntry: parsed.lastEntryDate, renderedAt: now, timeline: row.id,
             ledger: ledger, views: row.views)
-        let isChanged = row.hash != parsed.hash || row.contentRevision == 0
+        let isChanged =
+            row.hash != parsed.hash || row.contentRevision == 0 || row.isOfEarlierHistory(than: item.token)
         return TimelineWrite(
             timeline: item.timeline, list: item.list.hold, token: item.token, revision: row.revision,
             content: isChanged ? PostgresTextBytes(parsed.content) : nil, hash: parsed.hash,

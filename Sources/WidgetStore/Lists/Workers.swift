@@ -22,8 +22,23 @@ private let otherWorkersSQL = """
             AND o.seen_at > now() - \(workerMemory)) AS others
     """
 
+/// Bits of a token that count within one history of the database.
+private let tokenBits: Int64 = 32
+
 /// Distance of the jump: more tokens than lost history can have issued.
-private let jump: Int64 = 1 << 32
+private let jump: Int64 = 1 << tokenBits
+
+/// SQL condition: a revision was issued before the database's last failover or restore. Something else may have been
+/// published since, by history that was lost. All revisions count as such once in 2^32 tokens.
+func isOfEarlierHistory(_ revision: String) -> String {
+    "\(revision) >> \(tokenBits) <> (SELECT last_value >> \(tokenBits) FROM token)"
+}
+
+extension ClaimedTimeline {
+    /// Whether its content was stored before the database's last failover or restore, and the token was issued after it.
+    /// Other content may have been published since, by history that was lost.
+    package func isOfEarlierHistory(than token: Int64) -> Bool { contentRevision >> tokenBits != token >> tokenBits }
+}
 
 /// The database's identity and the WAL timeline of what it writes now.
 package struct TokenOrigin: Hashable, Sendable {

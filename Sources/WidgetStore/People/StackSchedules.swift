@@ -127,7 +127,8 @@ private let writeInput = InputColumns<ScheduleWrite>([
 private let writeSQL = """
     WITH input AS MATERIALIZED (
         SELECT i.id, i.lease, i.read_revision, i.changed, i.ends, i.planned_at, i.next_look, i.suggests, i.has_events,
-               i.timelines::bigint[] AS timelines, s.timelines AS earlier
+               i.timelines::bigint[] AS timelines, s.timelines AS earlier,
+               i.ends OR i.changed IS NOT NULL OR \(isOfEarlierHistory("s.revision")) AS is_new
         FROM \(writeInput.rows("i")) JOIN stack_schedule s ON s.id = i.id
         ORDER BY s.id
         FOR NO KEY UPDATE OF s
@@ -135,11 +136,11 @@ private let writeSQL = """
         UPDATE stack_schedule s
         SET planned_at = i.planned_at, timelines = i.timelines, suggests = i.suggests,
             schedule = CASE WHEN i.ends THEN NULL ELSE coalesce(i.changed, s.schedule) END,
-            revision = CASE WHEN i.ends OR i.changed IS NOT NULL THEN nextval('token') ELSE s.revision END,
-            published = s.published AND i.changed IS NULL AND NOT i.ends,
+            revision = CASE WHEN i.is_new THEN nextval('token') ELSE s.revision END,
+            published = s.published AND NOT i.is_new,
             due_at = least(s.due_at, i.next_look,
                 CASE WHEN NOT i.timelines <@ i.earlier THEN i.planned_at + interval '60 seconds' END),
-            leased_until = CASE WHEN s.published AND i.changed IS NULL AND NOT i.ends AND NOT i.has_events THEN NULL
+            leased_until = CASE WHEN s.published AND NOT i.is_new AND NOT i.has_events THEN NULL
                            ELSE s.leased_until END
         FROM input i
         WHERE s.id = i.id AND s.leased_until = i.lease AND s.revision = i.read_revision
