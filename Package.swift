@@ -288,7 +288,7 @@ let package = Package(
                 "freshet", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore",
                 "WidgetAPI", "FreshetClient", "Fuzzing", "Randomness", "SampleProvider", "TestSupport", logging,
                 lifecycle,
-                crypto, hummingbird, httpClient, nio, .product(name: "NIOPosix", package: "swift-nio"),
+                crypto, hummingbird, httpClient, nio, http2, tls, .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             swiftSettings: strict),

@@ -10,6 +10,8 @@ struct ChaosOptions: Sendable {
         case killAll = "kill-all"
         /// Defects are injected one after the other; the checker must notice each.
         case mutations
+        /// One situation after the other, without other faults.
+        case scenarios
     }
 
     var mode: Mode?
@@ -34,6 +36,20 @@ struct ChaosOptions: Sendable {
     var expected: Set<Invariant> = []
     /// Names of the mutations in the mode `mutations`; empty for all.
     var mutations: [String] = []
+    /// Names of the scenarios in the mode `scenarios`; empty for all.
+    var scenarios: [String] = []
+    /// Whether one process has all roles.
+    var isAllInOne = false
+    /// Number of people with many widgets of one app.
+    var crowd = 0
+    /// Time limit of the providers.
+    var providerTimeout = Duration.seconds(2)
+    /// Whether all providers are healthy, so that no timeline may fail.
+    var isHealthy = false
+    /// Number of due timelines of a paused app.
+    var pausedTimelines = 0
+    /// Further settings of the processes.
+    var settings: [String: String] = [:]
     /// Keeps the directory even if all invariants hold.
     var keeps = false
 
@@ -59,6 +75,7 @@ struct ChaosOptions: Sendable {
             if parts.count == 2 { options.kafkaProperties[String(parts[0])] = String(parts[1]) }
         }
         options.mutations = value("MUTATIONS")?.split(separator: ",").map(String.init) ?? []
+        options.scenarios = value("SCENARIOS")?.split(separator: ",").map(String.init) ?? []
         options.keeps = value("KEEP") != nil
         return options
     }

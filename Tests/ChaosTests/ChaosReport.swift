@@ -18,6 +18,8 @@ enum Invariant: Int, CaseIterable, Sendable, Comparable {
     case delivered = 10
     /// A device gets at most one push per window.
     case noStorm = 11
+    /// No timeline of a healthy provider fails.
+    case healthyProviders = 12
 
     var title: String {
         switch self {
@@ -32,6 +34,7 @@ enum Invariant: Int, CaseIterable, Sendable, Comparable {
         case .noCrash: "9 no process crashes"
         case .delivered: "10 changes reach their devices"
         case .noStorm: "11 one push a window and device"
+        case .healthyProviders: "12 healthy providers do not fail"
         }
     }
 
@@ -66,7 +69,8 @@ final class ChaosReport: Sendable {
     private struct State {
         var findings: [Invariant: Finding] = [:]
         var faults: [String: Int] = [:]
-        var notes: [String] = []
+        /// Times of publications that may be of lost history, in milliseconds since 1970.
+        var losses: [ClosedRange<Int64>] = []
     }
 
     private static let keptDetails = 8
@@ -101,6 +105,26 @@ final class ChaosReport: Sendable {
     func fault(_ sort: String, _ line: String) {
         state.withLock { $0.faults[sort, default: 0] += 1 }
         say(line)
+    }
+
+    /// Notes that commits are lost from now on.
+    func beginLoss() {
+        // A standby may have been a little behind.
+        state.withLock { $0.losses.append((Self.now - 2_000)...Int64.max) }
+    }
+
+    /// Notes that commits are lost no more. Workers may still publish what they fetched before for as long as a lease.
+    func endLoss() {
+        state.withLock { state in
+            if let last = state.losses.popLast() { state.losses.append(last.lowerBound...(Self.now + 15_000)) }
+        }
+    }
+
+    private static var now: Int64 { Int64(Date().timeIntervalSince1970 * 1_000) }
+
+    /// Whether what was published at a time may be of lost history.
+    func isOfLostHistory(_ milliseconds: Int64) -> Bool {
+        state.withLock { $0.losses.contains { $0.contains(milliseconds) } }
     }
 
     func checked(_ invariant: Invariant, _ count: Int = 1) {

@@ -51,23 +51,33 @@ struct ChaosRun: Sendable {
 
     private func run(in directory: RunDirectory, _ report: ChaosReport) async throws {
         let logger = Logger(label: "chaos") { _ in SwiftLogNoOpLogHandler() }
-        let world = ChaosWorld(seed: options.seed, users: 40, movers: 12)
+        let world = ChaosWorld(
+            seed: options.seed, users: 40, movers: 12, crowd: options.crowd, timeout: options.providerTimeout)
         let server = try await ChaosPostgres(in: directory)
         let kafka = try await ChaosKafka(options, logger: logger)
         let provider = ChaosProvider(world: world, seed: options.seed, report: report)
         let devices = try await ChaosDevices(in: directory, world: world)
+        let front = try await GoAwayFront.start()
+        let roots = directory.url.appendingPathComponent("provider-roots.pem")
+        try Data(front.certificatePEM.utf8).write(to: roots)
         let fleet = try Fleet(
-            server: server, kafka: kafka, devices: devices, options: options, directory: directory, report: report)
+            server: server, kafka: kafka, devices: devices, options: options, trustRoots: roots, directory: directory,
+            report: report)
         let pool = server.pool("chaos-checker", maximumConnections: 4)
         let faultPool = server.pool("chaos-faults", maximumConnections: 6)
         let inputs = try InputLog(kafka: kafka, world: world, report: report, logger: logger)
         let timelines = try TimelineLog(kafka: kafka, pool: pool, report: report, logger: logger)
+        let markers =
+            kafka.embedded == nil
+            ? nil
+            : TransactionMarkers(
+                kafka: kafka, seed: options.seed, report: report, register: { inputs.register(marker: $0) })
         let workload = try Workload(
-            world: world, kafka: kafka, seed: options.seed, rate: options.rate, logger: logger,
+            world: world, kafka: kafka, seed: options.seed, rate: options.rate, logger: logger, markers: markers,
             register: { inputs.register($0) })
         let driver = FaultDriver(
-            fleet: fleet, server: server, kafka: kafka, provider: provider, devices: devices, pool: faultPool,
-            report: report)
+            fleet: fleet, server: server, kafka: kafka, provider: provider, devices: devices,
+            workload: workload, markers: markers, front: front, pool: faultPool, report: report)
         let stage = Stage(
             world: world, fleet: fleet, provider: provider, devices: devices, driver: driver, workload: workload,
             report: report, options: options)
@@ -80,7 +90,8 @@ struct ChaosRun: Sendable {
             group.addTask { await devices.fetch() }
             do {
                 try await eventually("the provider listens") { provider.port != 0 }
-                try await install(world, provider, server, kafka, directory, pool)
+                front.forward(to: provider.port)
+                try await install(world, provider, front, server, kafka, directory, pool)
                 report.say(
                     "\(world.widgets.count) widgets, \(world.timelines.count) timelines, \(options.rate) events/s, seed "
                         + "\(options.seed)")
@@ -98,19 +109,23 @@ struct ChaosRun: Sendable {
         }
         await pool.shutdown()
         await faultPool.shutdown()
+        server.close()
         await kafka.close()
         try await devices.stop()
+        try await front.stop()
     }
 
     // MARK: Steps
 
     private func install(
-        _ world: ChaosWorld, _ provider: ChaosProvider, _ server: ChaosPostgres, _ kafka: ChaosKafka,
-        _ directory: RunDirectory, _ pool: PostgresPool
+        _ world: ChaosWorld, _ provider: ChaosProvider, _ front: GoAwayFront, _ server: ChaosPostgres,
+        _ kafka: ChaosKafka, _ directory: RunDirectory, _ pool: PostgresPool
     ) async throws {
         let manifest = directory.url.appendingPathComponent("kinds.yaml")
-        try Data(world.manifest(providerPort: provider.port).utf8).write(to: manifest)
-        var environment = Fleet.environment(kafka)
+        var text = world.manifest(providerPort: provider.port, frontPort: front.port)
+        if options.pausedTimelines > 0 { text += PausedApp.manifest(providerPort: provider.port) }
+        try Data(text.utf8).write(to: manifest)
+        var environment = Fleet.environment(kafka).merging(PausedApp.environment) { $1 }
         // Unlike the fleet, these commands are not tried again when the machine is slow.
         for time in ["CONNECT", "ACQUIRE", "STATEMENT"] { environment["FRESHET_POSTGRES_\(time)_TIMEOUT"] = "300s" }
         environment["FRESHET_POSTGRES_URL"] = server.directURL
@@ -121,6 +136,8 @@ struct ChaosRun: Sendable {
         try await Command.run(freshet, ["migrate"], environment: environment)
         try await Command.run(freshet, ["kinds", "apply", manifest.path], environment: environment)
         try await pool.withConnection { try await $0.simple(Audit.sql) }
+        if options.isHealthy { try await pool.withConnection { try await $0.simple(Audit.failuresSQL) } }
+        if options.pausedTimelines > 0 { try await PausedApp.fill(options.pausedTimelines, in: pool) }
         if let sql = options.mutation?.sql { try await pool.withConnection { try await $0.simple(sql) } }
     }
 
@@ -149,11 +166,17 @@ struct ChaosRun: Sendable {
             report.say("faults are over; healing")
             workload.stop()
             try await stage.driver.heal()
-            try await settle(stage, inputs, timelines, pool)
+            try await eventually("all events are acknowledged") { workload.isDone }
+            await workload.endLogs()
+            if try await settle(stage, inputs, timelines, pool), try await workload.correct() {
+                report.say("people with a wrong clock have published correct events")
+                _ = try await settle(stage, inputs, timelines, pool)
+            }
             report.say("checking")
             try await FinalCheck(
                 world: stage.world, model: inputs.model, latest: timelines.latest, provider: stage.provider,
-                devices: stage.devices, pool: pool, audit: audit, report: report, logs: fleet.workers.map(\.log)
+                devices: stage.devices, correctedAt: workload.correctedAt, pool: pool, audit: audit,
+                pausedTimelines: options.pausedTimelines, report: report, logs: fleet.workers.map(\.log)
             ).run()
             try await PersonCheck(
                 world: stage.world, model: inputs.model, kafka: kafka, pool: pool, report: report
@@ -167,7 +190,7 @@ struct ChaosRun: Sendable {
         let published = timelines.counts
         report.say(
             "events: \(made) made, \(acknowledged) acknowledged after \(refusals) refusals, \(model.applied) in the log "
-                + "(\(model.repeated) repeated); provider: \(stage.provider.fetches) requests for "
+                + "(\(model.repeated) repeated, \(model.markerCount) markers of transactions); provider: \(stage.provider.fetches) requests for "
                 + "\(stage.provider.timelines) timelines; published: \(published.messages), of these "
                 + "\(published.tombstones) tombstones and \(published.ignored) that consumers ignore")
     }
@@ -238,9 +261,11 @@ struct ChaosRun: Sendable {
     }
 
     /// Waits until all work is done.
+    ///
+    /// - Returns: Whether it was in time.
     private func settle(
         _ stage: Stage, _ inputs: InputLog, _ timelines: TimelineLog, _ pool: PostgresPool
-    ) async throws {
+    ) async throws -> Bool {
         let begin = ContinuousClock.now
         var state = "nothing is known"
         var quiet = 0
@@ -251,7 +276,7 @@ struct ChaosRun: Sendable {
                 let rows = (try? await pool.query(UnsettledRows())) ?? []
                 stage.report.violated(
                     .liveness, "not quiet within \(options.patience): \(state); \(rows.joined(separator: " "))")
-                return
+                return false
             }
             try await Task.sleep(for: .milliseconds(300))
             let (isQuiet, text) = await look(stage, inputs, timelines, pool)
@@ -263,6 +288,7 @@ struct ChaosRun: Sendable {
             }
         }
         stage.report.say("quiet after \(ChaosReport.seconds(ContinuousClock.now - begin)) s")
+        return true
     }
 
     private func look(

@@ -8,7 +8,7 @@ import WidgetStore
 
 extension SettingKey {
     package static let all: [SettingKey] =
-        general + postgres + kafka + routes + topics + ingest + deadLetters + workers + stacks + delivery + providers
+        general + postgres + kafka + topics + ingest + deadLetters + workers + stacks + delivery + providers + debug
         + api + console + health + metrics + log
 
     package static let byName: [String: SettingKey] = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
@@ -61,14 +61,20 @@ extension SettingKey {
     ]
 
     #if DEBUG
-    private static let routes: [SettingKey] = [
+    private static let debug: [SettingKey] = [
         .map(
             "kafka.routes", \.kafka.routes, expectation: "port=port, separated by commas",
             isValid: { UInt16($0) != nil && UInt16($1) != nil },
-            "Ports to connect to in place of those that brokers advertise; debug builds only.")
+            "Ports to connect to in place of those that brokers advertise; debug builds only."),
+        .duration(
+            "workers.auditInterval", \.workers.auditInterval, .seconds(1)...(.seconds(86_400)),
+            "Pause between two passes of the audit; debug builds only."),
+        .duration(
+            "workers.auditSpacing", \.workers.auditSpacing, .milliseconds(1)...(.seconds(60)),
+            "Pause between two chunks of the audit; debug builds only."),
     ]
     #else
-    private static let routes: [SettingKey] = []
+    private static let debug: [SettingKey] = []
     #endif
 
     private static let topics: [SettingKey] = [

@@ -1,5 +1,5 @@
 import Crypto
-import NIOSSL
+package import NIOSSL
 import SwiftASN1
 import X509
 
@@ -10,12 +10,12 @@ import Foundation
 #endif
 
 /// A certificate for `localhost` of an authority of its own, made for one stand-in.
-struct StandInCertificate {
-    let pem: String
-    let certificate: NIOSSLCertificate
-    let key: NIOSSLPrivateKey
+package struct StandInCertificate {
+    package let pem: String
+    package let certificate: NIOSSLCertificate
+    package let key: NIOSSLPrivateKey
 
-    init() throws {
+    package init() throws {
         let signer = P256.Signing.PrivateKey()
         let name = try DistinguishedName { CommonName("localhost") }
         let now = Date()

@@ -22,10 +22,21 @@ final class Audit: Sendable {
             report.violated(.appointed, "something to do and no list: \(text)")
         }
         for row in try await pool.query(AuditRows()) where seen.withLock({ $0.insert(row.id).inserted }) {
-            let isOfTimelines = row.what.hasPrefix("timeline ")
-            report.violated(isOfTimelines ? .neverBack : .exactlyOnce, "\(row.what): \(row.old) became \(row.new)")
+            let invariant: Invariant =
+                switch row.what {
+                case "failed": .healthyProviders
+                case let what where what.hasPrefix("timeline "): .neverBack
+                default: .exactlyOnce
+                }
+            report.violated(invariant, "\(row.what): \(row.old) became \(row.new)")
         }
     }
+
+    /// Further triggers while all providers are healthy: no attempt may fail.
+    static let failuresSQL = """
+        CREATE TRIGGER chaos_audit_failed AFTER UPDATE ON timeline FOR EACH ROW WHEN (NEW.attempts > OLD.attempts)
+            EXECUTE FUNCTION chaos_audit('failed');
+        """
 
     static let sql = """
         CREATE TABLE chaos_audit (

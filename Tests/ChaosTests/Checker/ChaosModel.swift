@@ -34,7 +34,12 @@ struct ChaosModel: Sendable {
     /// People by app and user.
     private(set) var people: [String: ChaosPerson] = [:]
     private(set) var refused: Set<Place> = []
-    private(set) var next: [TopicPartition: Int64] = [:]
+    /// Offsets after the last message of each partition.
+    private var read: [TopicPartition: Int64] = [:]
+    /// Offsets of transactions' markers, which consumers do not see.
+    private var markers: [TopicPartition: Set<Int64>] = [:]
+    /// Offsets at which no message was read.
+    private var gaps: [TopicPartition: Set<Int64>] = [:]
     private(set) var applied = 0
     /// Events that the brokers hold more than once.
     private(set) var repeated = 0
@@ -46,15 +51,41 @@ struct ChaosModel: Sendable {
         requested = Array(repeating: 0, count: timelines)
     }
 
-    /// Notes ends of logs behind offsets without messages.
-    mutating func advance(to ends: [TopicPartition: Int64]) { next.merge(ends) { max($0, $1) } }
+    /// Next offsets: those after the last messages and the markers behind them.
+    var next: [TopicPartition: Int64] {
+        var next = read
+        for (partition, offsets) in markers {
+            var offset = next[partition] ?? 0
+            while offsets.contains(offset) { offset += 1 }
+            next[partition] = offset
+        }
+        return next
+    }
+
+    /// Offsets without a message and without a marker.
+    var missed: [Place] {
+        gaps.flatMap { partition, offsets in
+            offsets.subtracting(markers[partition] ?? []).map {
+                Place(topic: partition.topic, partition: partition.partition, offset: $0)
+            }
+        }.sorted()
+    }
+
+    /// Number of markers.
+    var markerCount: Int { markers.values.reduce(0) { $0 + $1.count } }
+
+    mutating func note(marker place: Place) {
+        markers[TopicPartition(topic: place.topic, partition: place.partition), default: []].insert(place.offset)
+    }
 
     /// - Returns: An error in the evidence itself.
     mutating func apply(_ event: ChaosEvent?, id: String, at place: Place) -> String? {
         let partition = TopicPartition(topic: place.topic, partition: place.partition)
-        let expected = next[partition] ?? 0
-        next[partition] = place.offset + 1
-        if place.offset != expected { return "\(place): the checker has missed \(expected) to \(place.offset - 1)" }
+        let expected = read[partition] ?? 0
+        guard place.offset >= expected else { return "\(place): the checker has read \(expected - 1) before" }
+        read[partition] = place.offset + 1
+        // The acknowledgement of a marker may come later than the message behind it.
+        gaps[partition, default: []].formUnion(expected..<place.offset)
         guard let event else { return "\(place): event \(id) was never published" }
         applied += 1
         if !seen.insert(id).inserted { repeated += 1 }
@@ -66,9 +97,7 @@ struct ChaosModel: Sendable {
         }
         if let app = event.appBump { appGenerations[app, default: 0] += 1 }
         for bump in event.kindBumps { kindGenerations[ChaosWorld.key(bump.app, bump.kind), default: 0] += 1 }
-        if let lifecycle = event.lifecycle, let time = event.lifecycleTime, !apply(lifecycle, at: time) {
-            refused.insert(place)
-        }
+        if let lifecycle = event.lifecycle, let time = event.lifecycleTime { apply(lifecycle, at: time) }
         if let person = event.person {
             people[ChaosWorld.key(person.app, person.user), default: ChaosPerson()].apply(person)
         }
@@ -76,13 +105,13 @@ struct ChaosModel: Sendable {
         return nil
     }
 
-    /// Returns false if the event's widget was never placed.
-    private mutating func apply(_ lifecycle: ChaosEvent.Lifecycle, at time: Timestamp) -> Bool {
+    /// Changes of a widget that was never placed are ignored.
+    private mutating func apply(_ lifecycle: ChaosEvent.Lifecycle, at time: Timestamp) {
         switch lifecycle {
         case .placed(let placement):
             let key = ChaosWorld.key(placement.app, placement.widget)
             if let old = widgets[key] {
-                guard time >= old.changedAt else { return true }
+                guard time >= old.changedAt else { return }
                 widgets[key]?.placement = placement
                 widgets[key]?.changedAt = time
                 widgets[key]?.isRemoved = false
@@ -91,14 +120,14 @@ struct ChaosModel: Sendable {
             }
         case .configured(let app, let widget, let configuration):
             let key = ChaosWorld.key(app, widget)
-            guard let old = widgets[key] else { return false }
-            guard time >= old.changedAt, !old.isRemoved else { return true }
+            guard let old = widgets[key] else { return }
+            guard time >= old.changedAt, !old.isRemoved else { return }
             widgets[key]?.placement.configuration = configuration
             widgets[key]?.changedAt = time
         case .removed(let app, let widget):
             let key = ChaosWorld.key(app, widget)
-            guard let old = widgets[key] else { return false }
-            guard time >= old.changedAt else { return true }
+            guard let old = widgets[key] else { return }
+            guard time >= old.changedAt else { return }
             widgets[key]?.isRemoved = true
             widgets[key]?.changedAt = time
         case .environment(let app, let device, let environment):
@@ -109,7 +138,6 @@ struct ChaosModel: Sendable {
                 widgets[key]?.changedAt = time
             }
         }
-        return true
     }
 
     private mutating func count(_ time: Timestamp, of timeline: Int) {

@@ -33,7 +33,7 @@ struct StoredTimelines: PostgresStatement {
     let sql = """
         SELECT t.identity, t.requested, t.content_revision, t.views::int8 AS views, t.content,
             (to_jsonb(t) - 'content')::text AS text
-        FROM timeline t
+        FROM timeline t WHERE \(Condition.runs("t"))
         """
 
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
@@ -72,6 +72,24 @@ struct StoredWidgets: PostgresStatement {
             timeline: try row.optional("identity"),
             user: try row.value("user_id"), device: try row.value("device_id"), locale: try row.value("locale"),
             timeZone: try row.value("time_zone"), changedAt: try row.value("changed_at"))
+    }
+}
+
+/// Times of the registrations of some users' devices.
+struct RegistrationTimes: PostgresStatement {
+    struct Row: Sendable {
+        let user: String
+        let registeredAt: Timestamp
+    }
+
+    let sql = "SELECT user_id, registered_at FROM registration WHERE user_id = ANY ($1::text[])"
+
+    let users: [String]
+
+    var parameters: PostgresParameters { PostgresParameters(PostgresArray(users)) }
+
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(user: try row.value("user_id"), registeredAt: try row.value("registered_at"))
     }
 }
 
@@ -135,6 +153,13 @@ struct StoredContent: PostgresStatement {
 
 /// Conditions on a timeline `t` and its kind `k`, written independently of the product's functions.
 private enum Condition {
+    /// The kind of a row is not of the paused app, whose many rows wait.
+    static func runs(_ row: String) -> String {
+        """
+        \(row).kind_id = ANY (ARRAY(SELECT r.id FROM kind r JOIN app a ON a.id = r.app_id WHERE a.paused_at IS NULL))
+        """
+    }
+
     static let stale = "(t.requested > t.rendered OR k.generation > t.generation)"
 
     /// The row has work, now or later, apart from reloads of everyone.
@@ -163,7 +188,7 @@ private enum Condition {
 struct Unappointed: PostgresStatement {
     let sql = """
         SELECT (to_jsonb(t) - 'content')::text AS text FROM timeline t JOIN kind k ON k.id = t.kind_id
-        WHERE \(Condition.isLost) LIMIT 5
+        WHERE \(Condition.runs("t")) AND (\(Condition.isLost)) LIMIT 5
         """
 
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("text") }
@@ -171,14 +196,16 @@ struct Unappointed: PostgresStatement {
 
 /// Number of timelines with work, now or later.
 struct AppointmentCount: PostgresStatement {
-    let sql = "SELECT count(*) AS n FROM timeline t WHERE \(Condition.hasWork)"
+    let sql = "SELECT count(*) AS n FROM timeline t WHERE \(Condition.runs("t")) AND \(Condition.hasWork)"
 
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("n") }
 }
 
 /// Lists that are due, ready or leased.
 struct ReadyListsLeft: PostgresStatement {
-    let sql = "SELECT to_jsonb(w)::text AS text FROM work w WHERE w.due_at <= now() ORDER BY w.id LIMIT 5"
+    let sql = """
+        SELECT to_jsonb(w)::text AS text FROM work w WHERE \(Condition.runs("w")) AND w.due_at <= now() ORDER BY w.id LIMIT 5
+        """
 
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("text") }
 }
@@ -198,11 +225,12 @@ struct Unsettled: PostgresStatement {
 
     let sql = """
         SELECT count(*) FILTER (WHERE \(Condition.stale)) AS stale, count(*) FILTER (WHERE t.orphaned) AS orphaned,
-               (SELECT count(*) FROM work w WHERE w.due_at < now() + interval '1 hour') AS lists,
+               (SELECT count(*) FROM work w WHERE \(Condition.runs("w")) AND w.due_at < now() + interval '1 hour')
+                   AS lists,
                (SELECT count(*) FROM sweep) AS sweeps,
                (SELECT count(*) FROM dead_letter WHERE forwarded_at IS NULL) AS unforwarded,
                (SELECT count(*) FROM delivery_change) + (SELECT count(*) FROM registration WHERE changed > sent) AS devices
-        FROM timeline t JOIN kind k ON k.id = t.kind_id
+        FROM timeline t JOIN kind k ON k.id = t.kind_id WHERE \(Condition.runs("t"))
         """
 
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
@@ -217,9 +245,9 @@ struct Unsettled: PostgresStatement {
 struct UnsettledRows: PostgresStatement {
     let sql = """
         (SELECT (to_jsonb(t) - 'content')::text AS text FROM timeline t JOIN kind k ON k.id = t.kind_id
-         WHERE t.orphaned OR \(Condition.stale) ORDER BY t.listed_at LIMIT 4)
+         WHERE \(Condition.runs("t")) AND (t.orphaned OR \(Condition.stale)) ORDER BY t.listed_at LIMIT 4)
         UNION ALL
-        (SELECT to_jsonb(w)::text FROM work w WHERE w.due_at < now() + interval '1 hour' ORDER BY w.due_at LIMIT 4)
+        (SELECT to_jsonb(w)::text FROM work w WHERE \(Condition.runs("w")) AND w.due_at < now() + interval '1 hour' ORDER BY w.due_at LIMIT 4)
         """
 
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("text") }

@@ -11,8 +11,12 @@ struct FinalCheck {
     let latest: [TimelineID: TimelineLog.Latest]
     let provider: ChaosProvider
     let devices: ChaosDevices
+    /// Time of the correct events after those of wrong clocks; nil without any.
+    let correctedAt: Timestamp?
     let pool: PostgresPool
     let audit: Audit
+    /// Number of due timelines of ``PausedApp``.
+    let pausedTimelines: Int
     let report: ChaosReport
     /// Logs of the workers.
     let logs: [URL]
@@ -21,6 +25,7 @@ struct FinalCheck {
     private static let auditMessage = "timelines had something to do and no appointment"
 
     func run() async throws {
+        checkEvidence()
         try await checkPositions()
         try await checkGenerations()
         try await checkWidgets()
@@ -29,9 +34,16 @@ struct FinalCheck {
         try await checkTimelines()
         try await checkAppointments()
         try await checkDevices()
+        try await checkRegistrations()
     }
 
     // MARK: Invariant 2
+
+    private func checkEvidence() {
+        for place in model.missed {
+            report.violated(.exactlyOnce, "the evidence is broken: \(place) is neither a message nor a marker")
+        }
+    }
 
     private func checkPositions() async throws {
         var stored: [TopicPartition: Int64] = [:]
@@ -176,6 +188,12 @@ struct FinalCheck {
         for text in try await pool.query(ReadyListsLeft()) {
             report.violated(.appointed, "a ready list is left: \(text)")
         }
+        if pausedTimelines > 0 {
+            let appointed = try await pool.query(PausedAppointments()).first ?? 0
+            expect(appointed == Int64(pausedTimelines), .appointed) {
+                "\(appointed) of \(pausedTimelines) timelines of the paused app are appointed"
+            }
+        }
         for line in appointedByAudit() { report.violated(.appointed, "the audit has appointed: \(line)") }
     }
 
@@ -189,7 +207,7 @@ struct FinalCheck {
 
     // MARK: Devices
 
-    /// A process frozen between its look at the lease and the write to the connection may repeat another one's pushes,
+    /// A failover loses that pushes were sent, so that they are sent again. A process frozen between its look at the lease and the write to the connection may repeat another one's pushes,
     /// once for each device. A busy machine may stop a process for as long as that once: a push whose answer is read
     /// after the time limit is sent again. After a SIGKILL the repetition comes with the end of the lease, which is
     /// longer than a push and the window.
@@ -197,12 +215,27 @@ struct FinalCheck {
         let (pushes, tooSoon) = devices.pushes
         report.say("\(pushes) pushes were accepted, \(tooSoon) within the window of another one")
         report.checked(.noStorm, pushes)
-        if tooSoon > ChaosDevices.count * (1 + report.faults(of: "SIGSTOP, SIGCONT")) {
+        let repeats = 1 + report.faults(of: "SIGSTOP, SIGCONT") + report.faults(of: "failover")
+        if tooSoon > ChaosDevices.count * repeats {
             report.violated(.noStorm, "\(tooSoon) of \(pushes) pushes came within the window of another one")
         }
         report.checked(.delivered, ChaosDevices.count)
         expect(pushes >= ChaosDevices.count, .delivered) { "\(pushes) pushes for \(ChaosDevices.count) devices" }
         for text in try await devices.findings(in: pool) { report.violated(.delivered, text) }
+    }
+
+    /// The last registration of a device counts, even if an earlier one was dated in the future.
+    private func checkRegistrations() async throws {
+        guard let correctedAt else { return }
+        let rows = try await pool.query(RegistrationTimes(users: world.misdated))
+        expect(rows.count == world.misdated.count, .exactlyOnce) {
+            "\(rows.count) of \(world.misdated.count) devices with a wrong clock are registered"
+        }
+        for row in rows {
+            expect(row.registeredAt.milliseconds == correctedAt.milliseconds, .exactlyOnce) {
+                "the device of \(row.user) is registered as of \(row.registeredAt), last registered at \(correctedAt)"
+            }
+        }
     }
 
     // MARK: -

@@ -134,7 +134,8 @@ final class TimelineLog: Sendable {
 
     /// Compares a message with the stored row; waits while the database is down.
     private func compare(_ messages: [Message]) async throws {
-        let updates = messages.filter { $0.shown != nil }
+        // A failover loses what was stored at last and is published already; it is fetched and published again.
+        let updates = messages.filter { $0.shown != nil && !report.isOfLostHistory($0.timestampMilliseconds) }
         guard !updates.isEmpty else { return }
         var rows: [StoredContent.Row]?
         while rows == nil {

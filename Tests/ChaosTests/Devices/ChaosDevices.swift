@@ -109,12 +109,17 @@ final class ChaosDevices: Sendable {
     static var registrations: [(user: String, event: FreshetEvent)] {
         (0..<count).map { index in
             let (user, device) = device(index)
-            let address = APNsAddress(
-                token: Array(device.utf8) + Array(repeating: 0, count: 8), environment: .production,
-                topic: app + APNsAddress.topicSuffix)
-            let registration = DeviceRegistration(user: user, device: device, channel: .apns(address))
-            return (user, .deviceRegistered(app: app, registration))
+            return (user, registration(user: user, device: device))
         }
+    }
+
+    /// An event that registers a device. A device of somebody else than ``registrations`` never reads after a push.
+    static func registration(user: String, device: String) -> FreshetEvent {
+        let address = APNsAddress(
+            token: Array(device.utf8) + Array(repeating: 0, count: 8), environment: .production,
+            topic: app + APNsAddress.topicSuffix)
+        return .deviceRegistered(
+            app: app, DeviceRegistration(user: user, device: device, channel: .apns(address)))
     }
 
     /// Number of accepted pushes, and of those that came too soon.
@@ -131,7 +136,7 @@ final class ChaosDevices: Sendable {
             if let last = state.lastPush[device], now - last < Self.window { state.tooSoon += 1 }
             state.lastPush[device] = now
             state.pushes += 1
-            state.pushed.insert(device)
+            if tokens[device] != nil { state.pushed.insert(device) }
             return nil
         }
     }

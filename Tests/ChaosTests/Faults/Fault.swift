@@ -29,6 +29,13 @@ struct Fault: Sendable {
         case provider(app: String, ProviderFault)
         case pushService(PushFault)
         case guest
+        /// Producers end transactions, whose markers take offsets.
+        case transactions
+        case wrongClock(WrongClock)
+        /// A provider's server ends each connection with GOAWAY after a number of requests.
+        case goAway(requests: Int)
+        /// A standby that lacks the commits of the fault's length takes the database's place.
+        case failover
     }
 
     let number: Int
@@ -71,6 +78,10 @@ struct Fault: Sendable {
             default: "provider \(fault)"
             }
         case .guest: "ingest joins and leaves"
+        case .transactions: "transactional producers"
+        case .wrongClock: "wrong clock"
+        case .goAway: "provider's server sends GOAWAY"
+        case .failover: "failover"
         }
     }
 
@@ -88,6 +99,8 @@ struct Fault: Sendable {
         case .brokerSlow(let broker, let delay): place = ": \(broker) by \(delay / .milliseconds(1)) ms"
         case .requestErrors(let request, let count): place = ": \(count) of \(request)"
         case .provider(let app, let fault): place = " of \(app) (\(fault))"
+        case .goAway(let requests): place = " after \(requests) requests"
+        case .wrongClock(let clock): place = " of a producer (\(clock))"
         default: place = ""
         }
         return "fault \(number): \(name)\(place), \(ChaosReport.seconds(length)) s"
@@ -114,12 +127,29 @@ struct FaultSchedule: Sendable {
         var time = Duration.milliseconds(500)
         while time < duration {
             let (sort, length) = Self.draw(
-                &random, members: members, apps: apps, hasEmbeddedBrokers: hasEmbeddedBrokers)
+                &random, members: members, apps: apps, hasEmbeddedBrokers: hasEmbeddedBrokers,
+                canFailOver: !faults.contains { $0.name == "failover" })
             faults.append(
                 Fault(number: faults.count + 1, start: time, length: min(length, .seconds(25)), sort: sort))
             time += random.seconds(0.1...(interval / .milliseconds(1) / 1_000 * 1.9))
         }
-        self.faults = faults
+        faults += Self.certain(seed: seed, hasEmbeddedBrokers: hasEmbeddedBrokers).filter { $0.start < duration }
+        faults.sort { $0.start < $1.start }
+        self.faults = faults.enumerated().map { index, fault in
+            Fault(number: index + 1, start: fault.start, length: fault.length, sort: fault.sort)
+        }
+    }
+
+    /// Faults of every run, all in its first seconds, so that a short run has them.
+    private static func certain(seed: UInt64, hasEmbeddedBrokers: Bool) -> [Fault] {
+        var random = SeededRandom(seed: seed, stream: "certain faults")
+        var sorts: [Fault.Sort] = [
+            .wrongClock(random.element(WrongClock.allCases)), .goAway(requests: random.integer(1...6)),
+        ]
+        if hasEmbeddedBrokers { sorts.append(.transactions) }
+        return sorts.map { sort in
+            Fault(number: 0, start: random.seconds(1...15), length: random.seconds(5...10), sort: sort)
+        }
     }
 
     private enum Choice: CaseIterable {
@@ -127,6 +157,7 @@ struct FaultSchedule: Sendable {
         case databaseCut, databaseDelay, databaseHeld, databaseHalfOpen, databaseUnreachable
         case brokersCut, brokersDelay, brokersHeld, brokersHalfOpen, brokersUnreachable
         case brokerDown, brokerSlow, requestErrors, provider, pushService, guest
+        case transactions, wrongClock, goAway, failover
 
         var weight: Int {
             switch self {
@@ -155,13 +186,17 @@ struct FaultSchedule: Sendable {
             case .provider: 18
             case .pushService: 14
             case .guest: 5
+            case .transactions: 5
+            case .wrongClock: 4
+            case .goAway: 5
+            case .failover: 2
             }
         }
 
         var needsEmbeddedBrokers: Bool {
             switch self {
             case .brokersCut, .brokersDelay, .brokersHeld, .brokersHalfOpen, .brokersUnreachable, .brokerDown,
-                .brokerSlow, .requestErrors:
+                .brokerSlow, .requestErrors, .transactions:
                 true
             default: false
             }
@@ -169,9 +204,12 @@ struct FaultSchedule: Sendable {
     }
 
     private static func draw(
-        _ random: inout SeededRandom, members: [String], apps: [String], hasEmbeddedBrokers: Bool
+        _ random: inout SeededRandom, members: [String], apps: [String], hasEmbeddedBrokers: Bool,
+        canFailOver: Bool
     ) -> (Fault.Sort, Duration) {
-        let choices = Choice.allCases.filter { hasEmbeddedBrokers || !$0.needsEmbeddedBrokers }
+        let choices = Choice.allCases.filter { choice in
+            (hasEmbeddedBrokers || !choice.needsEmbeddedBrokers) && (canFailOver || choice != .failover)
+        }
         let choice = random.element(weighted: choices.map { ($0, $0.weight) })
         let member = random.element(members)
         let broker = Int32(random.integer(1...2))
@@ -206,6 +244,11 @@ struct FaultSchedule: Sendable {
         case .pushService:
             return (.pushService(random.element(PushFault.allCases)), random.seconds(1...5))
         case .guest: return (.guest, random.seconds(5...12))
+        case .transactions: return (.transactions, random.seconds(4...12))
+        case .goAway: return (.goAway(requests: random.integer(1...6)), random.seconds(3...9))
+        // A copy of the database takes seconds and space, so there is at most one.
+        case .failover: return (.failover, random.seconds(0.2...2))
+        case .wrongClock: return (.wrongClock(random.element(WrongClock.allCases)), random.seconds(4...12))
         }
     }
 

@@ -11,6 +11,9 @@ final class FaultDriver: Sendable {
     private let kafka: ChaosKafka
     private let provider: ChaosProvider
     private let devices: ChaosDevices
+    private let workload: Workload
+    private let markers: TransactionMarkers?
+    private let front: GoAwayFront
     private let pool: PostgresPool
     private let report: ChaosReport
     /// Prevents concurrent crashes.
@@ -20,13 +23,17 @@ final class FaultDriver: Sendable {
 
     init(
         fleet: Fleet, server: ChaosPostgres, kafka: ChaosKafka, provider: ChaosProvider, devices: ChaosDevices,
-        pool: PostgresPool, report: ChaosReport
+        workload: Workload, markers: TransactionMarkers?, front: GoAwayFront, pool: PostgresPool,
+        report: ChaosReport
     ) {
         self.fleet = fleet
         self.server = server
         self.kafka = kafka
         self.provider = provider
         self.devices = devices
+        self.workload = workload
+        self.markers = markers
+        self.front = front
         self.pool = pool
         self.report = report
     }
@@ -49,6 +56,7 @@ final class FaultDriver: Sendable {
         fleet.healNetwork()
         provider.heal()
         devices.set(nil)
+        front.set(requestsPerConnection: nil)
         if let embedded = kafka.embedded {
             for broker in kafka.brokerPorts.indices {
                 try embedded.startBroker(Int32(broker + 1))
@@ -58,14 +66,21 @@ final class FaultDriver: Sendable {
     }
 
     func crashDatabase(for length: Duration) async throws {
+        try await withoutServer {
+            try await server.crash()
+            try await Task.sleep(for: length)
+            try await server.start()
+        }
+    }
+
+    /// Runs the body unless another one makes the database disappear at this time.
+    private func withoutServer(_ body: () async throws -> Void) async throws {
         let isMine = isCrashed.withLock { isCrashed in
             defer { isCrashed = true }
             return !isCrashed
         }
-        guard isMine else { return }
-        try await server.crash()
-        try await Task.sleep(for: length)
-        try await server.start()
+        guard isMine else { return report.say("not done, the database is away") }
+        try await body()
         isCrashed.withLock { $0 = false }
     }
 
@@ -111,7 +126,7 @@ final class FaultDriver: Sendable {
         case .brokersHalfOpen(let name): try await flow(.swallowed, fault, member(name)?.brokers)
         case .brokersUnreachable(let name): try await flow(.refused, fault, member(name)?.brokers)
         case .brokerDown(let broker):
-            try kafka.embedded?.stopBroker(broker)
+            try await withoutMarkers { try kafka.embedded?.stopBroker(broker) }
             try await Task.sleep(for: fault.length)
             try kafka.embedded?.startBroker(broker)
         case .brokerSlow(let broker, let delay):
@@ -127,7 +142,35 @@ final class FaultDriver: Sendable {
             devices.set(what)
             try await Task.sleep(for: fault.length)
             devices.set(nil)
+        case .transactions:
+            workload.beginTransactions()
+            try await Task.sleep(for: fault.length)
+            await workload.endTransactions()
+        case .wrongClock(let clock):
+            workload.set(clock: clock)
+            try await Task.sleep(for: fault.length)
+            workload.set(clock: nil)
+        case .goAway(let requests):
+            front.set(requestsPerConnection: requests)
+            try await Task.sleep(for: fault.length)
+            front.set(requestsPerConnection: nil)
+        case .failover: try await failOver(losing: fault.length)
         }
+    }
+
+    /// Numbers of connections that ended with GOAWAY, and of requests on them that were not processed.
+    var goAways: (ended: Int, ignored: Int) { front.counts }
+
+    private func failOver(losing length: Duration) async throws {
+        try await withoutServer {
+            try await server.failOver(losing: length) { report.beginLoss() }
+            report.endLoss()
+        }
+    }
+
+    private func withoutMarkers(_ body: () throws -> Void) async throws {
+        guard let markers else { return try body() }
+        try await markers.withoutMarkers(body)
     }
 
     private func member(_ name: String) -> FleetMember? {

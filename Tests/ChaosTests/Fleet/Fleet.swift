@@ -13,22 +13,32 @@ final class Fleet: Sendable {
 
     var members: [FleetMember] { residents + [guest] }
     /// Members that always run.
-    var residents: [FleetMember] { ingest + workers + delivery + [api] }
+    let residents: [FleetMember]
 
+    /// - Parameter trustRoots: Certificates of the providers' authorities.
     init(
         server: ChaosPostgres, kafka: ChaosKafka, devices: ChaosDevices, options: ChaosOptions,
-        directory: RunDirectory, report: ChaosReport
+        trustRoots: URL, directory: RunDirectory, report: ChaosReport
     ) throws {
         let environment = Self.environment(kafka).merging(devices.settings) { $1 }
+            .merging(["FRESHET_PROVIDERS_TRUST_ROOTS": trustRoots.path]) { $1 }
+            .merging(options.settings) { $1 }
         func member(_ name: String, _ role: FleetMember.Role) throws -> FleetMember {
             try FleetMember(
                 name: name, role: role, server: server, kafka: kafka, environment: environment,
                 rewrites: options.mutation?.rewrites ?? [], directory: directory, report: report)
         }
-        ingest = [try member("ingest-1", .ingest), try member("ingest-2", .ingest)]
-        workers = [try member("workers-1", .workers), try member("workers-2", .workers)]
-        delivery = [try member("delivery-1", .delivery), try member("delivery-2", .delivery)]
-        api = try member("api-1", .api)
+        if options.isAllInOne {
+            // Ingest hands timelines over to the workers of its process.
+            let all = try member("all-1", .all)
+            (ingest, workers, delivery, api, residents) = ([all], [all], [all], all, [all])
+        } else {
+            ingest = [try member("ingest-1", .ingest), try member("ingest-2", .ingest)]
+            workers = [try member("workers-1", .workers), try member("workers-2", .workers)]
+            delivery = [try member("delivery-1", .delivery), try member("delivery-2", .delivery)]
+            api = try member("api-1", .api)
+            residents = ingest + workers + delivery + [api]
+        }
         guest = try member("ingest-3", .ingest)
     }
 
@@ -52,7 +62,7 @@ final class Fleet: Sendable {
             "FRESHET_POSTGRES_ACQUIRE_TIMEOUT": "3s",
             "FRESHET_POSTGRES_MAXIMUM_CONNECTIONS": "6",
             "FRESHET_INGEST_MAXIMUM_BATCH": "200",
-            "FRESHET_PROVIDERS_ALLOW_PRIVATE_NETWORKS": "127.0.0.1",
+            "FRESHET_PROVIDERS_ALLOW_PRIVATE_NETWORKS": "127.0.0.1,localhost",
             // A lease is the sum of the kind's timeout, publishing and the database, rounded up to a multiple of this
             // value: ten seconds. Faults have to be longer, so that a worker resumes after another one has taken its
             // timelines.

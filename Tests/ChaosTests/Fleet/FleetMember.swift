@@ -12,7 +12,7 @@ import Darwin
 /// Each member has its own proxies to the database and the brokers.
 final class FleetMember: Sendable {
     enum Role: String, Sendable {
-        case ingest, workers, delivery, api
+        case ingest, workers, delivery, api, all
     }
 
     private struct State {
@@ -46,7 +46,7 @@ final class FleetMember: Sendable {
         self.role = role
         self.directory = directory
         self.report = report
-        postgres = try FaultProxy(to: server.port, rewrites: rewrites)
+        postgres = try server.proxy(rewrites: rewrites)
         brokers = try kafka.brokerPorts.map { try FaultProxy(to: $0, resetsTarget: true) }
         var environment = environment
         environment["FRESHET_POSTGRES_URL"] = server.url(through: postgres.port)

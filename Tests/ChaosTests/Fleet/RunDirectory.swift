@@ -48,8 +48,8 @@ final class RunDirectory: Sendable {
         while read -r pid; do
             case $(readlink "/proc/$pid/exe" 2>/dev/null) in */freshet) kill -KILL "$pid" 2>/dev/null ;; esac
         done <"$1/pids"
-        [[ -d $1/postgres ]] && "$2" stop --immediate "$1/postgres"
-        if [[ -e $1/keep ]]; then rm -rf "$1/postgres"; else rm -rf "$1"; fi
+        for server in "$1"/postgres*; do [[ -d $server ]] && "$2" stop --immediate "$server"; done
+        if [[ -e $1/keep ]]; then rm -rf "$1"/postgres*; else rm -rf "$1"; fi
         """
 
     /// Records a process that must not outlive the test.

@@ -81,6 +81,11 @@ final class FaultProxy: Sendable {
         }
     }
 
+    /// Leads new connections to another port.
+    func set(target: UInt16) {
+        state.withLock { $0.target = target }
+    }
+
     func set(delay: Duration) {
         state.withLock { $0.delay = delay }
     }

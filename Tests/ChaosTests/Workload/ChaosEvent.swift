@@ -34,6 +34,8 @@ struct ChaosEvent: Sendable {
     var person: PersonEvent?
     /// Whether the event becomes a dead letter.
     var isRefused = false
+    /// Error of the publishing clock.
+    var clock: WrongClock?
     /// Sources that change before the event is published.
     var sources: [ChaosWorld.Source] = []
 

@@ -65,9 +65,15 @@ final class ChaosWorld: Sendable {
     static let groups = 5
 
     let apps: [ChaosApp]
+    /// Apps that random events are about: all but the crowd's.
+    let active: [ChaosApp]
     let users: [String]
     /// People whose widgets come and go.
     let movers: [String]
+    /// People whose devices have a wrong clock now and then.
+    let misdated = ["w0", "w1", "w2"]
+    /// People with many widgets of one app, whose reloads make large audiences.
+    let crowd: [String]
     let widgets: [StableWidget]
     let timelines: [StableTimeline]
     /// Indices of timelines by app and user, app and device, and app and widget.
@@ -78,9 +84,24 @@ final class ChaosWorld: Sendable {
 
     static func key(_ app: String, _ id: String) -> String { "\(app) \(id)" }
 
-    init(seed: UInt64, users userCount: Int, movers moverCount: Int) {
+    /// App of the crowd.
+    static let crowdApp = "com.chaos.delta"
+    /// Number of each of its widgets.
+    private static let crowdWidgets = 60
+    /// App whose provider is behind ``GoAwayFront``.
+    static let frontedApp = "com.chaos.gamma"
+
+    /// - Parameters:
+    ///   - crowdCount: Number of people in the crowd; its app exists if there are any.
+    ///   - timeout: Time limit of the providers.
+    init(
+        seed: UInt64, users userCount: Int, movers moverCount: Int, crowd crowdCount: Int = 0,
+        timeout: Duration = .seconds(2)
+    ) {
         var random = SeededRandom(seed: seed, stream: "world")
-        apps = Self.makeApps(&random)
+        active = Self.makeApps(&random, timeout)
+        apps = active + (crowdCount > 0 ? [Self.makeCrowdApp(&random, timeout)] : [])
+        crowd = (0..<crowdCount).map { "c\($0)" }
         users = (0..<userCount).map { "u\($0)" }
         movers = (0..<moverCount).map { "m\($0)" }
         var widgets: [StableWidget] = []
@@ -89,24 +110,32 @@ final class ChaosWorld: Sendable {
         var ofUser: [String: [Int]] = [:]
         var ofDevice: [String: [Int]] = [:]
         var ofWidget: [String: Int] = [:]
-        for app in apps {
+        func add(_ placement: WidgetPlacement, of kind: ChaosKind) {
+            let identity = kind.definition.identity(of: placement)
+            let id = identity.id
+            let index = indices[id] ?? timelines.count
+            if indices[id] == nil {
+                indices[id] = index
+                timelines.append(StableTimeline(id: id, identity: identity, group: Self.group(of: identity)))
+            }
+            widgets.append(StableWidget(placement: placement, timeline: index))
+            ofUser[Self.key(placement.app, placement.user), default: []].append(index)
+            ofDevice[Self.key(placement.app, placement.device), default: []].append(index)
+            ofWidget[Self.key(placement.app, placement.widget)] = index
+        }
+        for app in active {
             for (number, user) in users.enumerated() {
                 for kind in app.kinds {
                     for device in 0..<2 {
-                        let placement = Self.placement(of: kind, in: app, user: user, number: number, device: device)
-                        let identity = kind.definition.identity(of: placement)
-                        let id = identity.id
-                        let index = indices[id] ?? timelines.count
-                        if indices[id] == nil {
-                            indices[id] = index
-                            timelines.append(
-                                StableTimeline(id: id, identity: identity, group: Self.group(of: identity)))
-                        }
-                        widgets.append(StableWidget(placement: placement, timeline: index))
-                        ofUser[Self.key(app.name, user), default: []].append(index)
-                        ofDevice[Self.key(app.name, placement.device), default: []].append(index)
-                        ofWidget[Self.key(app.name, placement.widget)] = index
+                        add(Self.placement(of: kind, in: app, user: user, number: number, device: device), of: kind)
                     }
+                }
+            }
+        }
+        for kind in apps.first(where: { $0.name == Self.crowdApp })?.kinds ?? [] {
+            for user in crowd {
+                for slot in 0..<Self.crowdWidgets {
+                    add(Self.crowdPlacement(of: kind, user: user, slot: slot), of: kind)
                 }
             }
         }
@@ -177,57 +206,80 @@ final class ChaosWorld: Sendable {
             environment: environment(number))
     }
 
+    private static func crowdPlacement(of kind: ChaosKind, user: String, slot: Int) -> WidgetPlacement {
+        WidgetPlacement(
+            app: crowdApp, widget: "\(user)-\(slot)", user: user, device: "\(user)-d0", kind: kind.definition.name,
+            family: .systemSmall,
+            configuration: configuration([
+                ("slot", .number(JSONNumber(slot))), ("group", .number(JSONNumber(slot % groups))),
+            ]), environment: environment(0))
+    }
+
     /// Devices of a stable user.
     static func environment(_ number: Int) -> WidgetEnvironment {
         WidgetEnvironment(storedLocale: number % 2 == 0 ? "en-GB" : "de-DE", timeZone: "Europe/London")
     }
 
-    private static func makeApps(_ random: inout SeededRandom) -> [ChaosApp] {
-        func kind(
-            _ name: String, sharing: KindSharing = .perUser, variesBy: KindVariation = [],
-            policy: ChaosKind.Policy = .never, modulus: Int? = nil, volatile: Bool = false, snapshots: Bool = false
-        ) -> ChaosKind {
-            ChaosKind(
-                definition: KindDefinition(
-                    name: name, sharing: sharing, variesBy: variesBy, providerURL: "http://127.0.0.1:1/x",
-                    maxBatch: 20, timeout: .seconds(2), minimumSpacing: .seconds(1),
-                    dailyBudget: DailyBudget(minimum: 50_000, maximum: 50_000), placeholder: .object(JSONObject()),
-                    volatileFields: volatile ? ["/at"] : [], reloadTolerance: .zero, hasSnapshots: snapshots),
-                policy: policy, modulus: modulus)
-        }
-        func app(_ name: String, developerMode: Bool, _ kinds: [ChaosKind]) -> ChaosApp {
-            ChaosApp(
-                name: "com.chaos.\(name)", isInDeveloperMode: developerMode, kinds: kinds,
-                secret: (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &random) })
-        }
+    private static func kind(
+        _ name: String, sharing: KindSharing = .perUser, variesBy: KindVariation = [],
+        policy: ChaosKind.Policy = .never, modulus: Int? = nil, volatile: Bool = false, snapshots: Bool = false,
+        maxBatch: Int = 20, timeout: Duration
+    ) -> ChaosKind {
+        ChaosKind(
+            definition: KindDefinition(
+                name: name, sharing: sharing, variesBy: variesBy, providerURL: "http://127.0.0.1:1/x",
+                maxBatch: maxBatch, timeout: timeout, minimumSpacing: .seconds(1),
+                dailyBudget: DailyBudget(minimum: 50_000, maximum: 50_000), placeholder: .object(JSONObject()),
+                volatileFields: volatile ? ["/at"] : [], reloadTolerance: .zero, hasSnapshots: snapshots),
+            policy: policy, modulus: modulus)
+    }
+
+    private static func app(
+        _ name: String, developerMode: Bool, _ kinds: [ChaosKind], _ random: inout SeededRandom
+    ) -> ChaosApp {
+        ChaosApp(
+            name: name, isInDeveloperMode: developerMode, kinds: kinds,
+            secret: (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &random) })
+    }
+
+    private static func makeCrowdApp(_ random: inout SeededRandom, _ timeout: Duration) -> ChaosApp {
+        app(crowdApp, developerMode: true, [kind("Crowd", maxBatch: 10, timeout: timeout)], &random)
+    }
+
+    private static func makeApps(_ random: inout SeededRandom, _ timeout: Duration) -> [ChaosApp] {
         return [
             app(
-                "alpha", developerMode: true,
+                "com.chaos.alpha", developerMode: true,
                 [
-                    kind("Balance", variesBy: [.family, .locale], snapshots: true),
-                    kind("Flip", modulus: 2, volatile: true),
-                    kind("Clock", policy: .after(seconds: 5), modulus: 3),
-                ]),
+                    kind("Balance", variesBy: [.family, .locale], snapshots: true, timeout: timeout),
+                    kind("Flip", modulus: 2, volatile: true, timeout: timeout),
+                    kind("Clock", policy: .after(seconds: 5), modulus: 3, timeout: timeout),
+                ], &random),
             app(
-                "beta", developerMode: false,
+                "com.chaos.beta", developerMode: false,
                 [
-                    kind("Parcel", variesBy: .all), kind("City", sharing: .shared),
-                ]),
+                    kind("Parcel", variesBy: .all, timeout: timeout),
+                    kind("City", sharing: .shared, timeout: timeout),
+                ], &random),
             app(
-                "gamma", developerMode: true,
+                frontedApp, developerMode: true,
                 [
-                    kind("News", sharing: .shared, variesBy: .locale, modulus: 2),
-                    kind("Task", variesBy: [.timeZone], policy: .atEnd(seconds: 4)),
-                ]),
+                    kind("News", sharing: .shared, variesBy: .locale, modulus: 2, timeout: timeout),
+                    kind("Task", variesBy: [.timeZone], policy: .atEnd(seconds: 4), timeout: timeout),
+                ], &random),
         ]
     }
 
     /// Manifest for `freshet kinds apply`.
-    func manifest(providerPort: Int) -> String {
+    ///
+    /// - Parameter frontPort: Port of ``GoAwayFront``.
+    func manifest(providerPort: Int, frontPort: Int) -> String {
         apps.map { app in
+            let server =
+                app.name == Self.frontedApp ? "https://localhost:\(frontPort)" : "http://127.0.0.1:\(providerPort)"
             var lines = [
                 "app: \(app.name)", "developerMode: \(app.isInDeveloperMode)",
-                "provider: {url: \"http://127.0.0.1:\(providerPort)/\(app.path)\"}",
+                "provider: {url: \"\(server)/\(app.path)\"}",
                 "signingSecret: {environment: \(app.secretVariable)}", "kinds:",
             ]
             for kind in app.kinds {
@@ -236,7 +288,8 @@ final class ChaosWorld: Sendable {
                     "  - name: \(definition.name)", "    displayName: \(definition.name)",
                     "    description: for the chaos suite", "    sharing: \(definition.sharing.name)",
                     "    variesBy: [\(definition.variesBy.names.joined(separator: ", "))]",
-                    "    maxBatch: \(definition.maxBatch)", "    timeout: 2s", "    minimumSpacing: 1s",
+                    "    maxBatch: \(definition.maxBatch)",
+                    "    timeout: \(definition.timeout.components.seconds)s", "    minimumSpacing: 1s",
                     "    budget: {minimum: 50000, maximum: 50000}", "    reloadTolerance: 0s",
                     "    snapshots: \(definition.hasSnapshots)",
                     "    volatileFields: [\(definition.volatileFields.joined(separator: ", "))]",

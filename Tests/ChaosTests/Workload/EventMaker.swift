@@ -49,6 +49,18 @@ struct EventMaker {
         }
     }
 
+    /// Pushes for everybody in the crowd.
+    mutating func crowd() -> [ChaosEvent] {
+        world.crowd.map { user in
+            var event = make(
+                .push(ReloadRequest(app: ChaosWorld.crowdApp, audience: .user(user), kinds: .all, reason: .push)),
+                at: Self.start)
+            event.marks = world.ofUser[ChaosWorld.key(ChaosWorld.crowdApp, user)] ?? []
+            event.sources = event.marks.map { .timeline(world.timelines[$0].id) }
+            return event
+        }
+    }
+
     /// Registrations of all devices.
     mutating func registrations() -> [ChaosEvent] {
         ChaosDevices.registrations.map { make($0.event, at: Self.start, key: $0.user) }
@@ -60,7 +72,7 @@ struct EventMaker {
             (.environment, 20), (.move, 70), (.movePush, 40), (.everyone, 3), (.everyoneMatching, 4), (.allKinds, 1),
             (.operatorReload, 6), (.malformed, 2), (.person, 80),
         ])
-        let app = random.element(world.apps)
+        let app = random.element(world.active)
         switch sort {
         case .user, .foreground, .background, .operatorReload:
             let user = random.element(world.users)

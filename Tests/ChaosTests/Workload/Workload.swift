@@ -3,12 +3,20 @@ import KafkaClient
 import Logging
 import Synchronization
 import WidgetEvents
+import WidgetModel
 
 /// Publishes events at a steady rate. An event is repeated until it is acknowledged: the content has changed, and a
 /// missing event would leave it stale.
 final class Workload: Sendable {
     private struct State {
         var maker: EventMaker
+        var wrongClockMaker: WrongClockMaker
+        /// Error of the clocks of some producers.
+        var clock: WrongClock?
+        /// Number of faults that make producers transactional.
+        var transactional = 0
+        /// Time of the correct events after those of wrong clocks.
+        var correctedAt: Timestamp?
         var unsent: [ChaosEvent] = []
         var underWay = 0
         var made = 0
@@ -16,31 +24,48 @@ final class Workload: Sendable {
         var refusals = 0
         var isPaused = false
         var goesOn = true
+        var random: SeededRandom
+
+        /// Whether the next event is one of a producer with a wrong clock.
+        mutating func misdates() -> Bool { random.chance(Workload.misdatedShare) }
+
+        /// Whether the events that have just been published end a transaction.
+        mutating func endsTransaction() -> Bool { random.chance(0.25) }
     }
 
     /// Maximum number of events that are neither acknowledged nor given up.
     private static let mostUnderWay = 1_500
     private static let interval = Duration.milliseconds(50)
+    /// Share of the events that a producer with a wrong clock publishes.
+    private static let misdatedShare = 0.15
 
     private let world: ChaosWorld
     private let topics: ChaosTopics
     private let rate: Int
     private let producer: KafkaProducer
+    private let markers: TransactionMarkers?
     private let register: @Sendable ([ChaosEvent]) -> Void
     private let state: Mutex<State>
 
-    /// - Parameter register: Receives every event before it is published.
+    /// - Parameters:
+    ///   - markers: Ends the transactions; nil for none.
+    ///   - register: Receives every event before it is published.
     init(
         world: ChaosWorld, kafka: ChaosKafka, seed: UInt64, rate: Int, logger: Logger,
-        register: @escaping @Sendable ([ChaosEvent]) -> Void
+        markers: TransactionMarkers?, register: @escaping @Sendable ([ChaosEvent]) -> Void
     ) throws {
         self.world = world
         self.topics = kafka.topics
         self.rate = rate
         self.register = register
+        self.markers = markers
         producer = try KafkaProducer(
             configuration: kafka.configuration, deliveryTimeout: .seconds(5), logger: logger)
-        state = Mutex(State(maker: EventMaker(world: world, topics: kafka.topics, seed: seed)))
+        state = Mutex(
+            State(
+                maker: EventMaker(world: world, topics: kafka.topics, seed: seed),
+                wrongClockMaker: WrongClockMaker(world: world, seed: seed),
+                random: SeededRandom(seed: seed, stream: "workload")))
     }
 
     var counts: (made: Int, acknowledged: Int, refusals: Int) {
@@ -53,12 +78,54 @@ final class Workload: Sendable {
     /// Pauses while consumers are too far behind: an embedded broker would drop messages that they have not read.
     func set(paused: Bool) { state.withLock { $0.isPaused = paused } }
 
+    /// Gives some producers a wrong clock, or corrects it (nil).
+    func set(clock: WrongClock?) { state.withLock { $0.clock = clock } }
+
+    /// Publishes in transactions from now on; calls nest.
+    func beginTransactions() { state.withLock { $0.transactional += 1 } }
+
+    /// Ends what ``beginTransactions()`` began. Every partition then ends with the marker of a transaction.
+    func endTransactions() async {
+        state.withLock { $0.transactional -= 1 }
+        await markers?.endAll()
+    }
+
+    /// Ends every log with the marker of a transaction, if producers were transactional.
+    func endLogs() async {
+        if let markers, markers.isUsed { await markers.endAll() }
+    }
+
+    /// Time of the correct events after those of wrong clocks; nil without any.
+    var correctedAt: Timestamp? { state.withLock { $0.correctedAt } }
+
+    /// Publishes a push for everybody in the crowd, all at once.
+    func reloadCrowd() async throws { try await publishAll(state.withLock { $0.maker.crowd() }) }
+
+    /// Publishes the correct events of people who had a wrong clock.
+    ///
+    /// - Returns: Whether there are any.
+    func correct() async throws -> Bool {
+        let now = WallClock.now()
+        let events = state.withLock { state -> [ChaosEvent] in
+            guard state.wrongClockMaker.isUsed else { return [] }
+            state.correctedAt = now
+            return state.wrongClockMaker.corrections(at: now)
+        }
+        guard !events.isEmpty else { return false }
+        try await publishAll(events)
+        return true
+    }
+
     /// Stops generating events.
     func stop() { state.withLock { $0.goesOn = false } }
 
     /// Publishes the registrations of devices and the placements of stable widgets; returns when all are acknowledged.
     func place() async throws {
         let events = state.withLock { $0.maker.registrations() + $0.maker.placements() }
+        try await publishAll(events)
+    }
+
+    private func publishAll(_ events: [ChaosEvent]) async throws {
         for start in stride(from: 0, to: events.count, by: 500) {
             let chunk = Array(events[start..<min(start + 500, events.count)])
             prepare(chunk)
@@ -96,7 +163,10 @@ final class Workload: Sendable {
             guard state.goesOn, !state.isPaused, state.underWay + state.unsent.count < Self.mostUnderWay else {
                 return []
             }
-            return (0..<count).map { _ in state.maker.next() }
+            return (0..<count).map { _ in
+                if let clock = state.clock, state.misdates() { return state.wrongClockMaker.next(clock) }
+                return state.maker.next()
+            }
         }
         prepare(events)
         return events
@@ -120,7 +190,15 @@ final class Workload: Sendable {
     }
 
     private func publish(_ events: [ChaosEvent]) async {
-        let results = await producer.send(events.map(message))
+        let messages = events.map(message)
+        let results = await producer.send(messages)
+        if let markers, state.withLock({ $0.transactional > 0 && $0.endsTransaction() }) {
+            await markers.end(
+                Set(
+                    zip(messages, results).compactMap { message, result in
+                        (try? result.get()).map { TopicPartition(topic: message.topic, partition: $0.partition) }
+                    }))
+        }
         state.withLock { state in
             state.underWay -= events.count
             for (event, result) in zip(events, results) {
@@ -145,8 +223,9 @@ final class Workload: Sendable {
                     KafkaHeader(name: "ce_type", value: "freshet.push.received.v1"),
                 ])
         case .event(let outgoing):
+            let time = event.clock.map { $0.eventTime(outgoing.time) } ?? outgoing.time
             let encoded = EventEncoder.encode(
-                outgoing.event, id: outgoing.id, source: "/chaos", time: outgoing.time, key: outgoing.key)
+                outgoing.event, id: outgoing.id, source: "/chaos", time: time, key: outgoing.key)
             let topic =
                 switch outgoing.event.type.topic {
                 case .pushes: topics.pushes
@@ -156,7 +235,8 @@ final class Workload: Sendable {
                 }
             return KafkaMessage(
                 topic: topic, key: encoded.key, value: encoded.value,
-                headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) })
+                headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) },
+                timestampMilliseconds: event.clock?.recordMilliseconds(outgoing.time))
         }
     }
 }
