@@ -176,7 +176,8 @@ let package = Package(
             dependencies: [
                 argumentParser,
                 "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore", logging, lifecycle,
-                hummingbird, nio, .product(name: "NIOPosix", package: "swift-nio"),
+                hummingbird, nio, tls, http2, .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             path: "Tests/TestSupport", exclude: ["browser.py"], swiftSettings: strict),
         .target(

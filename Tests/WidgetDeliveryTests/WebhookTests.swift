@@ -13,7 +13,7 @@ import WidgetStore
 @Suite("Webhooks of apps", .timeLimit(.patience))
 struct WebhookTests {
     /// Creates a delivery whose first app has a webhook at a stub that answers 200.
-    private func withWebhook(
+    func withWebhook(
         patience: Duration = .seconds(3 * 86_400), batch: Int = 100,
         _ body: (DeliveryHarness, StubProvider) async throws -> Void
     ) async throws {

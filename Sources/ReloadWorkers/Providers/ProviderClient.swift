@@ -95,7 +95,8 @@ package final class ProviderClient: ProviderFetching {
         }
         for (name, value) in call.headers { message.headers.replaceOrAdd(name: name, value: value) }
         message.body = .bytes(call.body)
-        let response = try await http.execute(message, timeout: TimeAmount(call.timeout))
+        let response = try await http.executeAgainIfUnprocessed(
+            message, deadline: .now() + TimeAmount(call.timeout))
         guard response.status == .ok else {
             throw ProviderFailure(
                 .status, "answered with status \(response.status.code)",

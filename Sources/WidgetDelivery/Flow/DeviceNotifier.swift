@@ -186,10 +186,17 @@ struct DeviceNotifier: Sendable {
         let isDisabled =
             try await store.query(
                 .recordWebhookFailure(
-                    appID: device.appID, error: problem, patience: configuration.webhookPatience)
+                    appID: device.appID, error: problem,
+                    patience: answer.isGone ? nil : configuration.webhookPatience)
             ).first ?? false
+        let message: Logger.Message =
+            switch (isDisabled, answer.isGone) {
+            case (true, true): "a webhook is disabled: it answered that it is gone"
+            case (true, false): "a webhook is disabled: it has failed for too long"
+            case (false, _): "a webhook fails"
+            }
         logger.warning(
-            isDisabled ? "a webhook is disabled: it has failed for too long" : "a webhook fails",
+            message,
             metadata: ["app": "\(device.app)", "error": "\(problem)"])
         return DeliveryOutcome(
             verdict: .rest(after: nil), answer: answer.status, reason: problem, parks: isDisabled)

@@ -19,6 +19,9 @@ struct WebhookClient: Sendable {
         let retryAfter: Duration?
 
         var isAccepted: Bool { problem == nil }
+
+        /// Whether the backend wants no further requests, as Standard Webhooks specify it.
+        var isGone: Bool { status == 410 }
     }
 
     private static let maximumAnswerBytes = 65_536

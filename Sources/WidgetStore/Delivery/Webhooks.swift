@@ -36,21 +36,24 @@ extension PostgresStatement where Self == Statements {
     ///
     /// Devices that wait are tried every hour at least. After a longer pause, in which no request was sent, the time
     /// counts anew.
-    package static func recordWebhookFailure(appID: Int32, error: String, patience: Duration) -> PostgresQuery<Bool> {
+    ///
+    /// - Parameter patience: time after which a webhook that fails is disabled; nil: at once.
+    package static func recordWebhookFailure(appID: Int32, error: String, patience: Duration?) -> PostgresQuery<Bool> {
         PostgresQuery(
             """
-            INSERT INTO webhook AS h (app_id, failing_since, failed_at, error)
-            VALUES ($1::int4, now(), now(), $2::text)
+            INSERT INTO webhook AS h (app_id, failing_since, failed_at, disabled_at, error)
+            VALUES ($1::int4, now(), now(), CASE WHEN $3::int8 IS NULL THEN now() END, $2::text)
             ON CONFLICT (app_id) DO UPDATE
                 SET failing_since = CASE WHEN h.failed_at < now() - interval '3 hours' THEN now()
                         ELSE h.failing_since END,
                     disabled_at = CASE
+                        WHEN $3::int8 IS NULL THEN coalesce(h.disabled_at, now())
                         WHEN h.disabled_at IS NULL AND h.failed_at >= now() - interval '3 hours'
                             AND h.failing_since < now() - $3::int8 * interval '1 millisecond' THEN now()
                         ELSE h.disabled_at END,
                     failed_at = now(), error = excluded.error
             RETURNING h.disabled_at IS NOT NULL AS disabled
-            """, appID, error, patience.wholeMilliseconds
+            """, appID, error, patience?.wholeMilliseconds
         ) { row in try row.value("disabled") }
     }
 

@@ -1,5 +1,4 @@
 import AsyncHTTPClient
-import Foundation
 import NIOSSL
 import TestSupport
 import Testing
@@ -147,15 +146,6 @@ struct HostileProviderTests {
 
     private static let ok = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 
-    private func trusting() throws -> ConnectionLimits {
-        let file = FileManager.default.temporaryDirectory.appendingPathComponent("authority-\(UUID().uuidString).pem")
-        try Data(TestCertificates.authority.utf8).write(to: file)
-        defer { try? FileManager.default.removeItem(at: file) }
-        var limits = ConnectionLimits.patient
-        try limits.trust(roots: file.path)
-        return limits
-    }
-
     @Test func aCertificateOfNobodyThatIsTrustedIsRefused() async throws {
         let failure = try await failure(
             of: .answers(Self.ok), certificate: TestCertificates.localhost, scheme: "https", host: "localhost"
@@ -165,14 +155,16 @@ struct HostileProviderTests {
 
     @Test func anAuthorityOfTheOperatorsIsTrusted() async throws {
         let failure = try await failure(
-            of: .answers(Self.ok), connection: trusting(), certificate: TestCertificates.localhost, scheme: "https",
+            of: .answers(Self.ok), connection: .trustingTests(), certificate: TestCertificates.localhost,
+            scheme: "https",
             host: "localhost")
         #expect(failure == nil)
     }
 
     @Test func aCertificateForAnotherHostIsRefused() async throws {
         let failure = try await failure(
-            of: .answers(Self.ok), connection: trusting(), certificate: TestCertificates.otherHost, scheme: "https",
+            of: .answers(Self.ok), connection: .trustingTests(), certificate: TestCertificates.otherHost,
+            scheme: "https",
             host: "localhost"
         ) { #expect($0.asked.count == 0, "nothing was sent") }
         #expect(failure?.reason == .connection)
@@ -180,7 +172,8 @@ struct HostileProviderTests {
 
     @Test func anOldVersionOfTLSIsRefused() async throws {
         let failure = try await failure(
-            of: .answers(Self.ok), connection: trusting(), certificate: TestCertificates.localhost, newestTLS: .tlsv11,
+            of: .answers(Self.ok), connection: .trustingTests(), certificate: TestCertificates.localhost,
+            newestTLS: .tlsv11,
             scheme: "https", host: "localhost"
         ) { #expect($0.asked.count == 0, "nothing was sent") }
         #expect(failure?.reason == .connection)

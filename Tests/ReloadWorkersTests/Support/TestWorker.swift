@@ -192,6 +192,13 @@ extension Duration {
 extension ConnectionLimits {
     /// Limits that end no connection on a busy machine.
     static let patient = ConnectionLimits(connectTimeout: Patience.limit, readTimeout: Patience.limit)
+
+    /// The same limits, trusting the authority of the tests.
+    static func trustingTests() throws -> ConnectionLimits {
+        var limits = ConnectionLimits.patient
+        try TestCertificates.withAuthorityFile { try limits.trust(roots: $0) }
+        return limits
+    }
 }
 
 /// Creates a worker with its own database and a provider that serves all kinds.

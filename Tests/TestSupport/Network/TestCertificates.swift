@@ -1,7 +1,9 @@
+import Foundation
+
 /// Certificates for test servers, generated once and valid for a century. Their keys protect nothing.
-enum TestCertificates {
+package enum TestCertificates {
     /// Authority that signed the other certificates.
-    static let authority = """
+    package static let authority = """
         -----BEGIN CERTIFICATE-----
         MIIBmDCCAT2gAwIBAgIURHVJDF8S4rQZzbsZMJC7xcJNagUwCgYIKoZIzj0EAwIw
         GDEWMBQGA1UEAwwNRnJlc2hldCB0ZXN0czAgFw0yNjExMjExMjM4NDJaGA8yMTI2
@@ -16,7 +18,7 @@ enum TestCertificates {
         """
 
     /// Certificate of the host `localhost`.
-    static let localhost = """
+    package static let localhost = """
         -----BEGIN CERTIFICATE-----
         MIIBpzCCAU6gAwIBAgIUf2scN/kUgAQMECRdbEVd6CdncuIwCgYIKoZIzj0EAwIw
         GDEWMBQGA1UEAwwNRnJlc2hldCB0ZXN0czAgFw0yNjExMjExMjM4NDJaGA8yMTI2
@@ -31,7 +33,7 @@ enum TestCertificates {
         """
 
     /// Certificate of another host, `other.example`.
-    static let otherHost = """
+    package static let otherHost = """
         -----BEGIN CERTIFICATE-----
         MIIBsTCCAVagAwIBAgIUf2scN/kUgAQMECRdbEVd6CdncuMwCgYIKoZIzj0EAwIw
         GDEWMBQGA1UEAwwNRnJlc2hldCB0ZXN0czAgFw0yNjExMjExMjM4NDJaGA8yMTI2
@@ -47,11 +49,19 @@ enum TestCertificates {
         """
 
     /// Private key of both.
-    static let key = """
+    package static let key = """
         -----BEGIN PRIVATE KEY-----
         MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgeDJG3RrvYj1ecOUV
         9yLXQhLqR/CLr6Eb1kDF10E5YqqhRANCAAQEGBV0m9NtbHC/e/4TZtBFtNw0ZWam
         Y/cjNLwcwUlob2OiuP9muxRvd39q+NFI8ILFtcOIM1cOEBqGj1uJWSfR
         -----END PRIVATE KEY-----
         """
+
+    /// Writes the authority to a file for the duration of the closure, which receives its path.
+    package static func withAuthorityFile<Value>(_ body: (String) throws -> Value) throws -> Value {
+        let file = FileManager.default.temporaryDirectory.appendingPathComponent("authority-\(UUID().uuidString).pem")
+        try Data(authority.utf8).write(to: file)
+        defer { try? FileManager.default.removeItem(at: file) }
+        return try body(file.path)
+    }
 }
