@@ -192,7 +192,8 @@ extension Doctor {
         for topic in try await pool.query(.listFullTopics()) where app == nil {
             found.problem(
                 "ingest", "events of unregistered apps on the topic \(topic) are dropped, since too many wait",
-                "register the apps and replay their events, or `freshet dead-letters discard --all-apps --cause unknownApp`")
+                "register the apps and replay their events, or "
+                    + "`freshet dead-letters discard --all-apps --cause unknownApp`")
         }
         let partitions = try await pool.query(.listPositions()).count
         if found.isEmpty {
