@@ -26,11 +26,12 @@ extension CommandFailure {
     }
 
     private init(_ error: PostgresError) {
+        let advice = error.hint.map { "; \($0)" } ?? ""
         switch error.kind {
-        case .configuration: self.init(.configuration, "postgres.url: \(error.message)")
+        case .configuration: self.init(.configuration, "postgres.url: \(error.message)\(advice)")
         case .connection, .poolTimeout:
             self.init(.unavailable, "PostgreSQL cannot be reached (postgres.url): \(error.message)")
-        case .migration: self.init(.configuration, error.message)
+        case .migration: self.init(.configuration, error.message + advice)
         case .server where error.isRetriable && error.sqlState?.hasPrefix("57P") == true:
             self.init(.unavailable, "PostgreSQL does not take connections: \(error.message)")
         default: self.init(.failure, "\(error)")

@@ -1,4 +1,5 @@
 import CLibpq
+import Glibc
 
 /// A connection string as libpq reads it.
 struct ConnectionString {
@@ -35,6 +36,21 @@ struct ConnectionString {
     var hostCount: Int {
         let hosts = self["hostaddr"] ?? self["host"] ?? ""
         return hosts.count { $0 == "," } + 1
+    }
+
+    /// File with the system's authorities, for a verified server without any named authorities; nil otherwise. A file of
+    /// the user, an environment variable and a service have precedence, as libpq documents.
+    func systemCertificates(among bundles: [String]) -> String? {
+        func variable(_ name: String) -> String? {
+            unsafe getenv(name).map { unsafe String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
+        }
+        let named = self["sslrootcert"] ?? variable("PGSSLROOTCERT")
+        guard (self["sslmode"] ?? variable("PGSSLMODE")) == "verify-full", named == nil || named == "system",
+            self["service"] == nil, variable("PGSERVICE") == nil
+        else { return nil }
+        let own = variable("HOME").map { $0 + "/.postgresql/root.crt" }
+        if named == nil, let own, unsafe access(own, R_OK) == 0 { return nil }
+        return ([variable("SSL_CERT_FILE")].compactMap { $0 } + bundles).first { unsafe access($0, R_OK) == 0 }
     }
 
     /// Checks values that libpq checks only when it connects.

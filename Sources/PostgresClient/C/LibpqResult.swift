@@ -23,6 +23,12 @@ struct LibpqResult: ~Copyable {
     /// Rows that the command wrote or selected; 0 where that means nothing.
     var affected: Int { unsafe PQcmdTuples(result).flatMap { unsafe Int(String(cString: $0)) } ?? 0 }
 
+    /// First value of the first row, as text; nil without rows.
+    var firstText: String? {
+        guard rowCount > 0 else { return nil }
+        return unsafe PQgetvalue(result, 0, 0).map { unsafe String(cString: $0) }
+    }
+
     func forEachRow(_ body: (borrowing PostgresRow) throws(PostgresError) -> Void) throws(PostgresError) {
         let names = unsafe ColumnNames(of: result)
         for index in 0..<Int32(rowCount) {

@@ -11,8 +11,9 @@ extension ConnectionDriver {
         let begins = begun == nil ? transaction : nil
         guard connection.sendSimple((begins == nil ? "" : TransactionMark.begin + ";\n") + sql) else { throw lost() }
         var failure: PostgresError?
+        var value: String?
         do throws(PostgresError) {
-            try readSimple(into: &failure)
+            try readSimple(into: &failure, &value)
         } catch {
             let loss = failure ?? error
             let reason = loss.kind == .server ? loss.lostWithConnection : loss
@@ -29,8 +30,23 @@ extension ConnectionDriver {
         try checkIsOpen(transaction)
     }
 
-    /// Reads the results of the simple protocol until there are no more, and notes the first error of the server.
-    private func readSimple(into failure: inout PostgresError?) throws(PostgresError) {
+    /// Id of the server process that runs a statement, by the simple protocol, which prepares nothing.
+    ///
+    /// - Parameter begins: leaves a transaction open.
+    func backend(begins: Bool) throws(PostgresError) -> String {
+        defer { finishCancel() }
+        let begin = begins ? "BEGIN; " : ""
+        guard connection.sendSimple(begin + "SELECT pg_catalog.pg_backend_pid()") else { throw lost() }
+        var (failure, value): (PostgresError?, String?)
+        try readSimple(into: &failure, &value)
+        if let failure { throw failure }
+        guard let value else { throw PostgresError(.decoding, "the server names no process") }
+        return value
+    }
+
+    /// Reads the results of the simple protocol until there are no more. Notes the first error of the server, and the
+    /// first value of the last rows.
+    private func readSimple(into failure: inout PostgresError?, _ value: inout String?) throws(PostgresError) {
         while true {
             let output = connection.flush()
             while !connection.isBusy {
@@ -40,7 +56,8 @@ extension ConnectionDriver {
                     return
                 }
                 switch result.status {
-                case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY: continue
+                case PGRES_TUPLES_OK: value = result.firstText
+                case PGRES_COMMAND_OK, PGRES_EMPTY_QUERY: continue
                 case PGRES_FATAL_ERROR:
                     let error = self.error(of: result)
                     if connection.isLost, error.sqlState == nil { throw lost() }

@@ -29,9 +29,11 @@ final class ConnectionDriver {
     private var cancel: (request: LibpqCancel?, deadline: ContinuousClock.Instant)?
 
     /// Connects and configures the session; waits as long as the configuration allows.
+    ///
+    /// - Parameter isPlain: leaves the session's settings as they are.
     init(
         connecting configuration: PostgresConfiguration, logger: Logger, thread: ConnectionThread,
-        notified: @escaping @Sendable (_ channel: String, _ payload: String) -> Void
+        isPlain: Bool = false, notified: @escaping @Sendable (_ channel: String, _ payload: String) -> Void
     ) throws(PostgresError) {
         try configuration.validate()
         let connection = try Self.connect(configuration, thread: thread)
@@ -42,6 +44,7 @@ final class ConnectionDriver {
         self.notices = LibpqNotices(logger: logger)
         self.notified = notified
         notices.attach(to: self.connection)
+        guard !isPlain else { return }
         var pipeline = PostgresPipeline()
         _ = pipeline.append(.configureSession(configuration))
         _ = try run(Exchange(items: pipeline.items))
@@ -70,6 +73,9 @@ final class ConnectionDriver {
             parameters.append(("tcp_user_timeout", "60000"))
         }
         parameters += [("dbname", configuration.connectionString), ("client_encoding", "UTF8")]
+        if let bundle = string.systemCertificates(among: configuration.certificateBundles) {
+            parameters.append(("sslrootcert", bundle))
+        }
         let connection = try LibpqConnection(connecting: parameters)
         let patience = perHost * string.hostCount
         let deadline = ContinuousClock.now + patience

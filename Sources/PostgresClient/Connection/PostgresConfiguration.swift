@@ -4,7 +4,8 @@ package struct PostgresConfiguration: Sendable {
     ///
     /// Defaults are added for `application_name`, `connect_timeout`, and keep-alives that detect a dead peer within a
     /// minute. With several hosts, the default of `target_session_attrs` is `read-write`, so that the pool uses the
-    /// primary after a failover; set `any` for reading only. The client encoding is always UTF-8, and `jit` is off.
+    /// primary after a failover; set `any` for reading only. The client encoding is always UTF-8, and `jit` is off. With
+    /// `sslmode=verify-full` and no `sslrootcert`, the authorities are those of the system.
     package var connectionString: String
     /// Most connections of the pool.
     package var maximumConnections = 8
@@ -22,6 +23,11 @@ package struct PostgresConfiguration: Sendable {
     package var cancelTimeout = Duration.seconds(5)
     /// Shown in `pg_stat_activity`.
     package var applicationName = "freshet"
+    /// Files that may hold the system's authorities for certificates; the first one that exists is used. libpq 15 has no
+    /// setting for them.
+    package var certificateBundles = [
+        "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem",
+    ]
     /// Waits between attempts to connect while the server is gone.
     package var backoff = PostgresBackoff()
 

@@ -44,6 +44,12 @@ enum MigrationTable {
         }
     }
 
+    static func encoding() -> PostgresQuery<String> {
+        PostgresQuery("SELECT pg_catalog.current_setting('server_encoding') AS encoding") { row in
+            try row.value("encoding")
+        }
+    }
+
     static func applied() -> PostgresQuery<(version: Int, name: String, checksum: [UInt8])> {
         PostgresQuery("SELECT version, name, checksum FROM freshet_migration ORDER BY version") { row in
             (version: try row.value("version"), name: try row.value("name"), checksum: try row.value("checksum"))

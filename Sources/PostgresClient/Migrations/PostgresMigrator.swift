@@ -30,6 +30,7 @@ package struct PostgresMigrator: Sendable {
         try await pool.lending { connection throws(PostgresError) in
             // Closing the connection releases the lock and the settings.
             connection.discardAfterUse()
+            try await requireUTF8(on: connection)
             try await connection.simple("SET statement_timeout = 0; SET lock_timeout = 0")
             _ = try await connection.execute(MigrationTable.lock())
             try await connection.simple("SET client_min_messages = warning; \(MigrationTable.create)")
@@ -43,12 +44,23 @@ package struct PostgresMigrator: Sendable {
     /// - Throws: `.migration` if this binary cannot use the database, or an applied migration differs.
     package func check(on pool: PostgresPool) async throws(PostgresError) -> Status {
         try await pool.lending { connection throws(PostgresError) in
+            try await requireUTF8(on: connection)
             guard try await connection.query(MigrationTable.exists()) == [true] else {
                 try validate()
                 return Status(applied: [], pending: migrations)
             }
             return try await status(on: connection)
         }
+    }
+
+    /// Texts of other encodings, or of none, cannot hold what events and timelines hold.
+    private func requireUTF8(on connection: PostgresConnection) async throws(PostgresError) {
+        guard let encoding = try await connection.query(MigrationTable.encoding()).first, encoding != "UTF8" else {
+            return
+        }
+        throw PostgresError(
+            .migration, "the database has the encoding \(encoding), and must have UTF8",
+            hint: "create it with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0")
     }
 
     private func status(on connection: PostgresConnection) async throws(PostgresError) -> Status {

@@ -10,8 +10,12 @@ extension Doctor {
 
     func checkPostgres(_ pool: PostgresPool) async throws -> [Finding] {
         do throws(PostgresError) {
+            try await PoolerCheck(pool.configuration, logger: logger).requireSessions()
             return try await postgres(pool)
         } catch {
+            if error.kind == .configuration || error.kind == .migration {
+                throw Finding.problem("postgres", error.message, error.hint ?? "correct postgres.url")
+            }
             throw Finding.problem(
                 "postgres", error.message,
                 "check that the server runs and can be reached from here, and that postgres.url is right")
