@@ -87,16 +87,10 @@ extension JSONReader {
         return ranges.sorted { $0.lowerBound < $1.lowerBound }
     }
 
-    /// An IANA time zone name.
-    mutating func timeZone() throws(JSONError) -> String {
-        _ = try peek()
-        let offset = position
-        let name = try string()
-        do throws(ModelError) {
-            return try WidgetEnvironment(locale: "en", timeZone: name).timeZone
-        } catch {
-            throw failure(.invalidValue, error.message, at: offset)
-        }
+    /// A time zone; nil for one that cannot be used.
+    mutating func timeZone() throws(JSONError) -> String? {
+        let environment = WidgetEnvironment(reportedLocale: "en", timeZone: try string())
+        return environment.problems.isEmpty ? environment.timeZone : nil
     }
 
     /// An array with a limit.

@@ -150,7 +150,7 @@ struct WriteRoutesTests {
                 "PUT", "widgets/w2",
                 [
                     "usr": "u", "app": "other", "family": "huge", "configuration": ["a": ["b": []]],
-                    "environment": ["locale": "?", "timeZone": "UTC"],
+                    "environment": ["locale": 7, "timeZone": "UTC"],
                 ],
                 ["/usr", "/app", "/family", "/configuration/a/b", "/environment/locale", "/user", "/device", "/kind"]
             ),

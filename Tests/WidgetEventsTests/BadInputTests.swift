@@ -156,12 +156,6 @@ struct BadInputTests {
             "expected one of systemSmall, systemMedium, systemLarge, systemExtraLarge, accessoryCircular, "
                 + "accessoryRectangular, accessoryInline, found \"tiny\""
         ),
-        Bad(
-            .widgetPlaced, placed.replacing("UTC", with: "../x"), .invalidValue, "/environment/timeZone",
-            "expected an IANA time zone name such as Europe/Berlin, found \"../x\""),
-        Bad(
-            .widgetPlaced, placed.replacing("\"en\"", with: "\"\""), .invalidValue, "/environment/locale",
-            "expected a BCP 47 language tag such as en-US, found \"\""),
     ])
     func data(bad: Bad) {
         let binary = Message.binary(bad.type.rawValue, bad.data).decode(bad.type.topic)

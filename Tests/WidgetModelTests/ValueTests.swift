@@ -89,6 +89,44 @@ struct ValueTests {
         #expect(environment.timeZone == timeZone)
     }
 
+    @Test(
+        "Keywords of a locale as iOS reports it become the extension u, or are left out",
+        arguments: [
+            ("en_US@calendar=japanese", "en-US-u-ca-japanese"), ("de_DE@rg=chzzzz", "de-DE-u-rg-chzzzz"),
+            ("zh-Hans_CN@rg=uszzzz;calendar=gregorian", "zh-Hans-CN-u-ca-gregory-rg-uszzzz"),
+            ("de_DE@collation=phonebook;numbers=arab;x=y", "de-DE-u-co-phonebk-nu-arab"),
+            ("en_GB@timezone=Europe/London", "en-GB"), ("en_US@", "en-US"), ("en@calendar", "en"),
+            ("en-u-nu-latn@calendar=japanese", "en-u-nu-latn"), ("en_US_POSIX", "en-US-POSIX"),
+            (
+                "en_US@mu=celsius;fw=mon;ca=\(String(repeating: "abcdefgh-", count: 6))abc;hours=h23",
+                "en-US-u-fw-mon-hc-h23-mu-celsius"
+            ),
+        ])
+    func reportedLocales(identifier: String, tag: String) throws {
+        #expect(try WidgetEnvironment(locale: identifier, timeZone: "UTC").locale == tag)
+    }
+
+    @Test(
+        "An offset becomes a zone with this offset",
+        arguments: [
+            ("GMT+0530", "Asia/Kolkata"), ("+05:30", "Asia/Kolkata"), ("GMT-0330", "America/St_Johns"),
+            ("GMT+0200", "Etc/GMT-2"), ("-08:00", "Etc/GMT+8"), ("UTC+5", "Etc/GMT-5"), ("GMT+14", "Etc/GMT-14"),
+            ("GMT+0000", "UTC"), ("-0000", "UTC"), ("GMT+0", "GMT+0"), ("GMT+1245", "Pacific/Chatham"),
+        ])
+    func offsets(offset: String, zone: String) throws {
+        #expect(try WidgetEnvironment(locale: "en", timeZone: offset).timeZone == zone)
+    }
+
+    @Test("Values that cannot be used are a problem for kinds that vary by them")
+    func unusable() {
+        let environment = WidgetEnvironment(reportedLocale: "?", timeZone: "Europe/Atlantis")
+        #expect(environment == WidgetEnvironment(storedLocale: "und", timeZone: "UTC"))
+        #expect(environment.problems.map(\.pointer) == ["/locale", "/timeZone"])
+        #expect(environment.problem(for: .family) == nil)
+        #expect(environment.problem(for: [.family, .timeZone])?.pointer == "/timeZone")
+        #expect(environment.problem(for: .all)?.pointer == "/locale")
+    }
+
     @Test(arguments: [
         "", "e", "-", "en-", "-en", "en--US", "toolongtag", "en-toolongtag", "12", "en US", "en/US", "énglish",
         "en\u{0}",
@@ -103,7 +141,8 @@ struct ValueTests {
     }
 
     @Test(arguments: [
-        "", "/", "Europe/", "/Berlin", "Europe//Berlin", "Europe/Ber lin", "..", "../etc/passwd", "+01:00", "1/2",
+        "", "/", "Europe/", "/Berlin", "Europe//Berlin", "Europe/Ber lin", "..", "../etc/passwd", "+01:20", "+15:00",
+        "+1:0", "GMT+", "GMT+12345", "+:30", "1/2",
         "Europe", "Europe/Atlantis", "europe/berlin", "posix/Europe/Berlin", "leapseconds", "Berlin",
         String(repeating: "a", count: 65),
     ])

@@ -77,6 +77,11 @@ extension RejectedEvent {
         /// The app or the kind, if it was not found.
         var unknownName: DirectoryName?
 
+        static func invalidEnvironment(app: String, _ problem: ModelError) -> Reason {
+            let pointer = "/environment\(problem.pointer)"
+            return Reason(app: app, code: "invalidValue", message: "\(pointer): \(problem.message)", pointer: pointer)
+        }
+
         static func missingTime(app: String) -> Reason {
             Reason(
                 app: app, code: "missingAttribute",

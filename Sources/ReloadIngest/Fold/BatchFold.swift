@@ -152,6 +152,9 @@ struct BatchFold: Sendable {
             case .viewed(let app, let widget):
                 try addView(app, widget, event)
             case .environmentChanged(let app, let device, let environment, let isSignificant):
+                if let problem = environment.problems.first {
+                    throw .invalidEnvironment(app: app, problem)
+                }
                 try addLifecycle(app, event) { time in .device(device, environment, at: time) }
                 if isSignificant {
                     let request = ReloadRequest(app: app, audience: .device(device), kinds: .all, reason: .environment)

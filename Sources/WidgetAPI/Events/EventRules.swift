@@ -32,7 +32,10 @@ struct EventRules: Sendable {
                 throw Problem.forbidden("a token of one user cannot request operator reloads")
             }
             try await check(request, call, pointer)
-        case .environmentChanged:
+        case .environmentChanged(_, _, let environment, _):
+            if let problem = environment.problems.first {
+                throw Problem.unprocessable("/environment\(problem.pointer)", problem.message)
+            }
             guard call.user == nil else {
                 throw Problem.forbidden("a token of one user cannot change a device for all of its users")
             }

@@ -63,12 +63,6 @@ extension JSONReader {
         let (language, zone) = (
             try require(locale, "locale", of: object), try require(timeZone, "timeZone", of: object)
         )
-        do throws(ModelError) {
-            return try WidgetEnvironment(locale: language, timeZone: zone)
-        } catch {
-            throw JSONError(
-                kind: .invalidValue, message: error.message, byteOffset: object.start - document.lowerBound,
-                pointer: pointer(at: object.start) + error.pointer)
-        }
+        return WidgetEnvironment(reportedLocale: language, timeZone: zone)
     }
 }

@@ -113,6 +113,9 @@ package struct KindDefinition: Hashable, Sendable {
                 message: "kind \(Text.quoted(name)) does not support \(family.name); expected one of \(supported)",
                 pointer: "/family")
         }
+        if let problem = resolved.placement.environment.problem(for: variesBy) {
+            return ModelError(message: problem.message, pointer: "/environment\(problem.pointer)")
+        }
         return Self.problem(resolved.problems)
     }
 
