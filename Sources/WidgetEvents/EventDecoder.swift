@@ -10,6 +10,8 @@ package struct EventDecoder: Sendable {
 
     /// Longest value, in bytes.
     package let maximumEventBytes: Int
+    /// Whether the attribute `time` of events counts as absent.
+    package var ignoresTimes = false
 
     package init(maximumEventBytes: Int = defaultMaximumEventBytes) {
         self.maximumEventBytes = maximumEventBytes
@@ -111,7 +113,7 @@ package struct EventDecoder: Sendable {
         case .binary:
             return try decodeBinary(bytes, value, attributes, topic)
         case .structured:
-            var reader = StructuredReader(bytes: bytes, value: value, topic: topic)
+            var reader = StructuredReader(bytes: bytes, value: value, topic: topic, ignoresTime: ignoresTimes)
             return try reader.read()
         case .unsupported:
             let found = attributes.contentType.map { String(decoding: bytes[$0], as: UTF8.self) } ?? ""
@@ -130,10 +132,16 @@ package struct EventDecoder: Sendable {
         }
         try EventAttribute.header("ce_specversion").checkVersion(required(attributes.specversion, "ce_specversion"))
         let id = try EventAttribute.header("ce_id").text(required(attributes.id, "ce_id"))
-        let source = try EventAttribute.header("ce_source").text(required(attributes.source, "ce_source"))
+        let source = try EventAttribute.header("ce_source").source(required(attributes.source, "ce_source"))
         let type = try EventAttribute.header("ce_type").type(required(attributes.type, "ce_type"), topic: topic)
         var time: Timestamp?
-        if let range = attributes.time { time = try EventAttribute.header("ce_time").time(bytes[range]) }
+        if let range = attributes.time, !ignoresTimes {
+            do throws(EventError) {
+                time = try EventAttribute.header("ce_time").time(bytes[range])
+            } catch {
+                if type.usesTime { throw error }
+            }
+        }
         let envelope = EventEnvelope(
             id: id, source: source, type: type.rawValue, time: time,
             traceparent: attributes.traceparent.flatMap { EventAttribute.traceparent(bytes[$0]) })
@@ -175,6 +183,15 @@ enum EventAttribute: CustomStringConvertible {
         }
         if let problem = Self.problem(of: text) { throw invalid(problem) }
         return text
+    }
+
+    /// The text of the attribute `source`, a URI reference. One in quotes is most probably JSON.
+    func source(_ bytes: ArraySlice<UInt8>) throws(EventError) -> String {
+        let source = try text(bytes)
+        if source.hasPrefix("\""), source.hasSuffix("\"") {
+            throw invalid("expected a URI reference without quotes, found \(Text.quoted(source))")
+        }
+        return source
     }
 
     func checkVersion(_ bytes: ArraySlice<UInt8>) throws(EventError) {

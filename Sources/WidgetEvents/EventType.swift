@@ -27,6 +27,9 @@ package enum EventType: String, CaseIterable, Sendable {
         }
     }
 
+    /// Whether an event of the type takes effect at its time. A wrong time of any other event counts as none.
+    var usesTime: Bool { topic == .widgets || topic == .donations }
+
     /// The type with this name, given as bytes.
     init?(utf8: ArraySlice<UInt8>) {
         guard let type = Self.allCases.first(where: { $0.rawValue.utf8.elementsEqual(utf8) }) else { return nil }

@@ -18,6 +18,9 @@ struct StructuredReader {
     private var source: String?
     private var type: EventType?
     private var time: Timestamp?
+    /// Error of a time, which counts for types that use it.
+    private var timeError: EventError?
+    private let ignoresTime: Bool
     private var traceparent: String?
     private var event: FreshetEvent?
     /// Index of the data if it precedes the type.
@@ -25,7 +28,8 @@ struct StructuredReader {
     /// The decoded `data_base64`.
     private var decoded: [UInt8]?
 
-    init(bytes: [UInt8], value: Range<Int>, topic: EventTopic) {
+    init(bytes: [UInt8], value: Range<Int>, topic: EventTopic, ignoresTime: Bool) {
+        self.ignoresTime = ignoresTime
         self.bytes = bytes
         self.value = value
         self.topic = topic
@@ -51,6 +55,7 @@ struct StructuredReader {
         guard let id else { throw EventAttribute.member("id").missing }
         guard let source else { throw EventAttribute.member("source").missing }
         guard let type else { throw EventAttribute.member("type").missing }
+        if let timeError, type.usesTime { throw timeError }
         if let dataOffset {
             reader = JSONReader(bytes, in: value, startingAt: dataOffset, root: "/data")
             event = try reader.event(of: type)
@@ -77,11 +82,11 @@ struct StructuredReader {
             try EventAttribute.member("specversion").checkVersion(text(.member("specversion")))
             hasVersion = true
         case "id": id = try EventAttribute.member("id").text(text(.member("id")))
-        case "source": source = try EventAttribute.member("source").text(text(.member("source")))
+        case "source": source = try EventAttribute.member("source").source(text(.member("source")))
         case "type": type = try EventAttribute.member("type").type(text(.member("type")), topic: topic)
         case "time":
             guard try !reader.takeNull() else { return }
-            time = try EventAttribute.member("time").time(text(.member("time")))
+            try readTime()
         case "datacontenttype":
             guard try !reader.takeNull() else { return }
             try checkContentType()
@@ -99,6 +104,18 @@ struct StructuredReader {
             guard try !reader.takeNull() else { return }
             decoded = try base64()
         default: try reader.skip()
+        }
+    }
+
+    private mutating func readTime() throws {
+        let start = reader.checkpoint
+        do throws(EventError) {
+            let text = try text(.member("time"))
+            if !ignoresTime { time = try EventAttribute.member("time").time(text) }
+        } catch {
+            if !ignoresTime { timeError = error }
+            reader.rewind(to: start)
+            try reader.skip()
         }
     }
 

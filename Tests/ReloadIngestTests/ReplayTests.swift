@@ -75,6 +75,42 @@ struct ReplayTests {
         }
     }
 
+    @Test("A wrong time refuses no push, and a replay applies other events without their times")
+    func wrongTime() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            func message(_ event: FreshetEvent, _ isStructured: Bool) throws -> KafkaMessage {
+                let encoded = EventEncoder.encode(event, id: "e", source: "/t", time: nil)
+                guard isStructured else {
+                    let headers = encoded.headers + [(name: "ce_time", value: Array("yesterday".utf8))]
+                    return KafkaMessage(
+                        topic: ingest.topic(of: event), key: nil, value: encoded.value, headers: headers)
+                }
+                let data = try JSONValue.parse(encoded.value)
+                let value: JSONValue = [
+                    "specversion": "1.0", "id": "e", "source": "/t", "time": 17, "data": data,
+                    "type": .string(event.type.rawValue),
+                ]
+                return KafkaMessage(topic: ingest.topic(of: event), value: value.encoded)
+            }
+            let messages = [
+                try message(ingest.everyone(TestKinds.app), false), try message(ingest.everyone(TestKinds.app), true),
+                try message(.placed(.test("w1")), false), try message(.placed(.test("w2")), true),
+            ]
+            for result in await ingest.producer.send(messages) { _ = try result.get() }
+            try await ingest.running([ingest.service()]) { try await ingest.waitUntilApplied(4) }
+            #expect(try await ingest.generation(of: TestKinds.app) == 2)
+            #expect(try await ingest.letters("code = 'invalidAttribute'") == 2)
+            let filter = DeadLetterFilter(owner: .app(TestKinds.app))
+            #expect(try await ingest.replayer.replay(filter).failures == ["invalidAttribute": 2])
+            var options = DeadLetterReplayer.Options()
+            options.ignoresTimes = true
+            #expect(try await ingest.replayer.replay(filter, options).replayed == 2)
+            #expect(
+                try await ingest.store.integer(
+                    "SELECT count(*) FROM widget WHERE changed_at BETWEEN now() - interval '1 hour' AND now()") == 2)
+        }
+    }
+
     @Test("A replayed event about a widget does not override a newer one")
     func oldLifecycle() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in

@@ -11,7 +11,7 @@ import WidgetStore
 
 @Suite("Events over HTTP and their outcomes", .tags(.api), .timeLimit(.patience))
 struct EventRoutesTests {
-    private static let events = "\(TestAPI.base)/events"
+    static let events = "\(TestAPI.base)/events"
 
     private static func event(_ id: String, _ type: EventType, _ data: JSONValue, time: String? = nil) -> JSONValue {
         var object = JSONObject()
@@ -32,11 +32,11 @@ struct EventRoutesTests {
         return .object(object)
     }
 
-    private static func push(_ user: String, app: String = TestKinds.app) -> JSONValue {
+    static func push(_ user: String, app: String = TestKinds.app) -> JSONValue {
         ["app": .string(app), "audience": ["user": .string(user)], "kinds": ["Purchases"]]
     }
 
-    private static func headers(_ type: String, _ more: [String: String] = [:]) throws -> HTTPFields {
+    static func headers(_ type: String, _ more: [String: String] = [:]) throws -> HTTPFields {
         var headers: HTTPFields = [.contentType: type]
         for (name, value) in more { headers[try #require(HTTPField.Name(name))] = value }
         return headers

@@ -37,6 +37,7 @@ struct StatementTests {
         Statements.discardDeadLetters(DeadLetterFilter(), limit: 1),
         Statements.deleteOldDeadLetters(olderThan: .zero, limit: 1),
         Statements.nextPlaceholderKind(excluding: [], served: []),
+        Statements.editDeadLetter(id: 1, headers: [(name: "a", value: nil)], payload: [1]),
         Statements.claimPlaceholders(kindID: 1, limit: 1, lease: .zero), Statements.finishPlaceholders([]),
         Statements.dropPlaceholders([]), Statements.expirePlaceholders(limit: 1),
         Statements.listPlaceholders(app: "a", limit: 1),

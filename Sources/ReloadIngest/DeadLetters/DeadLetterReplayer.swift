@@ -52,6 +52,8 @@ package struct DeadLetterReplayer: Sendable {
         package var rate: Int?
         /// Most events.
         package var limit = Int.max
+        /// Whether the events' own times count as absent: they take the times of their messages.
+        package var ignoresTimes = false
 
         package init() {}
     }
@@ -104,7 +106,7 @@ package struct DeadLetterReplayer: Sendable {
             var limit = min(size, left)
             if let rate = options.rate { limit = min(limit, max(1, rate / 4)) }
             let chunk = try await next(
-                filter, after: last, limit: limit, keepsOrder: keepsOrder, isRehearsal: options.isRehearsal)
+                filter, after: last, limit: limit, keepsOrder: keepsOrder, options)
             switch chunk {
             case .none:
                 return total
@@ -173,8 +175,10 @@ package struct DeadLetterReplayer: Sendable {
     }
 
     private func next(
-        _ filter: DeadLetterFilter, after last: Int64, limit: Int, keepsOrder: Bool, isRehearsal: Bool
+        _ filter: DeadLetterFilter, after last: Int64, limit: Int, keepsOrder: Bool, _ options: Options
     ) async throws -> Chunk {
+        let isRehearsal = options.isRehearsal
+        let decoder = options.ignoresTimes ? decoder.ignoringTimes : decoder
         var first: StoredDeadLetter?
         var count = 0
         // Also after a COMMIT of unknown outcome: events that it applied do not wait any more.
@@ -188,7 +192,7 @@ package struct DeadLetterReplayer: Sendable {
                     guard let end = rows.last else { return .none }
                     first = rows.first
                     count = rows.count
-                    let outcome = try await apply(rows, known, keepsOrder: keepsOrder, on: connection)
+                    let outcome = try await apply(rows, known, decoder, keepsOrder: keepsOrder, on: connection)
                     if isRehearsal { throw Rehearsed(chunk: outcome, count: rows.count, last: end.id) }
                     return .done(outcome, count: rows.count, last: end.id)
                 }
@@ -211,7 +215,7 @@ package struct DeadLetterReplayer: Sendable {
 
     /// Applies dead letters that the caller's transaction has locked.
     private func apply(
-        _ rows: [StoredDeadLetter], _ known: KindDirectory, keepsOrder: Bool,
+        _ rows: [StoredDeadLetter], _ known: KindDirectory, _ decoder: RecordDecoder, keepsOrder: Bool,
         on connection: PostgresConnection
     ) async throws -> Outcome {
         let batch = KafkaBatch(rows.map { $0.letter.placed(keepsOrder: keepsOrder) })

@@ -33,7 +33,14 @@ final class RecordReader: KafkaMessageReader {
 /// Decodes the messages of a batch.
 struct RecordDecoder: Sendable {
     private let topics: [String: IngestTopics.Input]
-    private let decoder: EventDecoder
+    private var decoder: EventDecoder
+
+    /// The decoder for which the attribute `time` of events counts as absent.
+    var ignoringTimes: RecordDecoder {
+        var copy = self
+        copy.decoder.ignoresTimes = true
+        return copy
+    }
 
     init(_ topics: IngestTopics, maximumEventBytes: Int = EventDecoder.defaultMaximumEventBytes) {
         self.topics = topics.inputs

@@ -205,7 +205,8 @@ struct ConsoleRoutes: Sendable {
 
     /// Replays or discards the selected letters; a dry run reports what would happen.
     private func settle(_ call: APICall, discards: Bool) async throws -> Response {
-        let (filter, isRehearsal) = (try selection(call), try call.flag("dryRun"))
+        let (selection, isRehearsal) = (try selection(call), try call.flag("dryRun"))
+        let filter = discards ? selection.withoutWaitingEvents : selection
         let store = parts.store
         guard discards else {
             let outcome = try await parts.replay(filter, limit: Self.settleLimit, isRehearsal: isRehearsal)

@@ -40,7 +40,7 @@ extension APIParts {
         if isBatch { return try await publishBatch(try await call.json(), call) }
         let body = try await call.bytes()
         let isStructured = call.mediaType == EventEncoder.structuredContentType
-        var headers = isStructured ? [] : call.cloudEventHeaders
+        var headers = isStructured ? [] : try call.cloudEventHeaders
         if let type = call.mediaType { headers.append(("content-type", type)) }
         var rules = EventRules(parts: self)
         let decoded = try EventDecoder().decode(body, headers: headers)
@@ -109,16 +109,37 @@ extension APIParts {
 extension APICall {
     /// The attributes of a CloudEvent in binary mode, named as in Kafka.
     fileprivate var cloudEventHeaders: [(name: String, value: String)] {
-        request.headers.compactMap { field in
-            let name = field.name.canonicalName
-            guard name.hasPrefix("ce-") else { return nil }
-            var value = field.value
-            if value.count > 1, value.hasPrefix("\""), value.hasSuffix("\"") {
-                value = String(value.dropFirst().dropLast())
-                    .replacing("\\\"", with: "\"").replacing("\\\\", with: "\\")
+        get throws(Problem) {
+            var attributes: [(name: String, value: String)] = []
+            for field in request.headers {
+                let name = field.name.canonicalName
+                guard name.hasPrefix("ce-") else { continue }
+                guard let value = Self.attribute(field.value) else {
+                    throw .badRequest("the header \(name) is not percent-encoded UTF-8, or its quotes do not match")
+                }
+                attributes.append(("ce_" + name.dropFirst("ce-".count), value))
             }
-            return ("ce_" + name.dropFirst("ce-".count), value.removingPercentEncoding ?? value)
+            return attributes
         }
+    }
+
+    /// The value of a header by CloudEvents' protocol binding: a text in quotes without them and the backslashes of its
+    /// quoted pairs, then percent-decoded.
+    private static func attribute(_ text: String) -> String? {
+        guard text.hasPrefix("\"") else { return text.removingPercentEncoding }
+        guard text.utf8.count > 1, text.hasSuffix("\"") else { return nil }
+        var value = ""
+        var isPair = false
+        for character in text.unicodeScalars.dropFirst().dropLast() {
+            switch character {
+            case "\\" where !isPair: isPair = true
+            case "\"" where !isPair: return nil
+            default:
+                value.unicodeScalars.append(character)
+                isPair = false
+            }
+        }
+        return isPair ? nil : value.removingPercentEncoding
     }
 }
 

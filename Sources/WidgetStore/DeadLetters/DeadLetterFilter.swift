@@ -28,6 +28,14 @@ package struct DeadLetterFilter: Hashable, Sendable {
         self.causes = causes
     }
 
+    /// The same without the events that only wait for their app, unless it names causes or letters.
+    package var withoutWaitingEvents: DeadLetterFilter {
+        guard causes.isEmpty, ids.isEmpty else { return self }
+        var filter = self
+        filter.causes = DeadLetterCause.allCases.filter { $0 != .diverted }
+        return filter
+    }
+
     /// The condition on `d`; it takes `$1` to `$8`.
     static let condition = """
         ($1::text IS NULL OR d.app = $1::text) AND (NOT $2::bool OR d.app IS NULL)

@@ -106,6 +106,21 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(deadLettersFailedAgainSQL, binding: input.parameters(failures))
     }
 
+    /// Changes the headers and the payload of a waiting dead letter, and returns its id.
+    package static func editDeadLetter(
+        id: Int64, headers: [(name: String, value: [UInt8]?)], payload: [UInt8]?
+    ) -> PostgresQuery<Int64> {
+        var parameters = PostgresParameters(id, PostgresArray(headers.map(\.name)), payload)
+        parameters.append(array: headers.map(\.value))
+        return PostgresQuery(
+            """
+            UPDATE dead_letter d SET header_names = $2::text[], payload = $3::bytea, header_values = $4::bytea[]
+            WHERE d.id = $1::int8 AND \(DeadLetterFilter.waiting)
+            RETURNING d.id
+            """, binding: parameters
+        ) { row in try row.value("id") }
+    }
+
     /// Discards a chunk of waiting dead letters, oldest first, and returns their ids.
     package static func discardDeadLetters(_ filter: DeadLetterFilter, limit: Int) -> PostgresQuery<Int64> {
         PostgresQuery(discardDeadLettersSQL, binding: filter.parameters(limit)) { row in try row.value("id") }

@@ -242,6 +242,53 @@ struct DeadLetterProcessTests {
             let failed = try await run("replay", "--app", TestKinds.app)
             #expect(failed.status == 1 && failed.out.contains("0; 1 failed again"), "\(failed.out) \(failed.err)")
             #expect(try await run("replay", "--id", "1").out == "replayed 0; 0 failed again\n")
+
+            // Without a cause, what only waits is kept.
+            try await insert(5, app: TestKinds.otherApp, code: "invalidAttribute", payload: Array("{}".utf8))
+            #expect(
+                try await run("discard", "--app", TestKinds.otherApp, "--yes").out == "discarded 1 dead letters\n")
+            let waiting = try JSONValue.parse(try await run("list", "--app", TestKinds.otherApp, "--json").out)
+            #expect(waiting.arrayValue?.map { $0["cause"] } == ["diverted"])
+            #expect(
+                try await run("discard", "--app", TestKinds.otherApp, "--cause", "diverted", "--yes").out
+                    == "discarded 1 dead letters\n")
+        }
+    }
+
+    @Test("A dead letter is edited, or replayed without its time, and is applied then")
+    func edited() async throws {
+        try await withStore { store in
+            let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
+            func run(_ arguments: String...) async throws -> (status: Int32, out: String, err: String) {
+                try await FreshetProcess.run(["dead-letters"] + arguments, environment: environment)
+            }
+            for (offset, payload) in [(Int64(1), "{"), (2, #"{"app":"\#(TestKinds.app)","widget":"w"}"#)] {
+                let letter = DeadLetter(
+                    topic: "freshet.widgets", partition: 0, offset: offset, app: TestKinds.app,
+                    code: "invalidAttribute", error: "wrong", messageTime: 1_700_000_000_000, key: nil,
+                    headers: [
+                        ("ce_specversion", "1.0"), ("ce_id", "e\(offset)"), ("ce_source", "\"/t\""),
+                        ("ce_type", "freshet.widget.removed.v1"), ("ce_time", "yesterday"),
+                    ].map { (name: $0.0, value: Array($0.1.utf8)) }, payload: Array(payload.utf8))
+                _ = try await store.pool.execute(.insertDeadLetter(letter))
+            }
+            #expect(try await run("edit", "1").status == 64)
+            #expect(try await run("edit", "9", "--header", "a=b").status == 1)
+            for id in ["1", "2"] {
+                let edited = try await run("edit", id, "--header", "ce_source=/t")
+                #expect(edited.status == 0 && edited.out.contains("edited dead letter \(id)"), "\(edited.err)")
+            }
+            let refused = try await run("replay", "--id", "2")
+            #expect(refused.status == 1 && refused.out.contains("invalidAttribute"), "\(refused.err)")
+            #expect(try await run("replay", "--id", "2", "--ignore-time").out == "replayed 1; 0 failed again\n")
+
+            let payload = try await FreshetProcess.run(
+                ["dead-letters", "edit", "1", "--without-header", "ce_time", "--payload", "-"],
+                environment: environment, input: #"{"app":"\#(TestKinds.app)","widget":"v"}"#)
+            #expect(payload.status == 0, "\(payload.err)")
+            #expect(try await run("replay", "--id", "1").out == "replayed 1; 0 failed again\n")
+            #expect(try await run("edit", "1", "--header", "a=b").status == 1)
+            #expect(try await store.integer("SELECT count(*) FROM widget WHERE id IN ('v', 'w')") == 2)
         }
     }
 }

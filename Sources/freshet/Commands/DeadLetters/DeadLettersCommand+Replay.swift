@@ -22,12 +22,16 @@ extension DeadLettersCommand {
                   freshet dead-letters replay --app com.example.bank --cause unknownKind --dry-run
                   freshet dead-letters replay --app com.example.bank --rate 500
                   freshet dead-letters replay --id 4711 --id 4712
+                  freshet dead-letters replay --app com.example.bank --cause invalid --ignore-time
                 """)
 
         @OptionGroup var target: DeadLetterTarget
 
         @Flag(help: "Show what would happen, without changes.")
         var dryRun = false
+
+        @Flag(help: "Leave out the events' own times, such as wrong ones: the times of their messages count.")
+        var ignoreTime = false
 
         @Option(help: "Most events per second.", transform: ReplayReport.rate)
         var rate: Int?
@@ -43,6 +47,7 @@ extension DeadLettersCommand {
             options.isRehearsal = dryRun
             options.rate = rate
             options.limit = limit ?? .max
+            options.ignoresTimes = ignoreTime
             let outcome = try await replayer.replay(target.options.filter, options) { ReplayReport.progress($0) }
             Terminal.endProgress()
             if outcome.isHeldBack { throw CommandFailure(.failure, DeadLetterReplayer.Outcome.heldBack) }

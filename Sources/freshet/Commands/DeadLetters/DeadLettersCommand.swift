@@ -8,7 +8,7 @@ import WidgetStore
 struct DeadLettersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "dead-letters",
-        abstract: "Lists, shows, replays and discards events that could not be applied, and ends diversions.",
+        abstract: "Lists, shows, edits, replays and discards events that could not be applied, and ends diversions.",
         discussion: """
             Events that cannot be applied are kept with their cause:
               malformed   not JSON
@@ -19,7 +19,7 @@ struct DeadLettersCommand: AsyncParsableCommand {
               notAllowed  the topic may not carry events of the app (topics.allowedApps)
               diverted    the app is over its limit of dead letters, and all its events wait
             """,
-        subcommands: [List.self, Show.self, Replay.self, Resume.self, Discard.self])
+        subcommands: [List.self, Show.self, Edit.self, Replay.self, Resume.self, Discard.self])
 
     struct List: StoreCommand {
         static let configuration = CommandConfiguration(
@@ -82,11 +82,13 @@ struct DeadLettersCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Discards dead letters, so that they are not replayed.",
             discussion: """
-                They can be listed with --all until they are deleted (deadLetters.retention).
+                They can be listed with --all until they are deleted (deadLetters.retention). Without --cause and --id, events \
+                of diverted apps, which only wait, are kept.
 
                 Examples:
                   freshet dead-letters discard --app com.example.bank --cause malformed
                   freshet dead-letters discard --id 4711 --yes
+                  freshet dead-letters discard --app com.example.bank --cause diverted
                 """)
 
         @OptionGroup var target: DeadLetterTarget
@@ -94,7 +96,7 @@ struct DeadLettersCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            var filter = target.options.filter
+            var filter = target.options.filter.withoutWaitingEvents
             // Dead letters that arrive during the question are not included.
             if !confirmation.yes {
                 let limit = DeadLettersCommand.countLimit

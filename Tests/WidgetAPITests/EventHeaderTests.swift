@@ -1,0 +1,34 @@
+import HTTPTypes
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+
+@testable import WidgetAPI
+
+extension EventRoutesTests {
+    @Test(
+        "Attributes in headers are unquoted and percent-decoded, and malformed ones are refused",
+        arguments: [
+            (#""/a\"b\\c""#, #"/a"b\c"#), (#""\/\a%25""#, "/a%"), ("/caf%C3%A9", "/café"), ("%FF", nil),
+            ("/100%", nil), (#""/a"#, nil), (#""/a\""#, nil), (#""/a"b""#, nil), (#""\"/a\"""#, nil),
+        ])
+    func attributes(header: String, source: String?) async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                let answer = try await api.ask(
+                    .post, Self.events, body: Self.push("u1"),
+                    headers: Self.headers(
+                        "application/json",
+                        [
+                            "ce-specversion": "1.0", "ce-id": "b", "ce-source": header,
+                            "ce-type": EventType.pushReceived.rawValue,
+                        ]))
+                #expect(try api.published.events().map(\.envelope.source) == [source].compactMap { $0 })
+                guard source == nil else { return }
+                // Quotes within the quotes make a source that is no URI reference.
+                #expect(answer.status == (header.contains("\\\"/a") ? 422 : 400), "\(answer.text)")
+            }
+        }
+    }
+}
