@@ -115,7 +115,7 @@ package final class StubProvider: Sendable {
 }
 
 extension StubProvider.Request {
-    init(body: [UInt8], headers: [String: String]) throws {
+    package init(body: [UInt8], headers: [String: String]) throws {
         let document = try JSONValue.parse(body)
         let kind = document["kind"]?.stringValue
         // Requests about configurations name a kind and webhooks list devices; neither has `requests`.
