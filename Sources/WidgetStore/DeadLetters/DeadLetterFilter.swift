@@ -28,11 +28,12 @@ package struct DeadLetterFilter: Hashable, Sendable {
         self.causes = causes
     }
 
-    /// The same without the events that only wait for their app, unless it names causes or letters.
+    /// The same without the events that only wait, for the end of a diversion or for a version that can read stored
+    /// state, unless it names causes or letters.
     package var withoutWaitingEvents: DeadLetterFilter {
         guard causes.isEmpty, ids.isEmpty else { return self }
         var filter = self
-        filter.causes = DeadLetterCause.allCases.filter { $0 != .diverted }
+        filter.causes = DeadLetterCause.allCases.filter { $0 != .diverted && $0 != .unreadable }
         return filter
     }
 

@@ -83,7 +83,7 @@ struct DeadLettersCommand: AsyncParsableCommand {
             abstract: "Discards dead letters, so that they are not replayed.",
             discussion: """
                 They can be listed with --all until they are deleted (deadLetters.retention). Without --cause and --id, events \
-                of diverted apps, which only wait, are kept.
+                that only wait (diverted, unreadable) are kept.
 
                 Examples:
                   freshet dead-letters discard --app com.example.bank --cause malformed
