@@ -115,10 +115,11 @@ struct Storer: Sendable {
             policy: parsed.policy, lastEntry: parsed.lastEntryDate, renderedAt: now, timeline: row.id,
             ledger: ledger, views: row.views)
         let isChanged =
-            row.hash != parsed.hash || row.contentRevision == 0 || row.isOfEarlierHistory(than: item.token)
+            row.contentRevision == 0 || row.isOfEarlierHistory(than: item.token)
+            || !parsed.showsTheSame(as: row.hash, at: now)
         return TimelineWrite(
             timeline: item.timeline, list: item.list.hold, token: item.token, revision: row.revision,
-            content: isChanged ? PostgresTextBytes(parsed.content) : nil, hash: parsed.hash,
+            content: isChanged ? PostgresTextBytes(parsed.content) : nil, hash: parsed.hash(at: now),
             eligibleAt: next.eligibleAt, freeAt: next.freeAt, policyAt: next.policyAt, ledger: ledger,
             decision: isChanged ? .reloaded : .unchanged, rule: isChanged ? rule : .gate,
             fetchTime: fetched.fetchTime)

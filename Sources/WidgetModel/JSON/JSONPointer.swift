@@ -34,6 +34,17 @@ package struct JSONPointer: Hashable, Sendable {
         self.tokens = tokens
     }
 
+    /// Token that names every element of a list, for pointers that may name several values.
+    static let everyElement = "*"
+
+    /// Whether the pointer names a value, or one that contains it, where ``everyElement`` names any element of a list.
+    package func covers(_ place: ArraySlice<String>) -> Bool {
+        tokens.count <= place.count
+            && zip(tokens, place).allSatisfy { token, step in
+                Text.equal(token, step) || Text.equal(token, Self.everyElement) && Int(step) != nil
+            }
+    }
+
     /// The string form.
     package var text: String { tokens.map { "/" + Self.escape($0) }.joined() }
 

@@ -6,6 +6,9 @@ struct CanonicalEntry {
     let range: Range<Int>
     /// End of the entry's content, which begins after ``start``.
     let contentEnd: Int
+    /// End of the date, which follows the content.
+    let dateEnd: Int
+    let hasRelevance: Bool
 
     /// Number of links: that of the whole widget and those of its parts.
     let linkCount: Int
@@ -55,26 +58,26 @@ extension CanonicalEntry {
         }
         guard let date, let dateText else { throw reader.missing("date", inObjectAt: object.start) }
         guard let contentEnd else { throw reader.missing("content", inObjectAt: object.start) }
-        Self.appendRest(
+        let dateEnd = Self.appendRest(
             date: date, dateText: dateText, links: linkCount > 0 ? links : [], relevance: relevance, url: url,
             reader: &reader, to: &buffer)
         self.init(
-            date: date, range: start..<buffer.count, contentEnd: contentEnd,
-            linkCount: linkCount + (url == nil ? 0 : 1))
+            date: date, range: start..<buffer.count, contentEnd: contentEnd, dateEnd: dateEnd,
+            hasRelevance: relevance != nil, linkCount: linkCount + (url == nil ? 0 : 1))
     }
 
     /// Returns the entry for a copy of its bytes at another place of a buffer.
     func moved(to start: Int) -> CanonicalEntry {
         CanonicalEntry(
             date: date, range: start..<(start + range.count), contentEnd: contentEnd - range.lowerBound + start,
-            linkCount: linkCount)
+            dateEnd: dateEnd - range.lowerBound + start, hasRelevance: hasRelevance, linkCount: linkCount)
     }
 
-    /// Appends the members that follow the content in canonical order.
+    /// Appends the members that follow the content in canonical order, and returns the end of the first, the date.
     private static func appendRest(
         date: Timestamp, dateText: Range<Int>, links: [UInt8], relevance: Relevance?, url: JSONStringToken?,
         reader: inout JSONReader, to buffer: inout [UInt8]
-    ) {
+    ) -> Int {
         buffer.append(contentsOf: ",\"date\":\"".utf8)
         if Self.isCanonicalDate(reader.bytes, dateText) {
             reader.copy(dateText, to: &buffer)
@@ -82,6 +85,7 @@ extension CanonicalEntry {
             date.appendRFC3339(to: &buffer)
         }
         buffer.append(UInt8(ascii: "\""))
+        let dateEnd = buffer.count
         if !links.isEmpty {
             buffer.append(contentsOf: ",\"links\":".utf8)
             buffer.append(contentsOf: links)
@@ -102,6 +106,7 @@ extension CanonicalEntry {
             reader.append(url, to: &buffer)
         }
         buffer.append(UInt8(ascii: "}"))
+        return dateEnd
     }
 
     /// Whether the text of a valid date equals the output of `Timestamp.rfc3339`: UTC, whole seconds, no leap second.

@@ -37,8 +37,33 @@ package struct ParsedTimeline: Hashable, Sendable {
     package let content: [UInt8]
     /// Hash of the entries without the kind's volatile fields: equal hashes mean that nothing visible has changed. The
     /// policy is left out, since it is not visible. Otherwise a provider that answers `after` an hour from now would
-    /// change its timeline each time.
+    /// change its timeline each time. An entry without relevance that shows the same as the one before it is left out.
     package let hash: ContentHash
+    /// The same without the date of the first entry, which nobody sees once its time has come. Nil if the first entry has
+    /// relevance, which begins at the date.
+    var undatedHash: ContentHash?
+}
+
+extension ParsedTimeline {
+    /// Time by which the clocks of providers may be ahead.
+    private static let clockTolerance = Duration.seconds(10)
+
+    /// The hash of the timeline while its first entry is shown, nil before its date.
+    private func shownHash(at time: Timestamp) -> ContentHash? {
+        firstEntryDate <= time + Self.clockTolerance ? undatedHash : nil
+    }
+
+    /// The hash to store for an answer of this time.
+    package func hash(at time: Timestamp) -> ContentHash { shownHash(at: time) ?? hash }
+
+    /// Whether devices show the same from a time on as by the timeline with a stored hash.
+    ///
+    /// The first entries of both are shown by then, if their dates are left out. So a provider that dates the first entry
+    /// by the request changes nothing.
+    package func showsTheSame(as stored: ContentHash?, at time: Timestamp) -> Bool {
+        guard let stored else { return false }
+        return stored == hash || stored == shownHash(at: time)
+    }
 }
 
 /// Answer to a request for timelines: `{"timelines": [{"id", "policy", "entries"} | {"id", "error"}]}`.

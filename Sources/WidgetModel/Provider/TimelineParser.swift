@@ -91,9 +91,8 @@ struct TimelineParser: ElementParser {
         offset: Int
     ) throws(JSONError) -> ParsedTimeline {
         sortEntries()
-        let hash =
-            try volatileFields.isEmpty
-            ? ContentHash(of: content[...]) : ContentHash(of: visibleForm(without: volatileFields))
+        let hash = try visibleHash(without: volatileFields)
+        let isDated = entries[0].hasRelevance
         content.append(contentsOf: "],\"policy\":".utf8)
         policy.json.write(to: &content)
         content.append(UInt8(ascii: "}"))
@@ -108,19 +107,54 @@ struct TimelineParser: ElementParser {
         return ParsedTimeline(
             policy: policy, firstEntryDate: entries[0].date, lastEntryDate: entries[entries.count - 1].date,
             entryCount: entries.count, lints: lints,
-            content: finished, hash: hash)
+            content: finished, hash: isDated ? hash : hash.dated(entries[0].date), undatedHash: isDated ? nil : hash)
     }
 
-    /// The canonical form of the entries without the volatile fields of their contents.
+    /// Hash of the entries as devices show them: without volatile fields, entries that show the same as the one before,
+    /// and the date of the first entry unless its relevance begins then.
+    private func visibleHash(without volatileFields: VolatileFields) throws(JSONError) -> ContentHash {
+        let first = entries[0]
+        guard volatileFields.isEmpty, !hasRepeats else {
+            return ContentHash(of: try visibleForm(without: volatileFields))
+        }
+        return first.hasRelevance
+            ? ContentHash(of: content[...]) : ContentHash(of: content[..<first.contentEnd], content[first.dateEnd...])
+    }
+
+    private var hasRepeats: Bool {
+        for index in 1..<entries.count where repeatsThePrevious(index) { return true }
+        return false
+    }
+
+    private func repeatsThePrevious(_ index: Int) -> Bool {
+        let (entry, previous) = (entries[index], entries[index - 1])
+        return !entry.hasRelevance && contentRange(entry).count == contentRange(previous).count
+            && content[contentRange(entry)] == content[contentRange(previous)]
+            && content[entry.dateEnd..<entry.range.upperBound]
+                == content[previous.dateEnd..<previous.range.upperBound]
+    }
+
+    private func contentRange(_ entry: CanonicalEntry) -> Range<Int> {
+        entry.range.lowerBound + CanonicalEntry.start.count..<entry.contentEnd
+    }
+
+    /// The form that ``visibleHash(without:)`` hashes.
     private func visibleForm(without volatileFields: VolatileFields) throws(JSONError) -> [UInt8] {
         var form = Self.start
         form.reserveCapacity(content.count)
+        var previous: (content: ArraySlice<UInt8>, rest: ArraySlice<UInt8>)?
         for (index, entry) in entries.enumerated() {
-            if index > 0 { form.append(UInt8(ascii: ",")) }
+            let range = contentRange(entry)
+            let visible =
+                try volatileFields.isEmpty ? content[range] : volatileFields.canonicalRest(of: content, in: range)[...]
+            let rest = content[entry.dateEnd..<entry.range.upperBound]
+            if let previous, !entry.hasRelevance, previous.content == visible, previous.rest == rest { continue }
+            if previous != nil { form.append(UInt8(ascii: ",")) }
             form.append(contentsOf: CanonicalEntry.start)
-            let start = entry.range.lowerBound + CanonicalEntry.start.count
-            form.append(contentsOf: try volatileFields.canonicalRest(of: content, in: start..<entry.contentEnd))
-            form.append(contentsOf: content[entry.contentEnd..<entry.range.upperBound])
+            form.append(contentsOf: visible)
+            if index > 0 || entry.hasRelevance { form.append(contentsOf: content[entry.contentEnd..<entry.dateEnd]) }
+            form.append(contentsOf: rest)
+            previous = (visible, rest)
         }
         return form
     }

@@ -1,4 +1,5 @@
-/// The fields of an entry's content that do not count as a change.
+/// The fields of an entry's content that do not count as a change. The token `*` of a pointer names every element of a
+/// list.
 package struct VolatileFields: Sendable {
     private let paths: [ArraySlice<String>]
 
@@ -20,8 +21,9 @@ package struct VolatileFields: Sendable {
     /// - Returns: nil if one of the paths ends here.
     private static func rest(of value: JSONValue, without paths: [ArraySlice<String>]) -> JSONValue? {
         guard paths.allSatisfy({ !$0.isEmpty }) else { return nil }
-        func below(_ token: String) -> [ArraySlice<String>] {
-            paths.filter { Text.equal($0.first, token) }.map { $0.dropFirst() }
+        func below(_ token: String, orEach: Bool = false) -> [ArraySlice<String>] {
+            paths.filter { Text.equal($0.first, token) || orEach && Text.equal($0.first, JSONPointer.everyElement) }
+                .map { $0.dropFirst() }
         }
         switch value {
         case .object(let object) where !paths.isEmpty:
@@ -30,7 +32,7 @@ package struct VolatileFields: Sendable {
             }
             return .object(JSONObject(unique: members))
         case .array(let elements) where !paths.isEmpty:
-            return .array(elements.enumerated().compactMap { rest(of: $1, without: below("\($0)")) })
+            return .array(elements.enumerated().compactMap { rest(of: $1, without: below("\($0)", orEach: true)) })
         default:
             return value
         }

@@ -11,8 +11,8 @@ package struct SimulatedAnswer: Sendable {
 }
 
 extension SimulatedAnswer {
-    /// Reads a parsed answer, whose dates are moved to the virtual time.
-    package init(_ parsed: ParsedTimeline, movedBy shift: Duration) {
+    /// Reads a parsed answer of a virtual time, to which its dates are moved.
+    package init(_ parsed: ParsedTimeline, at now: Timestamp, movedBy shift: Duration) {
         var policy = parsed.policy
         if case .after(let date) = policy { policy = .after(date + shift) }
         let curve = (try? RelevanceCurve(timeline: parsed.content)) ?? RelevanceCurve([])
@@ -20,7 +20,8 @@ extension SimulatedAnswer {
             RelevanceCurve.Point(date: $0.date + shift, score: $0.score, duration: $0.duration)
         }
         self.init(
-            policy: policy, lastEntry: parsed.lastEntryDate + shift, hash: parsed.hash, lints: parsed.lints,
+            policy: policy, lastEntry: parsed.lastEntryDate + shift, hash: parsed.hash(at: now - shift),
+            lints: parsed.lints,
             relevance: points.isEmpty ? nil : RelevanceCurve(points))
     }
 }

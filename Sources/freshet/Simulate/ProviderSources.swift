@@ -26,7 +26,7 @@ struct AnsweredSource: TimelineSource {
             }
             for outcome in response.outcomes {
                 if case .value(let parsed) = outcome {
-                    outcomes.append(.answer(SimulatedAnswer(parsed, movedBy: shift)))
+                    outcomes.append(.answer(SimulatedAnswer(parsed, at: now, movedBy: shift)))
                 } else {
                     let failure = ProviderFailure(outcome)
                     outcomes.append(.failure(failure?.rule ?? .providerError, retryAfter: failure?.retryAfter))

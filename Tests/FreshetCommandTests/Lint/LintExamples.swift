@@ -179,8 +179,11 @@ extension LintExample {
         }
         let volatile = kind { $0.volatileFields = ["/at"] }
         func moved(_ second: Int, _ content: String = "1") -> String {
-            let date = (now + .seconds(second)).rfc3339
-            return "{\"policy\":\"never\",\"entries\":[{\"date\":\"\(date)\",\"content\":\(content)}]}"
+            let entries = [0, 3_600].map { offset in
+                let date = (now + .seconds(second + offset)).rfc3339
+                return "{\"date\":\"\(date)\",\"content\":[\(content),\(offset)]}"
+            }
+            return "{\"policy\":\"never\",\"entries\":[\(entries.joined(separator: ","))]}"
         }
         return [
             example(EnvironmentRules.locale, subject(locale: "de-DE")),

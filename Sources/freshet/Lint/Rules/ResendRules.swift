@@ -7,7 +7,10 @@ enum ResendRules: LintRuleGroup {
         advice: "List members that nobody sees in the kind's volatileFields; everything else counts as a change.")
     static let dates = LintRule(
         "resend/dates", .warning, "The dates of unchanged content stay",
-        advice: "Date the first entry by its content and not by the request: a changed date is published as a change.")
+        advice: """
+            Date entries by their content and not by the request: a changed date of a later entry, or of one with \
+            relevance, is published as a change.
+            """)
 
     static let rules = [changing, dates]
 
@@ -18,16 +21,20 @@ enum ResendRules: LintRuleGroup {
         guard rounds.count >= 2, let last = rounds.last else { return [] }
         var changed: [String] = []
         var moved: [String] = []
+        let now = WallClock.now()
+        let volatile = observation.kind.definition.volatilePointers
         for (subject, timeline) in last.sorted(by: { $0.key.name < $1.key.name }) {
             // A single change may be a real one: every round must differ.
             let history = rounds.compactMap { $0[subject] }
             guard history.count == rounds.count,
-                zip(history, history.dropFirst()).allSatisfy({ $0.parsed.hash != $1.parsed.hash })
+                zip(history, history.dropFirst())
+                    .allSatisfy({ !$1.parsed.showsTheSame(as: $0.parsed.hash(at: now), at: now) })
             else { continue }
             let before = history[history.count - 2]
-            let volatile = observation.kind.definition.volatileFields
             let places = difference(before, timeline).filter { place in
-                !volatile.contains { place.hasSuffix("/content" + $0) || place.contains("/content" + $0 + "/") }
+                let tokens = JSONPointer(place)?.tokens ?? []
+                let isOfContent = tokens.count >= 3 && Text.equal(tokens[2], "content")
+                return !(isOfContent && volatile.contains { $0.covers(tokens.dropFirst(3)) })
             }
             if places.isEmpty {
                 moved.append(
