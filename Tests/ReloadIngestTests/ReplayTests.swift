@@ -85,7 +85,7 @@ struct ReplayTests {
                     return KafkaMessage(
                         topic: ingest.topic(of: event), key: nil, value: encoded.value, headers: headers)
                 }
-                let data = try JSONValue.parse(encoded.value)
+                let data = try JSONValue.parse(try #require(encoded.value))
                 let value: JSONValue = [
                     "specversion": "1.0", "id": "e", "source": "/t", "time": 17, "data": data,
                     "type": .string(event.type.rawValue),
