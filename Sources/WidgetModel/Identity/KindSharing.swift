@@ -31,3 +31,10 @@ package struct KindVariation: OptionSet, Hashable, Sendable {
         self = found.variation
     }
 }
+
+extension WidgetEnvironment {
+    /// The first reported value that timelines with this variation need and that cannot be used.
+    func problem(for variation: KindVariation) -> ModelError? {
+        problems.first { variation.contains($0.pointer == "/locale" ? .locale : .timeZone) }
+    }
+}

@@ -45,11 +45,6 @@ package struct WidgetEnvironment: Sendable {
         self.init(reportedLocale: locale, timeZone: timeZone)
         if let problem = problems.first { throw problem }
     }
-
-    /// The first problem for timelines that vary by these properties.
-    func problem(for variation: KindVariation) -> ModelError? {
-        problems.first { variation.contains($0.pointer == "/locale" ? .locale : .timeZone) }
-    }
 }
 
 extension WidgetEnvironment: Hashable {

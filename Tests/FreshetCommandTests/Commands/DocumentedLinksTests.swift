@@ -54,7 +54,8 @@ struct DocumentedLinksTests {
     @Test(
         "Every link points to an existing file and heading, and every path exists",
         arguments: [
-            "README.md", "DESIGN.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "Tests/README.md", "Benchmarks/README.md",
+            "README.md", "DESIGN.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "Tests/README.md",
+            "Benchmarks/README.md",
             "schemas/README.md", "deploy/README.md", "deploy/api.md", "deploy/capacity.md", "deploy/observe.md",
             "deploy/operations.md", "deploy/providers.md", "deploy/publishing.md", "deploy/runbook.md",
             "deploy/stacks.md",

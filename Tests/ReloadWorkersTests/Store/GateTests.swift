@@ -22,7 +22,9 @@ struct GateTests {
     func datedByTheRequest(entries: Int) async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
-            @Sendable func contents(_ text: String) -> [JSONValue] { Array(repeating: ["text": .string(text)], count: entries) }
+            @Sendable func contents(_ text: String) -> [JSONValue] {
+                Array(repeating: ["text": .string(text)], count: entries)
+            }
             worker.provider.respond { request in
                 .timelines(request.ids.map { Self.answer($0, ago: 7_200, contents("same")) })
             }
