@@ -1,9 +1,9 @@
 /// Alerts, which are headings of the runbook.
 enum ConsoleAlert: String, CaseIterable {
-    case down, ingestLagging, ingestHalted, ingestBlocked, partitionStands, eventsLost, timelinesOverdue, auditAppointed
-    case timelinesStale, deadLetters, appDiverted, eventsDropped, deadLetterQuota, breakerOpen, providerErrors
-    case oldTransaction, deadTuples, poolWaits, outputFailing, metricsStale, deliveryLate, deliveryStalled
-    case pushesRefused, webhookFails, webhookDisabled
+    case down, ingestLagging, ingestHalted, ingestBlocked, partitionStands, eventsLost, timelinesOverdue
+    case auditAppointed, timelinesStale, deadLetters, kindUnreadable, appDiverted, eventsDropped
+    case deadLetterQuota, breakerOpen, providerErrors, oldTransaction, deadTuples, poolWaits, outputFailing
+    case metricsStale, deliveryLate, deliveryStalled, pushesRefused, webhookFails, webhookDisabled
 
     var name: String { "Freshet\(rawValue.prefix(1).uppercased())\(rawValue.dropFirst())" }
 

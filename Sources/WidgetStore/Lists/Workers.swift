@@ -145,7 +145,7 @@ package final class DatabaseHistory: Sendable {
         guard let origin = origins.first else { return }
         state.withLock { state in
             defer { state.origin = origin }
-            guard let known = state.origin, !known.isSameHistory(as: origin) else { return }
+            guard let known = state.origin, origin.hasJumped || !known.isSameHistory(as: origin) else { return }
             for observer in state.observers { observer(origin.latestToken) }
         }
     }
