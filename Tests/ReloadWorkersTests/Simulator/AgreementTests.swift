@@ -159,7 +159,8 @@ private struct Versions: TimelineSource {
         var entries: JSONValue {
             .array(
                 [date, last].enumerated().map { number, date in
-                    var entry: JSONObject = ["date": .string(date.rfc3339), "content": ["text": "fresh"]]
+                    let text = JSONValue.string(date.rfc3339)
+                    var entry: JSONObject = ["date": text, "content": ["text": text]]
                     if let score { entry["relevance"] = ["score": .count((score + 3 * number) % 7)] }
                     return .object(entry)
                 })
