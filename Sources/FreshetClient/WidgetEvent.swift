@@ -55,11 +55,17 @@ public struct WidgetEvent: Hashable, Sendable {
     }
 
     private static func event(_ type: EventType, _ data: JSONObject) throws(ModelError) -> FreshetEvent {
+        let event: FreshetEvent
         do throws(EventError) {
-            return try EventDecoder().decode(data: JSONValue.object(data).encoded, of: type)
+            event = try EventDecoder().decode(data: JSONValue.object(data).encoded, of: type)
         } catch {
             throw ModelError(message: error.message, pointer: error.pointer ?? "")
         }
+        // A kind may not vary by what is wrong with a placement's environment; a device's has no other use.
+        if case .environmentChanged(_, _, let environment, _) = event, let problem = environment.problems.first {
+            throw ModelError(message: problem.message, pointer: "/environment\(problem.pointer)")
+        }
+        return event
     }
 }
 

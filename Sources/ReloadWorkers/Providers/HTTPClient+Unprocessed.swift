@@ -37,7 +37,8 @@ extension HTTPClient {
     /// Whether an error states that the peer has not processed the request.
     private static func isUnprocessed(_ error: any Error) -> Bool {
         switch error {
-        case let error as NIOHTTP2Errors.StreamClosed: error.errorCode == .refusedStream
+        // SwiftNIO reports the streams that a GOAWAY leaves out as cancelled.
+        case let error as NIOHTTP2Errors.StreamClosed: error.errorCode == .refusedStream || error.errorCode == .cancel
         case let error as NIOHTTP2Errors.StreamError: isUnprocessed(error.baseError)
         case is NIOHTTP2Errors.CreatedStreamAfterGoaway: true
         // The connection was closing before the request was sent. A cancelled task ends before the next attempt.

@@ -79,7 +79,8 @@ package final class TransactionPooler: Sendable {
             shutdown(client, Int32(SHUT_RDWR))
             return
         }
-        state.withLock { $0.idle.append(server) }
+        // A pooler opens server connections on demand, so a new one is the last to be used.
+        state.withLock { $0.idle.insert(server, at: 0) }
         while let request = Self.message(from: client), request[0] != UInt8(ascii: "X") {
             guard let server = state.withLock({ $0.idle.popLast() }), transaction(client, server, request) else {
                 break
