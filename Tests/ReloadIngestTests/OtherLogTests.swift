@@ -57,8 +57,10 @@ struct OtherLogTests {
                 let service = ingest.quickService(
                     logger: log.logger, consumer: { $0.kafka = other.configuration })
                 try await ingest.running([service]) {
-                    try await eventually("the partition reports that it is stopped") { !service.obstacles.isEmpty }
-                    let reason = try #require(service.obstacles.first)
+                    try await eventually("the partition reports that it is stopped") {
+                        service.status.standingPartitions == 1 && service.obstacles.contains { $0.contains(topic) }
+                    }
+                    let reason = try #require(service.obstacles.first { $0.contains(topic) })
                     #expect(reason.contains("\(topic)[0] is stopped: the log has another message at the offset 9"))
                     #expect(reason.contains("freshet positions set \(topic) 0 earliest"))
                     #expect(reason.contains("freshet positions set \(topic) 0 10 "))
@@ -106,7 +108,7 @@ struct OtherLogTests {
                     try await ingest.publish([ingest.push("u0")])
                     try await ingest.waitUntilApplied(11)
                     try embedded.setTopicError(topic, .unknownTopicOrPartition)
-                    try await eventually("the topic is missed") { !service.obstacles.isEmpty }
+                    try await eventually("the topic is missed") { service.obstacles.contains { $0.contains(topic) } }
                     try relay.lead(to: other)
                     try await eventually("the other log is recognized") {
                         service.obstacles.contains { $0.contains("another message at the offset 10") }

@@ -40,8 +40,10 @@ struct UnreadableBatchTests {
                 try await RawRecordBatch(broken.content).produce(to: embedded, place)
                 try await RawRecordBatch(broken.content).produce(to: embedded, place)
                 try await ingest.publish([ingest.push("u0")])
-                try await eventually("the partition reports that it is stopped") { !service.obstacles.isEmpty }
-                let reason = try #require(service.obstacles.first)
+                try await eventually("the partition reports that it is stopped") {
+                    service.status.standingPartitions == 1 && service.obstacles.contains { $0.contains("\(place)") }
+                }
+                let reason = try #require(service.obstacles.first { $0.contains("\(place)") })
                 #expect(reason.contains("\(place): the batch at offset 1 cannot be read"), "\(reason)")
                 #expect(reason.contains("freshet positions set \(place.topic) 0 readable"), "\(reason)")
                 #expect(service.status.standingPartitions == 1)

@@ -115,7 +115,12 @@ enum FaultyProvider {
             request.ids.map { id in
                 timeline(
                     id, "atEnd",
-                    [["date": .string(now().rfc3339), "content": .string(String(repeating: "x", count: 140_000))]])
+                    [
+                        [
+                            "date": .string(now().rfc3339), "relevance": ["score": 1],
+                            "content": .string(String(repeating: "x", count: 140_000)),
+                        ]
+                    ])
             })
     }
 }

@@ -42,7 +42,7 @@ struct UnreadableRowTests {
             try await worker.store.sql(
                 "UPDATE timeline SET family = 0 WHERE user_id = 'u1'; UPDATE work SET ready_at = now()")
             try await worker.turn()
-            #expect(worker.publisher.messages.map(\.timeline).last == ids[1])
+            #expect(worker.publisher.messages.map(\.timeline).contains(ids[1]))
             #expect(try await worker.store.integer("SELECT count(*) FROM work") == 0)
         }
     }

@@ -52,15 +52,15 @@ struct DatabaseCertificateTests {
         "verify-full finds the system's authorities without a file of its own", arguments: ["", "sslrootcert=system"])
     func systemAuthorities(options: String) async throws {
         let error = try await error(certificate: TestCertificates.localhost, options: options)
-        #expect(error?.sqlState == "28000", "the certificate is trusted: the server answers")
+        #expect(error?.message.contains("no entry") == true, "the certificate is trusted: the server answers")
     }
 
     @Test("verify-full refuses another host's certificate, and one of an unknown authority")
     func untrusted() async throws {
         let host = try await error(certificate: TestCertificates.otherHost)
-        #expect(host?.sqlState == nil && host?.message.contains("other.example") == true)
+        #expect(host?.message.contains("does not match host name") == true)
         let authority = try await error(certificate: TestCertificates.localhost, bundle: TestCertificates.otherHost)
-        #expect(authority?.sqlState == nil && authority?.message.contains("certificate verify failed") == true)
+        #expect(authority?.message.contains("certificate verify failed") == true)
     }
 }
 

@@ -36,6 +36,10 @@ struct EventLines: Sendable {
         if object["source"] == nil { object["source"] = .string(Self.source) }
         document = .object(object)
         let decoded = try decode(document.encoded, type)
+        // Ingest ignores a wrong time of a push; whoever writes one here wants to know.
+        if let time = object["time"], decoded.envelope.time == nil {
+            throw LineRefused(message: "/time: expected a time of RFC 3339, found \(Text.quoted(time.stringValue ?? time.kind.name))")
+        }
         do throws(TargetCheck.Unknown) {
             try targets?.check(decoded.event)
         } catch {
