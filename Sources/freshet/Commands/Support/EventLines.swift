@@ -38,7 +38,8 @@ struct EventLines: Sendable {
         let decoded = try decode(document.encoded, type)
         // Ingest ignores a wrong time of a push; whoever writes one here wants to know.
         if let time = object["time"], decoded.envelope.time == nil {
-            throw LineRefused(message: "/time: expected a time of RFC 3339, found \(Text.quoted(time.stringValue ?? time.kind.name))")
+            let found = time.stringValue.map { Text.quoted($0) } ?? time.kind.name
+            throw LineRefused(message: "/time: expected a time of RFC 3339, found \(found)")
         }
         do throws(TargetCheck.Unknown) {
             try targets?.check(decoded.event)
