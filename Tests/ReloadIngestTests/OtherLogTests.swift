@@ -93,29 +93,4 @@ struct OtherLogTests {
             }
         }
     }
-
-    @Test("A topic that is missing for a while is compared when it is there again")
-    func whileRunning() async throws {
-        try await IngestHarness.lend(partitions: 1) { ingest in
-            guard let embedded = ingest.kafka.embedded else { return }
-            try await applyTen(ingest)
-            let topic = ingest.configuration.topics.pushes
-            try await withOtherCluster(ingest) { other in
-                let relay = try KafkaRelay(to: embedded)
-                defer { relay.close() }
-                let service = ingest.quickService(consumer: { $0.kafka = relay.route($0.kafka) })
-                try await ingest.running([service]) {
-                    try await ingest.publish([ingest.push("u0")])
-                    try await ingest.waitUntilApplied(11)
-                    try embedded.setTopicError(topic, .unknownTopicOrPartition)
-                    try await eventually("the topic is missed") { service.obstacles.contains { $0.contains(topic) } }
-                    try relay.lead(to: other)
-                    try await eventually("the other log is recognized") {
-                        service.obstacles.contains { $0.contains("another message at the offset 10") }
-                    }
-                    #expect(try await ingest.counted() == 11)
-                }
-            }
-        }
-    }
 }

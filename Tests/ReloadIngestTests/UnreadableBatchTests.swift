@@ -58,9 +58,9 @@ struct UnreadableBatchTests {
                 }
                 #expect(service.status.standingPartitions == 1)
                 let reader = KafkaReader(configuration: ingest.kafka.configuration, logger: IngestHarness.quiet)
-                let errors = try await reader.check([place: 1], timeout: .seconds(1))
+                let errors = try await reader.check([place: 1], timeout: .seconds(10))
                 #expect(errors[place]?.isUnreadableBatch == true)
-                let next = try await reader.firstReadable(of: place, from: 1, timeout: .seconds(1))
+                let next = try await reader.firstReadable(of: place, from: 1, timeout: .seconds(10))
                 #expect(next == 3)
                 _ = try await ingest.store.pool.execute(
                     .setPosition(topic: place.topic, partition: place.partition, nextOffset: next))

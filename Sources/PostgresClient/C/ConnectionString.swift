@@ -50,7 +50,7 @@ struct ConnectionString {
         else { return nil }
         let own = variable("HOME").map { $0 + "/.postgresql/root.crt" }
         if named == nil, let own, unsafe access(own, R_OK) == 0 { return nil }
-        return ([variable("SSL_CERT_FILE")].compactMap { $0 } + bundles).first { unsafe access($0, R_OK) == 0 }
+        return bundles.first { unsafe access($0, R_OK) == 0 }
     }
 
     /// Checks values that libpq checks only when it connects.
@@ -85,4 +85,14 @@ struct ConnectionString {
         // The text itself may hold quotes: keep only what is before the first and after the last one.
         return parts[0] + "\"…\"" + parts[parts.count - 1]
     }
+}
+
+extension PostgresConfiguration {
+    /// Files that may hold the system's authorities for certificates, that of the variable `SSL_CERT_FILE` first.
+    package static let systemCertificateBundles: [String] = {
+        let named = unsafe getenv("SSL_CERT_FILE").map { unsafe String(cString: $0) }
+        return [named].compactMap { $0 }.filter { !$0.isEmpty } + [
+            "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem",
+        ]
+    }()
 }

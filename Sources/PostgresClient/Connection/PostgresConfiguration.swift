@@ -25,9 +25,7 @@ package struct PostgresConfiguration: Sendable {
     package var applicationName = "freshet"
     /// Files that may hold the system's authorities for certificates; the first one that exists is used. libpq 15 has no
     /// setting for them.
-    package var certificateBundles = [
-        "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem",
-    ]
+    package var certificateBundles = Self.systemCertificateBundles
     /// Waits between attempts to connect while the server is gone.
     package var backoff = PostgresBackoff()
 
