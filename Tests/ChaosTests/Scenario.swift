@@ -12,8 +12,6 @@ struct Scenario: Sendable, CustomTestStringConvertible {
     var testDescription: String { name }
 
     static let all = [transactions, wrongClock, largeAudience, goAway, failover, pausedApp]
-    /// Those that no random run contains.
-    static let separate = [largeAudience]
 
     /// Producers are transactional: markers take offsets among the messages and at the ends of all logs.
     private static let transactions = Scenario(name: "transactions") { stage in

@@ -85,7 +85,7 @@ extension IngestService {
                     await membership.retire()
                 }
                 positions.take(rows)
-                return Dictionary(rows.map { ($0.place, positions.start(of: $0.place) ?? .earliest) }) { $1 }
+                return Dictionary(rows.map { ($0.place, $0.nextOffset.map(KafkaOffset.at) ?? .earliest) }) { $1 }
             } catch {
                 attempt += 1
                 logger.warning("cannot take partitions; trying again", metadata: ["error": "\(error)"])
