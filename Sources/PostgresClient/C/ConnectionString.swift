@@ -87,9 +87,10 @@ struct ConnectionString {
     }
 }
 
-extension PostgresConfiguration {
-    /// Files that may hold the system's authorities for certificates, that of the variable `SSL_CERT_FILE` first.
-    package static let systemCertificateBundles: [String] = {
+/// The system's authorities for certificates.
+enum SystemCertificates {
+    /// Files that may hold them, that of the variable `SSL_CERT_FILE` first.
+    static let bundles: [String] = {
         let named = unsafe getenv("SSL_CERT_FILE").map { unsafe String(cString: $0) }
         return [named].compactMap { $0 }.filter { !$0.isEmpty } + [
             "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem",

@@ -25,7 +25,7 @@ package struct PostgresConfiguration: Sendable {
     package var applicationName = "freshet"
     /// Files that may hold the system's authorities for certificates; the first one that exists is used. libpq 15 has no
     /// setting for them.
-    package var certificateBundles = Self.systemCertificateBundles
+    package var certificateBundles = SystemCertificates.bundles
     /// Waits between attempts to connect while the server is gone.
     package var backoff = PostgresBackoff()
 
