@@ -70,6 +70,11 @@ package final class KafkaConsumer: Sendable {
                         "messages were dropped before they were read",
                         metadata: ["partition": "\(partition)", "offset": "\(offset)"])
                     await assign([partition: .earliest])
+                case .otherLog: break
+                case .unreadable(let partition, let offset, let reason):
+                    loop.logger.error(
+                        "a batch cannot be read",
+                        metadata: ["partition": "\(partition)", "offset": "\(offset)", "reason": "\(reason)"])
                 case .error(let error): loop.logger.debug("consumer", metadata: ["error": "\(error)"])
                 case .interrupted, .advanced: break
                 }

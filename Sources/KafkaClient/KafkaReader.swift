@@ -31,15 +31,78 @@ package struct KafkaReader: Sendable {
         try await read(partition, offsets, fetchBytes: 1 << 20, timeout: timeout)
     }
 
+    /// The errors of the partitions that cannot be read at these offsets, over one connection.
+    ///
+    /// - Parameter timeout: time limit of the wait for each message.
+    package func check(
+        _ offsets: [TopicPartition: Int64], timeout: Duration = .seconds(3)
+    ) async throws(KafkaError) -> [TopicPartition: KafkaError] {
+        try await perform { reader in
+            var errors: [TopicPartition: KafkaError] = [:]
+            for (place, offset) in offsets {
+                if case .failure(let error) = reader.read(place, at: offset...offset, timeout: timeout) {
+                    errors[place] = error
+                }
+            }
+            return .success(errors)
+        }
+    }
+
+    /// The fingerprints of the messages at these offsets, over one connection; none for those that are not in the logs.
+    ///
+    /// - Parameter timeout: time limit of the wait for each message.
+    package func fingerprints(
+        at offsets: [TopicPartition: Int64], timeout: Duration = .seconds(3)
+    ) async throws(KafkaError) -> [TopicPartition: KafkaFingerprint] {
+        try await perform { reader in
+            var found: [TopicPartition: KafkaFingerprint] = [:]
+            for (place, offset) in offsets {
+                if case .success(let batch?) = reader.read(place, at: offset...offset, timeout: timeout) {
+                    found[place] = batch.fingerprint(0)
+                }
+            }
+            return .success(found)
+        }
+    }
+
+    /// The first offset from this one on at which a partition can be read, its end included.
+    ///
+    /// - Parameter timeout: time limit of the wait at each offset.
+    /// - Throws: if the brokers do not answer.
+    package func firstReadable(
+        of partition: TopicPartition, from offset: Int64, timeout: Duration = .seconds(3)
+    ) async throws(KafkaError) -> Int64 {
+        try await perform { reader in
+            // A batch does not tell where it ends, so that each offset is tried: no readable message may be skipped.
+            var offset = offset
+            while true {
+                switch reader.read(partition, at: offset...offset, timeout: timeout) {
+                case .success: return .success(offset)
+                case .failure(let error) where error.isUnreadableBatch: offset += 1
+                case .failure(let error): return .failure(error)
+                }
+            }
+        }
+    }
+
     private func read(
         _ partition: TopicPartition, _ offsets: ClosedRange<Int64>, fetchBytes: Int, timeout: Duration
     ) async throws(KafkaError) -> KafkaBatch? {
+        try await perform(fetchBytes: fetchBytes, queuedMessages: min(offsets.count, 1_000)) { reader in
+            reader.read(partition, at: offsets, timeout: timeout)
+        }
+    }
+
+    private func perform<Value: Sendable>(
+        fetchBytes: Int = 65_536, queuedMessages: Int = 1,
+        _ body: @escaping @Sendable (borrowing MessageReader) -> Result<Value, KafkaError>
+    ) async throws(KafkaError) -> Value {
         try await PollThread.perform("kafka-reader") { answer in
             do throws(KafkaError) {
                 let reader = try MessageReader(
-                    configuration, fetchBytes: fetchBytes, queuedMessages: min(offsets.count, 1_000), logger: logger)
+                    configuration, fetchBytes: fetchBytes, queuedMessages: queuedMessages, logger: logger)
                 // Answers before the client is closed, which takes a moment.
-                answer(reader.read(partition, at: offsets, timeout: timeout))
+                answer(body(reader))
             } catch {
                 answer(.failure(error))
             }

@@ -154,7 +154,7 @@ struct ChaosRun: Sendable {
             }
             report.say("all widgets are placed; events and faults begin")
             group.addTask { try await workload.run() }
-            let audit = Audit(pool: pool, report: report)
+            let audit = Audit(pool: pool, report: report, isHealthy: options.isHealthy)
             group.addTask { try await watch(inputs, workload, audit, pool, report) }
 
             if try await untilExpected(report, { try await fail(stage) }) {

@@ -31,6 +31,13 @@ struct ChaosTests {
     }
 
     @Test(
+        "Every invariant holds in each situation that the short run does not contain",
+        .enabled(if: options.mode == nil), .timeLimit(.patience), arguments: Scenario.separate)
+    func scenario(_ scenario: Scenario) async throws {
+        Self.end(try await scenario.run(Self.options))
+    }
+
+    @Test(
         "Every invariant holds in each situation of deploy/local/chaos --scenarios",
         .enabled(if: options.mode == .scenarios), .timeLimit(.minutes(60)), arguments: Scenario.all)
     func longScenario(_ scenario: Scenario) async throws {

@@ -12,6 +12,8 @@ struct Scenario: Sendable, CustomTestStringConvertible {
     var testDescription: String { name }
 
     static let all = [transactions, wrongClock, largeAudience, goAway, failover, pausedApp]
+    /// Those that the short random run of the usual tests does not contain.
+    static let separate = [largeAudience, failover, pausedApp]
 
     /// Producers are transactional: markers take offsets among the messages and at the ends of all logs.
     private static let transactions = Scenario(name: "transactions") { stage in

@@ -57,7 +57,7 @@ extension EmbeddedKafka {
             switch event {
             case .batch(let batch):
                 for index in 0..<batch.count { received.append(try Self.read(batch, index, decoder)) }
-            case .offsetOutOfRange, .error, .interrupted, .advanced: break
+            case .offsetOutOfRange, .otherLog, .error, .interrupted, .advanced, .unreadable: break
             }
             if received.count >= count { break }
         }

@@ -22,6 +22,9 @@ struct EventBufferTests {
             return "\(waiter): batch \(batch.messages.map { "\($0.place.partition)/\($0.offset)" })"
         case .success(.interrupted?): return "\(waiter): interrupted"
         case .success(.offsetOutOfRange(_, let offset)?): return "\(waiter): out of range \(offset)"
+        case .success(.otherLog(_, let offset)?): return "\(waiter): other log at \(offset)"
+        case .success(.unreadable(let place, let offset, _)?):
+            return "\(waiter): unreadable \(place.partition)/\(offset)"
         case .success(.advanced(let ends)?):
             return "\(waiter): advanced \(ends.sorted { $0.key < $1.key }.map { "\($0.key.partition)/\($0.value)" })"
         case .success(.error(let error)?): return "\(waiter): error \(error.message)"

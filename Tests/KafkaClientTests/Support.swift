@@ -137,6 +137,8 @@ extension KafkaConsumer {
             switch event {
             case .batch(let batch): messages += batch.messages
             case .offsetOutOfRange(let place, let offset): throw TestFailure("\(place) has no offset \(offset)")
+            case .otherLog(let place, let offset): throw TestFailure("\(place) has another message at \(offset)")
+            case .unreadable(let place, let offset, let reason): throw TestFailure("\(place) at \(offset): \(reason)")
             case .error, .interrupted, .advanced: continue
             }
             if messages.count >= count { break }

@@ -31,6 +31,36 @@ struct TransactionTests {
         }
     }
 
+    @Test("Markers at the ends of all logs are passed, also after other partitions were taken and given up")
+    func markersOfManyPartitions() async throws {
+        try await withKafka(embeddedOnly: true) { kafka in
+            let embedded = try #require(kafka.embedded)
+            let topic = try await kafka.topic("many", partitions: 16)
+            let places = (0..<16).map { TopicPartition(topic: topic, partition: Int32($0)) }
+            func append(_ content: RawRecordBatch.Content, to places: some Sequence<TopicPartition>) async throws {
+                for place in places { try await RawRecordBatch(content).produce(to: embedded, place) }
+            }
+            try await append(.message(value: Array("a".utf8)), to: places)
+            let consumer = try KafkaConsumer(
+                configuration: KafkaConsumerConfiguration(kafka: kafka.configuration, group: "many"), logger: quiet)
+            let (own, others) = (places[..<8], places[8...])
+            await consumer.assign(Dictionary(uniqueKeysWithValues: own.map { ($0, .at(0)) }))
+            #expect(try await consumer.read(8).count == 8)
+            for round in 1...5 {
+                await consumer.assign(Dictionary(uniqueKeysWithValues: others.map { ($0, .at(0)) }))
+                await consumer.unassign(Array(others))
+                try await append(.commitMarker, to: own)
+                let end = Int64(round + 1)
+                var ends: [TopicPartition: Int64] = [:]
+                while ends.count < own.count || ends.values.contains(where: { $0 < end }) {
+                    ends.merge(try await consumer.nextAdvance()) { max($0, $1) }
+                }
+                #expect(Set(ends.values) == [end])
+            }
+            await consumer.shutdown()
+        }
+    }
+
     @Test("Messages behind the start of an open transaction are neither lag nor backlog")
     func openTransaction() async throws {
         try await withKafka(embeddedOnly: true) { kafka in

@@ -248,7 +248,7 @@ struct BatchFoldTests {
         let prepared = PreparedBatch(batch, decoder: RecordDecoder(IngestTopics()))
         let (fold, count) = prepared.fold(prepared.items, .sample, limit: 30)
         #expect(count == 30 && fold.markCount == 30)
-        let next = prepared.next(after: prepared.items[..<count])
+        let next = prepared.last(of: prepared.items[..<count]).mapValues { $0.offset + 1 }
         #expect(Set(next.values) == [28, 29, 30])
         #expect(prepared.due(prepared.items) { next[$0] } == Array(prepared.items[30...]))
         #expect(prepared.due(prepared.items) { _ in nil }.isEmpty)

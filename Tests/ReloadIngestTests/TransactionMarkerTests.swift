@@ -1,4 +1,5 @@
 import KafkaClient
+import PostgresClient
 import TestSupport
 import Testing
 import WidgetStore
@@ -16,6 +17,7 @@ struct TransactionMarkerTests {
             let service = ingest.quickService()
             try await ingest.running([service]) {
                 try await ingest.publish([ingest.push("u0")])
+                try await ingest.waitUntilApplied(1)
                 // So large that the log keeps only the last of them.
                 for _ in 0..<8 {
                     try await RawRecordBatch(.largeMarker(bytes: 900_000)).produce(to: embedded, place)
@@ -52,6 +54,37 @@ struct TransactionMarkerTests {
                 try await eventually("the events are applied") { try await ingest.counted() == 20 }
             }
             #expect(try await ingest.applied() == 40)
+        }
+    }
+
+    @Test("Positions pass markers also if another process has moved the position of another partition meanwhile")
+    func fenced() async throws {
+        try await IngestHarness.lend(partitions: 3) { ingest in
+            guard let embedded = ingest.kafka.embedded else { return }
+            try await ingest.place(users: 1)
+            let topic = ingest.configuration.topics.pushes
+            let places = (0..<3).map { TopicPartition(topic: topic, partition: $0) }
+            let service = ingest.quickService()
+            try await ingest.running([service]) {
+                for place in places { try await ingest.publish([ingest.push("u0")], partition: place.partition) }
+                try await ingest.waitUntilApplied(3)
+                try await ingest.store.pool.withTransaction { connection in
+                    try await connection.simple(
+                        "SELECT FROM consumer_position WHERE topic = '\(topic)' AND partition = 2 FOR UPDATE")
+                    try await ingest.publish([ingest.push("u0")], partition: 2)
+                    try await ingest.store.waitUntilBlocked()
+                    for place in places[..<2] { try await RawRecordBatch(.commitMarker).produce(to: embedded, place) }
+                    try await eventually("both markers are read") {
+                        let lag = await service.lag()
+                        return places[..<2].allSatisfy { lag?[$0] == 0 }
+                    }
+                    // Stands for another process that took the partition.
+                    try await connection.simple(
+                        "UPDATE consumer_position SET epoch = epoch + 1 WHERE topic = '\(topic)' AND partition = 1")
+                }
+                try await ingest.waitUntilApplied(6)
+            }
+            #expect(service.statistics.snapshot.fencedPartitions == 1)
         }
     }
 }

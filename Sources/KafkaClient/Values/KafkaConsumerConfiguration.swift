@@ -15,6 +15,11 @@ package struct KafkaConsumerConfiguration: Sendable {
     /// Time that a receiver may take for a batch before fetching is paused. A pause drops prefetched messages, so a
     /// receiver that is merely slower than Kafka must not cause one at each batch.
     package var pauseDelay = Duration.milliseconds(500)
+    /// Pause before a batch that could not be read is tried again.
+    package var unreadableRetry = Duration.seconds(10)
+    /// Time without a message after which a batch counts as unreadable, if the log goes on behind it and its leader answers.
+    /// librdkafka drops a batch with a broken record without an error.
+    package var silenceLimit = Duration.seconds(30)
     /// Makes a reader of the messages for the poll thread.
     package var makeReader: (@Sendable () -> any KafkaMessageReader)?
 

@@ -9,6 +9,12 @@ package enum KafkaConsumerEvent: Sendable {
     /// The log does not have this offset: messages that were never read are gone, or the position is of another log.
     /// The partition is not fetched until ``KafkaConsumer/assign(_:)``.
     case offsetOutOfRange(TopicPartition, offset: Int64)
+    /// The log has another message at this offset than the one that was read before (``KafkaOffset/behind(_:next:)``). The
+    /// partition is not fetched until ``KafkaConsumer/assign(_:)``.
+    case otherLog(TopicPartition, offset: Int64)
+    /// The batch at this offset cannot be read. The partition is paused and tried again at intervals
+    /// (``KafkaConsumerConfiguration/unreadableRetry``), and each failure is reported.
+    case unreadable(TopicPartition, offset: Int64, reason: String)
     /// An error from which the client recovers itself. A fatal error is thrown instead.
     case error(KafkaError)
 }

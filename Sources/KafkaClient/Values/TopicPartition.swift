@@ -24,6 +24,9 @@ package enum KafkaOffset: Hashable, Sendable {
     /// Exactly this offset. If the log does not have it, the consumer reports
     /// ``KafkaConsumerEvent/offsetOutOfRange(_:offset:)`` and stays there.
     case at(Int64)
+    /// At an offset behind a message that was read before. If the log has another message in its place, the consumer reports
+    /// ``KafkaConsumerEvent/otherLog(_:offset:)`` and stays there; if it has none there any more, it goes on.
+    case behind(KafkaFingerprint, next: Int64)
 }
 
 extension Sequence<TopicPartition> {

@@ -145,7 +145,7 @@ final class IngestMembership: Sendable {
                 if wasUnreadable { status.topicIsReadable(topic) }
             case .failure(let error):
                 state.withLock { _ = $0.unreadable.insert(topic) }
-                status.failed(error)
+                _ = status.failed(error)
             }
         }
         state.withLock { state in

@@ -77,7 +77,7 @@ extension IngestService {
         var steps: [BatchStep] = []
         for items in divided(&progress, of: batch) {
             let (fold, count) = try await fold(items, &progress, of: batch)
-            let advances = positions.advances(to: batch.next(after: items[..<count]))
+            let advances = positions.advances(behind: batch.last(of: items[..<count]))
             steps.append(BatchStep(items: items[..<count], fold: fold, advances: advances))
         }
         progress.count = steps.reduce(0) { $0 + $1.items.count }

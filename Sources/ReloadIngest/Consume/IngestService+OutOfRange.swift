@@ -5,27 +5,29 @@ import Synchronization
 import WidgetStore
 
 extension IngestService {
-    /// Handles a partition whose next offset is not in the log, according to the configured policy.
+    /// Handles a partition whose next offset is not in the log, or whose log is another one, according to the configured
+    /// policy.
     ///
+    /// - Parameter gap: the gap without the bounds of the log.
     /// - Throws: `CancellationError`.
     func settle(
-        _ partition: TopicPartition, at offset: Int64, _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+        _ gap: LogGap, _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) async throws {
-        var bounds: KafkaLogBounds?
+        var gap = gap
+        let (partition, offset) = (gap.partition, gap.offset)
         do throws(KafkaError) {
-            bounds = try await consumer.admin(timeout: .seconds(5)).bounds(of: partition)
+            gap.bounds = try await consumer.admin(timeout: .seconds(5)).bounds(of: partition)
         } catch {
             logger.warning("cannot ask for the bounds of a log", metadata: ["error": "\(error)"])
         }
-        let gap = LogGap(partition: partition, offset: offset, bounds: bounds)
         switch (gap.cause, configuration.offsetOutOfRange) {
         case (.none, _), (.unknown, _):
             // Tries again, since the offset is in the log, or may be.
             guard await pause(attempt: 3) else { throw CancellationError() }
-            await move(partition, to: offset, consumer)
+            await move(partition, to: positions.start(of: partition) ?? .at(offset), consumer)
         case (_, .stop):
             statistics.update { $0.outOfRange += 1 }
-            status.standsStill(
+            _ = status.standsStill(
                 partition,
                 "partition \(partition) is stopped: \(gap.explanation); to go on: \(gap.command)")
             logger.critical(
@@ -35,7 +37,8 @@ extension IngestService {
                     "cause": "\(gap.explanation)", "command": "\(gap.command)",
                 ])
         case (_, .earliest):
-            guard let bounds, try await moveStored([partition: bounds.earliest], &positions, consumer) else { return }
+            guard let bounds = gap.bounds, try await moveStored([partition: bounds.earliest], &positions, consumer)
+            else { return }
             var lost: Int64 = 0
             if case .retention(let count) = gap.cause { lost = count }
             statistics.update {
@@ -46,15 +49,30 @@ extension IngestService {
                 "the log did not have the next offset of a partition; it goes on at the earliest",
                 metadata: [
                     "topic": "\(partition.topic)", "partition": "\(partition.partition)", "from": "\(offset)",
-                    "to": "\(bounds.earliest)", "lost": gap.cause == .beyondEnd ? "unknown" : "\(lost)",
+                    "to": "\(bounds.earliest)",
+                    "lost": [.beyondEnd, .otherLog].contains(gap.cause) ? "unknown" : "\(lost)",
                     "cause": "\(gap.explanation)",
                 ])
-            await move(partition, to: bounds.earliest, consumer)
+            await move(partition, to: .at(bounds.earliest), consumer)
         }
     }
 
-    private func move(_ partition: TopicPartition, to offset: Int64, _ consumer: KafkaConsumer) async {
-        await consumer.assign([partition: .at(offset)])
+    /// Reports a partition whose next batch cannot be read. The consumer tries it again at intervals.
+    func standStill(_ batch: UnreadableBatch) {
+        let isNew = status.standsStill(
+            batch.partition,
+            "partition \(batch.explanation); it is stopped, and tried again; to skip the batch: \(batch.command)")
+        guard isNew else { return }
+        logger.critical(
+            "a batch cannot be read; its partition is stopped, and the batch is tried again",
+            metadata: [
+                "topic": "\(batch.partition.topic)", "partition": "\(batch.partition.partition)",
+                "offset": "\(batch.offset)", "cause": "\(batch.reason)", "command": "\(batch.command)",
+            ])
+    }
+
+    private func move(_ partition: TopicPartition, to offset: KafkaOffset, _ consumer: KafkaConsumer) async {
+        await consumer.assign([partition: offset])
         status.released([partition])
     }
 

@@ -85,7 +85,7 @@ extension IngestService {
                     await membership.retire()
                 }
                 positions.take(rows)
-                return Dictionary(rows.map { ($0.place, $0.nextOffset.map(KafkaOffset.at) ?? .earliest) }) { $1 }
+                return Dictionary(rows.map { ($0.place, positions.start(of: $0.place) ?? .earliest) }) { $1 }
             } catch {
                 attempt += 1
                 logger.warning("cannot take partitions; trying again", metadata: ["error": "\(error)"])
@@ -139,9 +139,10 @@ extension IngestService {
         _ = try await moveStored(ends, &positions, consumer)
     }
 
-    /// Moves stored positions by compare-and-set.
+    /// Moves the stored positions of the partitions that belong to this process, by compare-and-set. Leaves those that another
+    /// process has moved.
     ///
-    /// - Returns: false if the partitions no longer belong to this process or another process has moved a position.
+    /// - Returns: false if none of the partitions belongs to this process any more.
     func moveStored(
         _ targets: [TopicPartition: Int64], _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) async throws -> Bool {
@@ -169,8 +170,9 @@ extension IngestService {
                             positions.applied(advances)
                             return true
                         }
+                        // The statement has moved no position, also of partitions that still are this process's.
                         await leaveFenced(positions.fenced(advances, stored: stored), &positions, consumer)
-                        return false
+                        continue
                     }
                 case .directoryIsBehind, .poison, .tooMuch, .wait, .diversionsChanged, .halted:
                     logger.warning("cannot move positions; trying again", metadata: ["error": "\(error)"])

@@ -181,9 +181,17 @@ package final class IngestService: Service {
         case .interrupted:
             try await adoptShare(&positions, consumer)
         case .offsetOutOfRange(let partition, let offset):
-            try await settle(partition, at: offset, &positions, consumer)
+            try await settle(LogGap(partition: partition, offset: offset, bounds: nil), &positions, consumer)
+        case .otherLog(let partition, let offset):
+            let gap = LogGap(partition: partition, offset: offset, bounds: nil, isOtherLog: true)
+            try await settle(gap, &positions, consumer)
+        case .unreadable(let partition, let offset, let reason):
+            standStill(UnreadableBatch(partition: partition, offset: offset, reason: reason))
         case .error(let error):
-            status.failed(error)
+            if status.failed(error), error.code == .unknownTopicOrPartition {
+                // The topic may be made anew before it is read again.
+                await consumer.assign(positions.starts(of: error.context.topic))
+            }
             if error.isConnectionLoss { membership.doubtBrokers() }
             logger.warning("Kafka consumer", metadata: ["error": "\(error)"])
         }

@@ -50,14 +50,14 @@ package final class IngestStatus: Sendable {
         }
     }
 
-    /// Records an error from which librdkafka recovers once its cause is fixed.
-    func failed(_ error: KafkaError) {
-        guard let subject = Self.subject(error) else { return }
+    /// Records an error from which librdkafka recovers once its cause is fixed, and returns whether it is a new obstacle.
+    func failed(_ error: KafkaError) -> Bool {
+        guard let subject = Self.subject(error) else { return false }
         var obstacle = Obstacle(reason: Self.reason(error))
         if case .topic(let topic) = subject, let partition = error.context.partition {
             obstacle.probe = TopicPartition(topic: topic, partition: partition)
         }
-        obstacles.withLock { $0[subject] = obstacle }
+        return obstacles.withLock { $0.updateValue(obstacle, forKey: subject) } == nil
     }
 
     /// Records that these partitions are no longer stopped, or no longer this process's.
@@ -84,8 +84,9 @@ package final class IngestStatus: Sendable {
         }
     }
 
-    func standsStill(_ partition: TopicPartition, _ reason: String) {
-        obstacles.withLock { $0[.partition(partition)] = Obstacle(reason: reason) }
+    /// Records that a partition is stopped, and returns whether the reason is new.
+    func standsStill(_ partition: TopicPartition, _ reason: String) -> Bool {
+        obstacles.withLock { $0.updateValue(Obstacle(reason: reason), forKey: .partition(partition)) }?.reason != reason
     }
 
     /// Number of partitions that stay stopped until their position is set.

@@ -8,6 +8,8 @@ struct PartitionPositions: Sendable {
         let epoch: Int64
         /// Offset of the next event to apply; nil if none was ever applied.
         var next: Int64?
+        /// Last applied message; nil if it is not known.
+        var last: KafkaFingerprint?
     }
 
     private(set) var positions: [TopicPartition: Position] = [:]
@@ -17,7 +19,11 @@ struct PartitionPositions: Sendable {
 
     mutating func take(_ rows: [TakenPartition]) {
         for row in rows {
-            positions[row.place] = Position(epoch: row.epoch, next: row.nextOffset)
+            var last: KafkaFingerprint?
+            if let offset = row.lastOffset, let hash = row.lastHash {
+                last = KafkaFingerprint(offset: offset, hash: hash)
+            }
+            positions[row.place] = Position(epoch: row.epoch, next: row.nextOffset, last: last)
         }
     }
 
@@ -32,20 +38,50 @@ struct PartitionPositions: Sendable {
         return position.next ?? 0
     }
 
-    /// The compare-and-set that moves each partition to its next offset, in key order.
+    /// Offset at which reading starts; nil for a partition of another process.
+    func start(of partition: TopicPartition) -> KafkaOffset? {
+        guard let position = positions[partition] else { return nil }
+        guard let next = position.next else { return .earliest }
+        guard let last = position.last, last.offset < next else { return .at(next) }
+        return .behind(last, next: next)
+    }
+
+    /// Offsets at which reading of a topic's partitions starts.
+    func starts(of topic: String?) -> [TopicPartition: KafkaOffset] {
+        Dictionary(
+            positions.keys.filter { $0.topic == topic }.map { ($0, start(of: $0) ?? .earliest) }
+        ) { $1 }
+    }
+
+    /// The compare-and-set that moves each partition behind its last applied message, in key order.
+    func advances(behind messages: [TopicPartition: KafkaFingerprint]) -> [PositionAdvance] {
+        messages.sorted { $0.key < $1.key }.compactMap { advance($0, to: $1.offset + 1, last: $1) }
+    }
+
+    /// The compare-and-set that moves each partition to an offset without applying messages, in key order. The last applied
+    /// message stays that of the partition if it is before the offset.
     func advances(to next: [TopicPartition: Int64]) -> [PositionAdvance] {
         next.sorted { $0.key < $1.key }.compactMap { partition, next in
-            positions[partition].map {
-                PositionAdvance(
-                    topic: partition.topic, partition: partition.partition, epoch: $0.epoch, expected: $0.next,
-                    next: next)
-            }
+            let last = positions[partition]?.last
+            let isBehind = positions[partition]?.next.map { $0 <= next } ?? false
+            return advance(partition, to: next, last: isBehind ? last : nil)
+        }
+    }
+
+    private func advance(
+        _ partition: TopicPartition, to next: Int64, last: KafkaFingerprint?
+    ) -> PositionAdvance? {
+        positions[partition].map {
+            PositionAdvance(
+                topic: partition.topic, partition: partition.partition, epoch: $0.epoch, expected: $0.next, next: next,
+                lastOffset: last?.offset, lastHash: last?.hash)
         }
     }
 
     mutating func applied(_ advances: [PositionAdvance]) {
         for advance in advances {
             positions[advance.place]?.next = advance.next
+            positions[advance.place]?.last = advance.last
         }
     }
 
@@ -74,6 +110,11 @@ struct PartitionPositions: Sendable {
 
 extension PositionAdvance {
     var place: TopicPartition { TopicPartition(topic: topic, partition: partition) }
+
+    fileprivate var last: KafkaFingerprint? {
+        guard let lastOffset, let lastHash else { return nil }
+        return KafkaFingerprint(offset: lastOffset, hash: lastHash)
+    }
 }
 
 extension StoredPosition {

@@ -31,11 +31,11 @@ struct PreparedBatch: Sendable {
         }
     }
 
-    /// The offset after the last of these items by partition.
-    func next(after items: ArraySlice<Int>) -> [TopicPartition: Int64] {
-        var next: [TopicPartition: Int64] = [:]
-        for item in items { next[batch.topicPartition(item)] = batch.records[item].offset + 1 }
-        return next
+    /// The last message of these items by partition.
+    func last(of items: ArraySlice<Int>) -> [TopicPartition: KafkaFingerprint] {
+        var last: [TopicPartition: Int] = [:]
+        for item in items { last[batch.topicPartition(item)] = item }
+        return last.mapValues(batch.fingerprint)
     }
 
     /// Folds the first of these items, as many as fit in `limit` rows of SQL input.

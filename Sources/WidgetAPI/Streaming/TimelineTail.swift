@@ -62,10 +62,16 @@ package struct TimelineTail: Service, CustomStringConvertible {
                 case .offsetOutOfRange(let partition, _):
                     await consumer.assign([partition: .latest])
                     changes.changedUnknown()
+                case .unreadable(let partition, let offset, let reason):
+                    // Changes there are missed.
+                    changes.changedUnknown()
+                    logger.warning(
+                        "a batch of timelines cannot be read",
+                        metadata: ["partition": "\(partition)", "offset": "\(offset)", "reason": "\(reason)"])
                 case .error(let error):
                     logger.debug("timeline tail", metadata: ["error": "\(error)"])
                     if error.isConnectionLoss { changes.set(isLive: false) }
-                case .interrupted, .advanced: break
+                case .interrupted, .advanced, .otherLog: break
                 }
             }
         }

@@ -8,6 +8,9 @@ package struct TakenPartition: Sendable {
     package let epoch: Int64
     /// `nil` when nothing of the partition has been applied yet: start at the earliest message.
     package let nextOffset: Int64?
+    /// Offset and hash of the last applied message; nil if they are not known.
+    package var lastOffset: Int64?
+    package var lastHash: Int64?
 }
 
 package typealias PartitionName = (topic: String, partition: Int32)
@@ -30,7 +33,7 @@ private let takePartitionsSQL = """
     ), taken AS (
         UPDATE consumer_position p SET epoch = p.epoch + 1, updated_at = now()
         FROM free f WHERE p.topic = f.topic AND p.partition = f.partition
-        RETURNING p.topic, p.partition, p.epoch, p.next_offset
+        RETURNING p.topic, p.partition, p.epoch, p.next_offset, p.last_offset, p.last_hash
     ), created AS (
         INSERT INTO consumer_position AS p (topic, partition, epoch)
         SELECT i.topic, i.partition, 1 FROM input i
@@ -38,7 +41,7 @@ private let takePartitionsSQL = """
             SELECT FROM consumer_position p WHERE p.topic = i.topic AND p.partition = i.partition)
         ORDER BY i.topic, i.partition
         ON CONFLICT (topic, partition) DO NOTHING
-        RETURNING p.topic, p.partition, p.epoch, p.next_offset
+        RETURNING p.topic, p.partition, p.epoch, p.next_offset, p.last_offset, p.last_hash
     )
     SELECT * FROM taken UNION ALL SELECT * FROM created
     """
@@ -51,32 +54,42 @@ package struct PositionAdvance: Hashable, Sendable {
     /// Position that this process stored last; nil when the partition has never been applied.
     package var expected: Int64?
     package var next: Int64
+    /// Offset and hash of the last applied message; nil if there is none before the new position.
+    package var lastOffset: Int64?
+    package var lastHash: Int64?
 
-    package init(topic: String, partition: Int32, epoch: Int64, expected: Int64?, next: Int64) {
+    package init(
+        topic: String, partition: Int32, epoch: Int64, expected: Int64?, next: Int64, lastOffset: Int64? = nil,
+        lastHash: Int64? = nil
+    ) {
         self.topic = topic
         self.partition = partition
         self.epoch = epoch
         self.expected = expected
         self.next = next
+        self.lastOffset = lastOffset
+        self.lastHash = lastHash
     }
 }
 
 private let advancePositionsInput = InputColumns<PositionAdvance>([
     .init("topic") { $0.topic }, .init("partition") { $0.partition }, .init("epoch") { $0.epoch },
-    .init("expected") { $0.expected }, .init("next") { $0.next },
+    .init("expected") { $0.expected }, .init("next") { $0.next }, .init("last_offset") { $0.lastOffset },
+    .init("last_hash") { $0.lastHash },
 ])
 
 private let advancePositionsSQL = """
     WITH input AS MATERIALIZED (
         SELECT * FROM \(advancePositionsInput.rows("i"))
     ), locked AS (
-        SELECT p.topic, p.partition, i.next
+        SELECT p.topic, p.partition, i.next, i.last_offset, i.last_hash
         FROM input i JOIN consumer_position p ON p.topic = i.topic AND p.partition = i.partition
         WHERE p.epoch = i.epoch AND p.next_offset IS NOT DISTINCT FROM i.expected
         ORDER BY p.topic, p.partition
         FOR NO KEY UPDATE OF p
     ), moved AS (
-        UPDATE consumer_position p SET next_offset = l.next, updated_at = now()
+        UPDATE consumer_position p
+        SET next_offset = l.next, last_offset = l.last_offset, last_hash = l.last_hash, updated_at = now()
         FROM locked l WHERE p.topic = l.topic AND p.partition = l.partition
         RETURNING 1
     )
@@ -89,6 +102,9 @@ package struct StoredPosition: Sendable {
     package let epoch: Int64
     package let nextOffset: Int64?
     package let updatedAt: Timestamp
+    /// Offset and hash of the last applied message; nil if they are not known.
+    package var lastOffset: Int64?
+    package var lastHash: Int64?
 }
 
 /// SQLSTATEs by which statements fail a transaction of ingest.
@@ -113,7 +129,8 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(takePartitionsSQL, binding: takePartitionsInput.parameters(partitions, cluster)) { row in
             try TakenPartition(
                 topic: row.value("topic"), partition: row.value("partition"), epoch: row.value("epoch"),
-                nextOffset: row.optional("next_offset"))
+                nextOffset: row.optional("next_offset"), lastOffset: row.optional("last_offset"),
+                lastHash: row.optional("last_hash"))
         }
     }
 
@@ -127,16 +144,19 @@ extension PostgresStatement where Self == Statements {
     package static func listPositions() -> PostgresQuery<StoredPosition> {
         PostgresQuery(
             """
-            SELECT topic, partition, epoch, next_offset, updated_at FROM consumer_position ORDER BY topic, partition
+            SELECT topic, partition, epoch, next_offset, updated_at, last_offset, last_hash
+            FROM consumer_position ORDER BY topic, partition
             """
         ) { row in
             try StoredPosition(
                 topic: row.value("topic"), partition: row.value("partition"), epoch: row.value("epoch"),
-                nextOffset: row.optional("next_offset"), updatedAt: row.value("updated_at"))
+                nextOffset: row.optional("next_offset"), updatedAt: row.value("updated_at"),
+                lastOffset: row.optional("last_offset"), lastHash: row.optional("last_hash"))
         }
     }
 
-    /// Sets a position by hand. The epoch moves too, so a process that owns the partition notices and seeks there.
+    /// Sets a position by hand. The epoch moves too, so a process that owns the partition notices and seeks there. The log
+    /// is accepted as it is.
     ///
     /// - Parameter nextOffset: `nil` forgets the position: the next owner starts at the earliest message.
     package static func setPosition(topic: String, partition: Int32, nextOffset: Int64?) -> PostgresQuery<Void> {
@@ -144,14 +164,19 @@ extension PostgresStatement where Self == Statements {
             """
             INSERT INTO consumer_position AS p (topic, partition, epoch, next_offset) VALUES ($1::text, $2::int4, 1, $3::int8)
             ON CONFLICT (topic, partition) DO UPDATE
-                SET epoch = p.epoch + 1, next_offset = excluded.next_offset, updated_at = now()
+                SET epoch = p.epoch + 1, next_offset = excluded.next_offset, last_offset = NULL, last_hash = NULL,
+                    updated_at = now()
             """, topic, partition, nextOffset
         )
     }
 
     /// Forgets all positions: each partition continues at its earliest message.
     package static func forgetPositions() -> PostgresQuery<Void> {
-        PostgresQuery("UPDATE consumer_position SET epoch = epoch + 1, next_offset = NULL, updated_at = now()")
+        PostgresQuery(
+            """
+            UPDATE consumer_position
+            SET epoch = epoch + 1, next_offset = NULL, last_offset = NULL, last_hash = NULL, updated_at = now()
+            """)
     }
 
     /// Id of the Kafka cluster that the positions belong to; no row before a process has started.

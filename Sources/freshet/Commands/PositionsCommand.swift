@@ -1,5 +1,6 @@
 import ArgumentParser
 import FreshetService
+import KafkaClient
 import PostgresClient
 import WidgetModel
 import WidgetStore
@@ -39,11 +40,13 @@ struct PositionsCommand: AsyncParsableCommand {
             abstract: "Sets the position of one partition.",
             discussion: """
                 The process that owns the partition goes on from there. An earlier position applies events again; a later \
-                one skips events.
+                one skips events. readable skips a batch that cannot be read: it tries one offset after the other from the \
+                position on, which may take seconds for each, and goes on at the first one that can be read.
 
                 Examples:
                   freshet positions set freshet.pushes 3 1200
                   freshet positions set freshet.widgets 0 earliest
+                  freshet positions set freshet.widgets 0 readable
                 """)
 
         @Argument(help: "The topic.")
@@ -52,14 +55,14 @@ struct PositionsCommand: AsyncParsableCommand {
         @Argument(help: "The partition.", transform: OptionText.number(0...Int32.max))
         var partition: Int32
 
-        @Argument(help: "The next offset to apply, or earliest.")
+        @Argument(help: "The next offset to apply, or earliest, or readable.")
         var offset: String
 
         @OptionGroup var output: OutputOptions
 
         func validate() throws {
-            guard offset == "earliest" || (Int64(offset).map { $0 >= 0 } ?? false) else {
-                throw ValidationError("the offset \(offset): expected 0 or more, or earliest")
+            guard ["earliest", "readable"].contains(offset) || (Int64(offset).map { $0 >= 0 } ?? false) else {
+                throw ValidationError("the offset \(offset): expected 0 or more, or earliest, or readable")
             }
         }
 
@@ -70,12 +73,31 @@ struct PositionsCommand: AsyncParsableCommand {
                     "\(Text.quoted(topic)) is not a topic that Freshet reads; expected one of "
                         + settings.topics.inputs.joined(separator: ", "))
             }
-            _ = try await store.pool.execute(
-                .setPosition(topic: topic, partition: partition, nextOffset: Int64(offset)))
+            let next: Int64? = try await offset == "readable" ? firstReadable(store, settings) : Int64(offset)
+            _ = try await store.pool.execute(.setPosition(topic: topic, partition: partition, nextOffset: next))
             guard output.json else { return }
-            Terminal.print([
-                "topic": .string(topic), "partition": .count(partition), "nextOffset": .count(Int64(offset)),
-            ])
+            Terminal.print(["topic": .string(topic), "partition": .count(partition), "nextOffset": .count(next)])
+        }
+
+        /// The first offset that can be read behind the batch at the position.
+        private func firstReadable(_ store: WidgetStore, _ settings: Settings) async throws -> Int64 {
+            let kafka = try settings.requiredKafka()
+            let place = TopicPartition(topic: topic, partition: partition)
+            let bounds = try await KafkaAdmin(configuration: kafka, logger: LogSettings.ofCommands).bounds(of: place)
+            let position = try await store.query(.listPositions())
+                .first { $0.topic == topic && $0.partition == partition }?.nextOffset
+            let begin = position ?? bounds.earliest
+            guard (bounds.earliest..<bounds.end).contains(begin) else {
+                throw CommandFailure(.failure, "the log of \(place) has no message at its position \(begin)")
+            }
+            let found = try await KafkaReader(configuration: kafka, logger: LogSettings.ofCommands)
+                .firstReadable(of: place, from: begin)
+            guard found > begin else {
+                throw CommandFailure(
+                    .failure, "\(place) can be read at its position \(begin): nothing is to be skipped")
+            }
+            Terminal.complain("\(place): offsets \(begin) to \(found - 1) cannot be read, and are skipped")
+            return found
         }
     }
 

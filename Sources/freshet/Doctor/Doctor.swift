@@ -101,6 +101,7 @@ struct Doctor: Sendable {
         }
         return checks + [
             Check(name: "kafka.cluster") { try await checkCluster(pool) },
+            Check(name: "kafka.positions") { try await checkPositions(pool) },
             Check(name: "postgres") { try await checkPostgres(pool) },
             Check(name: "clock") { try await checkClock(pool) }, Check(name: "ingest") { try await checkIngest(pool) },
             Check(name: "audit.progress") { try await checkAuditProgress(pool) },

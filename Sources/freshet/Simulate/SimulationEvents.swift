@@ -11,6 +11,8 @@ enum SimulationEvents {
     private static let maximumLine = 4 << 20
     /// Number of offsets that are read at once.
     fileprivate static let chunk: Int64 = 20_000
+    /// Time by which messages of a partition may lie out of order, since producers set their times.
+    private static let disorder = Duration.seconds(3_600)
 
     /// Reads the events and messages of a file with JSON lines; the history is nil without any of its messages.
     ///
@@ -83,11 +85,11 @@ enum SimulationEvents {
         for (name, sort) in zip(settings.topics.inputs, settings.topics.inputSorts) {
             for partition in try await partitions(of: name, admin) {
                 let bounds = try await admin.bounds(of: partition)
-                let before = sort == .widgets ? .distantPast : span.lowerBound
+                let before = sort == .widgets ? .distantPast : span.lowerBound - disorder
                 var time = Timestamp.distantPast
                 try await reader.read(partition, bounds.earliest..<bounds.end, from: before) { batch, index in
                     time = batch.time(index) ?? time
-                    guard time < span.upperBound else { return false }
+                    guard time < span.upperBound else { return time < span.upperBound + disorder }
                     let headers = batch.headers(index).lazy.map { (name: $0.name, value: $0.value) }
                     let decoded = decoder.decode(
                         bytes: batch.bytes, value: batch.value(index), headers: headers, topic: sort)
@@ -177,13 +179,26 @@ extension KafkaReader {
         var (low, high) = (offsets.lowerBound, offsets.upperBound)
         while low < high {
             let middle = low + (high - low) / 2
-            // An offset without a message is one of a transaction's end: the next one decides, also for a message without
-            // a usable timestamp.
-            let found = try await messages(of: partition, at: middle...min(middle + 8, offsets.upperBound - 1))
-            let next = found.flatMap { batch in batch.records.indices.lazy.compactMap { batch.time($0) }.first }
-            if let next, next >= time { high = middle } else { low = middle + 1 }
+            // Offsets without a message are markers of transactions, or compacted: the next message decides, also for one
+            // without a usable timestamp.
+            let next = try await firstTime(partition, middle..<offsets.upperBound)
+            if let next, next < time { low = middle + 1 } else { high = middle }
         }
         return low
+    }
+
+    /// The first usable time of the messages at these offsets.
+    private func firstTime(_ partition: TopicPartition, _ offsets: Range<Int64>) async throws -> Timestamp? {
+        var (next, width) = (offsets.lowerBound, Int64(8))
+        while next < offsets.upperBound {
+            let last = min(next + width - 1, offsets.upperBound - 1)
+            let found = try await messages(of: partition, at: next...last)
+            if let time = found.flatMap({ batch in batch.records.indices.lazy.compactMap { batch.time($0) }.first }) {
+                return time
+            }
+            (next, width) = (last + 1, min(width * 8, SimulationEvents.chunk))
+        }
+        return nil
     }
 }
 

@@ -6,11 +6,14 @@ import Synchronization
 final class Audit: Sendable {
     private let pool: PostgresPool
     private let report: ChaosReport
+    /// Whether triggers also record failed attempts.
+    private let isHealthy: Bool
     /// IDs of reported rows. They may have gaps, since rows are committed in any order.
     private let seen = Mutex<Set<Int64>>([])
 
-    init(pool: PostgresPool, report: ChaosReport) {
+    init(pool: PostgresPool, report: ChaosReport, isHealthy: Bool) {
         self.pool = pool
+        self.isHealthy = isHealthy
         self.report = report
     }
 
@@ -18,6 +21,7 @@ final class Audit: Sendable {
     func look() async throws {
         // This holds in every committed state, also during faults.
         report.checked(.appointed)
+        if isHealthy { report.checked(.healthyProviders) }
         for text in try await pool.query(Unappointed()) {
             report.violated(.appointed, "something to do and no list: \(text)")
         }

@@ -47,7 +47,9 @@ final class InputLog: Sendable {
             case .offsetOutOfRange(let partition, let offset):
                 report.violated(.exactlyOnce, "the checker cannot read \(partition) at \(offset): it fell behind")
             // The markers are known from those that appended them.
-            case .advanced: break
+            case .advanced, .otherLog: break
+            case .unreadable(let partition, let offset, let reason):
+                report.violated(.exactlyOnce, "the checker cannot read \(partition) at \(offset): \(reason)")
             case .error, .interrupted: break
             }
         }

@@ -78,6 +78,9 @@ final class TimelineLog: Sendable {
                 state.withLock { [next] in $0.next = next }
             case .offsetOutOfRange(let partition, let offset):
                 report.violated(.publishedIsStored, "the checker cannot read \(partition) at \(offset): it fell behind")
+            case .otherLog: break
+            case .unreadable(let partition, let offset, let reason):
+                report.violated(.publishedIsStored, "the checker cannot read \(partition) at \(offset): \(reason)")
             case .advanced(let ends):
                 next.merge(ends) { max($0, $1) }
                 state.withLock { [next] in $0.next = next }

@@ -1,6 +1,9 @@
+import KafkaClient
+import PostgresClient
 import TestSupport
 import Testing
 import WidgetModel
+import WidgetStore
 
 @Suite(.tags(.process), .timeLimit(.patience)) struct DoctorProcessTests {
     private static func findings(_ text: String) throws -> [(check: String, severity: String, message: String)] {
@@ -27,7 +30,8 @@ import WidgetModel
             let found = try Self.findings(doctor.out)
             let checks = Set(found.map(\.check))
             for check in [
-                "settings", "keys", "kafka", "kafka.cluster", "kafka.topics", "kafka.acls", "postgres",
+                "settings", "keys", "kafka", "kafka.cluster", "kafka.positions", "kafka.topics", "kafka.acls",
+                "postgres",
                 "postgres.settings",
                 "postgres.connections", "postgres.migrations", "clock", "ingest", "kinds", "providers", "audit",
                 "audit.progress",
@@ -46,6 +50,29 @@ import WidgetModel
                 "doctor", "--time-limit", "300", "--set", "topics.partitions=9")
             #expect(text.out.contains("has 8 partitions; expected 9"))
             #expect(text.out.contains("→ run `freshet topics apply --add-partitions`"))
+        }
+    }
+
+    @Test("A batch that cannot be read is named with the command that skips it, and the command goes on behind it")
+    func unreadableBatch() async throws {
+        try await withInstallation { installation in
+            guard let embedded = installation.kafka.embedded else { return }
+            let place = TopicPartition(topic: installation.kafka.name("freshet.pushes"), partition: 0)
+            try await RawRecordBatch(.unreadableZstd).produce(to: embedded, place)
+            try await RawRecordBatch(.message(value: Array("{}".utf8))).produce(to: embedded, place)
+            _ = try await installation.store.pool.execute(
+                .setPosition(topic: place.topic, partition: place.partition, nextOffset: 0))
+            let doctor = try await installation.freshet("doctor", "--json", "--time-limit", "300")
+            let finding = try #require(try Self.findings(doctor.out).first { $0.check == "kafka.positions" })
+            #expect(finding.severity == "problem" && finding.message.contains("the batch at offset 0 cannot be read"))
+            #expect(doctor.out.contains("freshet positions set \(place.topic) 0 readable"))
+
+            let set = try await installation.freshet("positions", "set", place.topic, "0", "readable", "--json")
+            #expect(set.status == 0, "\(set.err)")
+            let printed = try JSONValue.parse(set.out)
+            #expect(printed["nextOffset"]?.numberValue?.int64 == 1)
+            let again = try await installation.freshet("positions", "set", place.topic, "0", "readable")
+            #expect(again.status != 0 && again.err.contains("nothing is to be skipped"), "\(again.err)")
         }
     }
 

@@ -69,7 +69,7 @@ struct DecisionsTests {
         var decisions: [[String: Any]] = []
         reading: for try await event in consumer.events {
             switch event {
-            case .offsetOutOfRange, .error, .interrupted, .advanced: break
+            case .offsetOutOfRange, .otherLog, .error, .interrupted, .advanced, .unreadable: break
             case .batch(let batch):
                 for index in 0..<batch.count {
                     let value = try #require(batch.value(index))

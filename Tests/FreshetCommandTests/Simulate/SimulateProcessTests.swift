@@ -251,7 +251,7 @@ struct SimulateProcessTests {
         }
     }
 
-    @Test("A replay of Kafka simulates the warm-up like a replay of the same events in a file")
+    @Test("A replay of Kafka, also behind a run of markers, is like a replay of the same events in a file")
     func warmUp() async throws {
         let folder = try Self.folder()
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -291,7 +291,14 @@ struct SimulateProcessTests {
             unusable.timestampMilliseconds = 1_700_000_000_000_000_000
             let producer = try KafkaProducer(
                 configuration: kafka.configuration, deliveryTimeout: Patience.delivery, logger: quietLogger)
-            for result in await producer.send([unusable] + messages) { _ = try result.get() }
+            for result in await producer.send([unusable] + messages[..<141]) { _ = try result.get() }
+            // A run of offsets without messages in the middle of the log.
+            for number in 0..<120 {
+                guard let embedded = kafka.embedded else { break }
+                let place = TopicPartition(topic: kafka.name("freshet.pushes"), partition: Int32(number % 2))
+                try await RawRecordBatch(.commitMarker).produce(to: embedded, place)
+            }
+            for result in await producer.send(Array(messages[141...])) { _ = try result.get() }
             await producer.shutdown()
             let (replayed, read) = (try await kind(settings), try await kind(["--events", file.path]))
             #expect(replayed == read)

@@ -6,6 +6,7 @@ struct MessageReader: ~Copyable {
     private let client: ClientHandle
 
     private static let operation = "read messages"
+    private static let boundsMilliseconds: Int32 = 1_000
 
     /// - Parameters:
     ///   - fetchBytes: most bytes of one fetch.
@@ -23,7 +24,7 @@ struct MessageReader: ~Copyable {
             // Fetches little more than the wanted messages.
             defaults: [
                 "client.id": "freshet-reader", "queued.min.messages": "\(queuedMessages)",
-                "fetch.message.max.bytes": "\(fetchBytes)",
+                "fetch.message.max.bytes": "\(fetchBytes)", "fetch.error.backoff.ms": "10",
                 "socket.nagle.disable": "true",
             ],
             fixed: [
@@ -57,11 +58,11 @@ struct MessageReader: ~Copyable {
         defer { _ = unsafe rd_kafka_consume_stop(topic, place.partition) }
 
         var deadline = ContinuousClock.now + timeout
-        var failure = RD_KAFKA_RESP_ERR__TIMED_OUT
+        var failure: KafkaError?
         var builder = BatchBuilder(maximumMessages: .max, maximumBytes: .max)
         while true {
             let left = ContinuousClock.now.duration(to: deadline) / .milliseconds(1)
-            guard left > 0 else { return .failure(KafkaError(failure, context: context)) }
+            guard left > 0 else { return .failure(failure ?? silence(place, from: offsets.lowerBound, context)) }
             guard let message = unsafe rd_kafka_consume(topic, place.partition, Int32(min(left.rounded(.up), 60_000)))
             else { continue }
             defer { unsafe rd_kafka_message_destroy(message) }
@@ -80,8 +81,28 @@ struct MessageReader: ~Copyable {
                 return .failure(KafkaError(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, context: context))
             case let response:
                 // librdkafka recovers from most errors; the last one is reported at the timeout.
-                failure = response
+                let reason = unsafe rd_kafka_message_errstr(message).map { unsafe String(cString: $0) }
+                let error = KafkaError(response, message: reason, context: context)
+                if error.isUnreadableBatch { return .failure(error) }
+                failure = error
             }
         }
+    }
+
+    /// The error when no message came: a batch that librdkafka drops, if the leader says that the log goes on.
+    private func silence(
+        _ place: TopicPartition, from offset: Int64, _ context: KafkaError.Context
+    ) -> KafkaError {
+        var low: Int64 = 0
+        var high: Int64 = 0
+        let response = unsafe rd_kafka_query_watermark_offsets(
+            client.pointer, place.topic, place.partition, &low, &high, Self.boundsMilliseconds)
+        guard response == RD_KAFKA_RESP_ERR_NO_ERROR, low <= offset, offset < high else {
+            return KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT, context: context)
+        }
+        return KafkaError(
+            RD_KAFKA_RESP_ERR__BAD_MSG,
+            message: "no message comes from offset \(offset), though the log goes on to \(high)",
+            context: context)
     }
 }

@@ -38,6 +38,7 @@ extension KafkaOffset {
         case .earliest: Int64(RD_KAFKA_OFFSET_BEGINNING)
         case .latest: Int64(RD_KAFKA_OFFSET_END)
         case .at(let offset): offset
+        case .behind(let message, _): message.offset
         }
     }
 }

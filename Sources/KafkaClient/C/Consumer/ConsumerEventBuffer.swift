@@ -162,6 +162,7 @@ extension ConsumerEventBuffer {
                 self.waiter = nil
                 return .resume(waiter, .success(event))
             }
+            if case .unreadable(let place, _, _) = event, hasUnreadable(place) { return .none }
             if case .advanced(let ends) = event, case .advanced(let waiting) = events.last {
                 events[events.count - 1] = .advanced(waiting.merging(ends) { $1 })
                 return .none
@@ -175,11 +176,15 @@ extension ConsumerEventBuffer {
             case .interrupted:
                 guard !isInterrupted else { return .none }
                 isInterrupted = true
-            case .offsetOutOfRange, .advanced:
+            case .offsetOutOfRange, .otherLog, .unreadable, .advanced:
                 break
             }
             events.append(event)
             return .none
+        }
+
+        private func hasUnreadable(_ place: TopicPartition) -> Bool {
+            events.contains { if case .unreadable(place, _, _) = $0 { true } else { false } }
         }
 
         mutating func take(_ newcomer: Waiter) -> Action {
@@ -228,7 +233,7 @@ extension ConsumerEventBuffer {
                 case .batch(var batch):
                     batch.remove(places)
                     return batch.isEmpty ? nil : .batch(batch)
-                case .offsetOutOfRange(let place, _):
+                case .offsetOutOfRange(let place, _), .otherLog(let place, _), .unreadable(let place, _, _):
                     return places.contains(place) ? nil : event
                 case .advanced(let ends):
                     let rest = ends.filter { !places.contains($0.key) }

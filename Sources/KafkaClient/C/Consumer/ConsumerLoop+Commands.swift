@@ -153,6 +153,8 @@ extension ConsumerLoop {
     private func forget(_ places: Set<TopicPartition>) {
         buffer.remove(places)
         for place in places { advanced[place] = nil }
+        unreadable.forget(places)
+        resumeStalled(places)
     }
 
     /// Moves fetched partitions.
@@ -168,7 +170,7 @@ extension ConsumerLoop {
         reassign(offsets.filter { refused.contains($0.key) })
     }
 
-    private func reassign(_ offsets: [TopicPartition: KafkaOffset]) {
+    func reassign(_ offsets: [TopicPartition: KafkaOffset]) {
         guard !offsets.isEmpty else { return }
         remove(Array(offsets.keys))
         add(offsets)

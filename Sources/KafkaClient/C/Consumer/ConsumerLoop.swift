@@ -36,6 +36,10 @@ final class ConsumerLoop: @unchecked Sendable {
     private var starvation = Starvation()
     /// Ends of logs behind offsets without messages that have not been reported yet.
     var advanced: [TopicPartition: Int64] = [:]
+    var unreadable = UnreadableBatches()
+    var errorLimit = ErrorLimit()
+    /// Stopped partitions whose fetches are paused.
+    var pausedPlaces: Set<TopicPartition> = []
     private var nextAdvance = ContinuousClock.now
 
     var stopReason: ConsumerCommand.StopReason?
@@ -95,6 +99,7 @@ final class ConsumerLoop: @unchecked Sendable {
                 nextAdvance = .now + Self.advanceInterval
                 reportAdvanced()
             }
+            serveUnreadable()
             if buffer.isFull { makeRoom() } else { fill() }
         }
         close()
@@ -142,13 +147,19 @@ final class ConsumerLoop: @unchecked Sendable {
     private func wakeFetcher() -> Bool {
         for state in tracker.running {
             guard unread(state) > 0 else { continue }
-            var low: Int64 = 0
-            var high: Int64 = 0
-            _ = unsafe rd_kafka_query_watermark_offsets(
-                client.pointer, state.place.topic, state.place.partition, &low, &high, Starvation.limitMilliseconds)
+            _ = queryBounds(of: state.place)
             return true
         }
         return false
+    }
+
+    /// Asks a partition's leader for the bounds of what can be read; nil if it does not answer soon.
+    func queryBounds(of place: TopicPartition) -> KafkaLogBounds? {
+        var low: Int64 = 0
+        var high: Int64 = 0
+        let response = unsafe rd_kafka_query_watermark_offsets(
+            client.pointer, place.topic, place.partition, &low, &high, Starvation.limitMilliseconds)
+        return response == RD_KAFKA_RESP_ERR_NO_ERROR ? KafkaLogBounds(earliest: low, end: high) : nil
     }
 
     /// Counts the unpolled messages of all logs.
@@ -160,16 +171,16 @@ final class ConsumerLoop: @unchecked Sendable {
     /// Number of messages behind a partition's position as of the latest fetch. Messages behind the start of an open
     /// transaction, which cannot be read yet, do not count once the log has been read up to there.
     func unread(_ state: PartitionTracker.State) -> Int64 {
-        guard !state.isAtEnd, let next = state.next, let end = end(of: state.place) else { return 0 }
-        return max(0, end - next)
+        guard !state.isAtEnd, let next = state.next, let bounds = bounds(of: state.place) else { return 0 }
+        return max(0, bounds.end - next)
     }
 
-    /// End of a partition's log as of the latest fetch; nil while it is unknown.
-    private func end(of place: TopicPartition) -> Int64? {
+    /// Bounds of a partition's log as of the latest fetch; nil while they are unknown.
+    func bounds(of place: TopicPartition) -> KafkaLogBounds? {
         var low: Int64 = 0
         var high: Int64 = 0
         let response = unsafe rd_kafka_get_watermark_offsets(client.pointer, place.topic, place.partition, &low, &high)
-        return response == RD_KAFKA_RESP_ERR_NO_ERROR && high >= 0 ? high : nil
+        return response == RD_KAFKA_RESP_ERR_NO_ERROR && high >= 0 ? KafkaLogBounds(earliest: low, end: high) : nil
     }
 
     /// Hands the full batch over, or waits for the receiver.
@@ -211,6 +222,7 @@ final class ConsumerLoop: @unchecked Sendable {
         let index = unsafe indexCache.index(
             topic: message.pointee.rkt, partition: message.pointee.partition, in: tracker)
         let offset = unsafe message.pointee.offset
+        if let index, let known = tracker.state(at: index).known, unsafe !isOfLog(message, known, index) { return }
         switch index.map({ tracker.accept(offset: offset, at: $0) }) ?? .stale {
         case .deliver:
             break
@@ -247,6 +259,13 @@ final class ConsumerLoop: @unchecked Sendable {
                 topic: message.pointee.rkt, partition: message.pointee.partition, in: tracker)
         else { return }
         let offset = unsafe message.pointee.offset
+        let state = tracker.state(at: index)
+        if state.phase == .running, state.known != nil {
+            if let next = state.next, offset < next {
+                return leaveRange(state.place, at: next, "the log ends at \(offset)")
+            }
+            tracker.confirmLog(index)
+        }
         switch tracker.acceptEnd(offset, at: index) {
         case .deliver, .stale: break
         case .deliverAfterGap: advanced[tracker.state(at: index).place] = offset
@@ -277,7 +296,7 @@ final class ConsumerLoop: @unchecked Sendable {
         isHolding = true
         buffer.wantsRoom = true
         counters.withLock { $0.pauses += 1 }
-        setPaused(true, tracker.all.map(\.place))
+        setPaused(true, tracker.running.map(\.place))
         logger.debug("fetching is paused: the receiver is slow")
     }
 
@@ -286,7 +305,7 @@ final class ConsumerLoop: @unchecked Sendable {
         buffer.wantsRoom = false
         // Prefetched messages are dropped and fetched again.
         tracker.distrustPositions()
-        setPaused(false, tracker.all.map(\.place))
+        setPaused(false, tracker.running.map(\.place))
         logger.debug("fetching goes on")
     }
 

@@ -21,9 +21,17 @@ struct PartitionTracker {
         /// Whether the position was moved (start, resume, other assignment) and no message has come since, so that a
         /// hole here may be librdkafka's fault.
         var isUnproven = true
+        /// Message before the position that the log must have, until it has been looked at.
+        var known: KafkaFingerprint?
         /// Offset at which the log ended when it was last read to its end: the last stable offset, if a transaction was
         /// open.
         var end: Int64?
+
+        /// Start at which the partition goes on as it is.
+        var start: KafkaOffset? {
+            guard let next else { return nil }
+            return known.map { .behind($0, next: next) } ?? .at(next)
+        }
 
         /// Whether nothing that can be read has come since the log was read to its end.
         var isAtEnd: Bool { end != nil && end == next }
@@ -78,14 +86,21 @@ struct PartitionTracker {
         guard let index = indices[place] else { return }
         states[index].phase = .running
         states[index].isUnproven = true
-        if case .at(let next) = offset { states[index].next = next } else { states[index].next = nil }
-        states[index].end = nil
+        (states[index].next, states[index].known, states[index].end) = (nil, nil, nil)
+        switch offset {
+        case .earliest, .latest: break
+        case .at(let next): states[index].next = next
+        case .behind(let message, let next): (states[index].next, states[index].known) = (next, message)
+        }
     }
 
     mutating func stall(_ place: TopicPartition) {
         guard let index = indices[place] else { return }
         states[index].phase = .stalled
     }
+
+    /// Notes that the message before the position was found, or is not in the log any more.
+    mutating func confirmLog(_ index: Int) { states[index].known = nil }
 
     /// Notes that librdkafka drops prefetched messages and fetches them again.
     mutating func distrustPositions() {

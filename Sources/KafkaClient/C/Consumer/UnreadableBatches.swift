@@ -1,0 +1,134 @@
+internal import Logging
+
+/// Partitions at a batch that cannot be read, and those from which no message comes. Used on the poll thread only.
+struct UnreadableBatches {
+    /// Partitions that stand still, with the start and the time of the next attempt.
+    private var stopped: [TopicPartition: (start: KafkaOffset, retry: ContinuousClock.Instant)] = [:]
+    /// Partitions whose logs go on, with the position and the time since which it has been the same.
+    private var watched: [TopicPartition: (offset: Int64, since: ContinuousClock.Instant)] = [:]
+    private var nextLook = ContinuousClock.now
+
+    /// Whether it is time to look for attempts and for silent partitions.
+    mutating func isLookDue(interval: Duration) -> Bool {
+        guard nextLook <= .now else { return false }
+        nextLook = .now + interval
+        return true
+    }
+
+    mutating func stop(_ place: TopicPartition, at start: KafkaOffset, retryAfter pause: Duration) {
+        watched[place] = nil
+        stopped[place] = (start, .now + pause)
+    }
+
+    /// Returns the partitions that are to be tried again, which no longer count as stopped.
+    mutating func takeRetries() -> [TopicPartition: KafkaOffset] {
+        let due = stopped.filter { $0.value.retry <= .now }
+        for place in due.keys { stopped[place] = nil }
+        return due.mapValues(\.start)
+    }
+
+    /// Returns whether a partition has been at the same position for this time although its log goes on, and counts the time
+    /// anew then.
+    mutating func isSilent(_ place: TopicPartition, at offset: Int64, for limit: Duration) -> Bool {
+        guard let seen = watched[place], seen.offset == offset else {
+            watched[place] = (offset, .now)
+            return false
+        }
+        guard seen.since.duration(to: .now) >= limit else { return false }
+        watched[place] = nil
+        return true
+    }
+
+    mutating func isRead(_ place: TopicPartition) { watched[place] = nil }
+
+    /// Counts the time without messages anew, since nothing is fetched.
+    mutating func rest() { watched = [:] }
+
+    mutating func forget(_ places: Set<TopicPartition>) {
+        for place in places { (watched[place], stopped[place]) = (nil, nil) }
+    }
+}
+
+/// Limit of reports of the same error of a partition, which librdkafka raises for each fetch.
+struct ErrorLimit {
+    private struct Key: Hashable {
+        var code: KafkaError.Code
+        var topic: String
+        var partition: Int32
+    }
+
+    private static let interval = Duration.seconds(60)
+
+    private var reported: [Key: ContinuousClock.Instant] = [:]
+
+    /// Whether the error is to be reported: errors of a topic always, those of a partition once a minute.
+    mutating func allows(_ error: KafkaError) -> Bool {
+        guard let topic = error.context.topic, let partition = error.context.partition,
+            ![.topicAuthorizationFailed, .unknownTopicOrPartition].contains(error.code)
+        else { return true }
+        let key = Key(code: error.code, topic: topic, partition: partition)
+        if let last = reported[key], last.duration(to: .now) < Self.interval { return false }
+        reported[key] = .now
+        return true
+    }
+}
+
+extension ConsumerLoop {
+    /// Stops a partition whose batch cannot be read, until the next attempt.
+    func standsStill(_ place: TopicPartition, at offset: Int64, reason: String) {
+        guard tracker[place]?.phase == .running else { return }
+        pauseStalled(place)
+        let start = tracker[place]?.start ?? .at(offset)
+        unreadable.stop(place, at: start, retryAfter: configuration.unreadableRetry)
+        buffer.flush()
+        logger.debug(
+            "a batch cannot be read",
+            metadata: ["partition": "\(place)", "offset": "\(offset)", "reason": "\(reason)"])
+        buffer.push(.unreadable(place, offset: offset, reason: reason))
+    }
+
+    /// Stops a partition, and librdkafka's fetches of it.
+    func pauseStalled(_ place: TopicPartition) {
+        tracker.stall(place)
+        pausedPlaces.insert(place)
+        setPaused(true, [place])
+    }
+
+    /// Ends the pause of those of these partitions that were stopped.
+    func resumeStalled(_ places: Set<TopicPartition>) {
+        let paused = places.intersection(pausedPlaces)
+        pausedPlaces.subtract(paused)
+        setPaused(false, Array(paused))
+    }
+
+    /// Tries stopped partitions again, and looks for partitions from which no message comes.
+    func serveUnreadable() {
+        guard unreadable.isLookDue(interval: min(.seconds(1), configuration.unreadableRetry)) else { return }
+        for (place, start) in unreadable.takeRetries() {
+            resumeStalled([place])
+            reassign([place: start])
+            tracker.move(place, to: start)
+        }
+        guard !isHolding else { return unreadable.rest() }
+        for state in tracker.running {
+            // Without a position, reading began at the oldest message.
+            guard let bounds = bounds(of: state.place), case let next = state.next ?? max(0, bounds.earliest),
+                bounds.end > next
+            else {
+                unreadable.isRead(state.place)
+                continue
+            }
+            guard unreadable.isSilent(state.place, at: next, for: configuration.silenceLimit) else { continue }
+            // Up to here may be an open transaction; and without an answer nothing is known.
+            guard let readable = queryBounds(of: state.place), readable.end > next, readable.earliest <= next else {
+                return
+            }
+            standsStill(
+                state.place, at: next,
+                reason:
+                    "no message has come from there for \(configuration.silenceLimit / .seconds(1)) s, though the log goes on"
+            )
+            return
+        }
+    }
+}

@@ -1,0 +1,96 @@
+import KafkaClient
+import Logging
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetStore
+
+@testable import ReloadIngest
+
+@Suite("Topics that were deleted and made anew", .timeLimit(.patience))
+struct OtherLogTests {
+    /// Makes a cluster whose topic of pushes has other messages, more of them than were applied.
+    private func withOtherCluster(
+        _ ingest: IngestHarness, _ body: (EmbeddedKafka) async throws -> Void
+    ) async throws {
+        let other = try EmbeddedKafka(logger: IngestHarness.quiet)
+        defer { other.close() }
+        for topic in ingest.configuration.topics.all { try other.createTopic(topic, partitions: 1) }
+        let producer = try KafkaProducer(
+            configuration: other.configuration, deliveryTimeout: Patience.delivery, logger: IngestHarness.quiet)
+        let messages = (0..<20).map { number in
+            let encoded = EventEncoder.encode(
+                ingest.push("u0"), id: "other-\(number)", source: "/tests", time: nil, key: nil)
+            return KafkaMessage(
+                topic: ingest.configuration.topics.pushes, key: encoded.key, value: encoded.value,
+                headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) })
+        }
+        for result in await producer.send(messages) { _ = try result.get() }
+        await producer.shutdown()
+        try await body(other)
+    }
+
+    private func applyTen(_ ingest: IngestHarness) async throws {
+        try await ingest.place(users: 1)
+        for _ in 0..<2 {
+            // The second process finds the log as it was.
+            let service = ingest.quickService()
+            try await ingest.running([service]) {
+                let before = try await ingest.applied()
+                try await ingest.publish((0..<5).map { _ in ingest.push("u0") })
+                try await ingest.waitUntilApplied(before + 5)
+                #expect(service.obstacles == [])
+            }
+        }
+        #expect(try await ingest.counted() == 10)
+    }
+
+    @Test("A log that has grown past the position is recognized and read from its beginning once the position is set")
+    func stop() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            guard ingest.kafka.embedded != nil else { return }
+            try await applyTen(ingest)
+            let topic = ingest.configuration.topics.pushes
+            try await withOtherCluster(ingest) { other in
+                let log = RecordedLog()
+                let service = ingest.quickService(
+                    logger: log.logger, consumer: { $0.kafka = other.configuration })
+                try await ingest.running([service]) {
+                    try await eventually("the partition reports that it is stopped") {
+                        service.status.standingPartitions == 1 && service.obstacles.contains { $0.contains(topic) }
+                    }
+                    let reason = try #require(service.obstacles.first { $0.contains(topic) })
+                    #expect(reason.contains("\(topic)[0] is stopped: the log has another message at the offset 9"))
+                    #expect(reason.contains("freshet positions set \(topic) 0 earliest"))
+                    #expect(reason.contains("freshet positions set \(topic) 0 10 "))
+                    #expect(service.status.standingPartitions == 1)
+                    #expect(try await ingest.counted() == 10)
+                    _ = try await ingest.store.pool.execute(
+                        .setPosition(topic: topic, partition: 0, nextOffset: nil))
+                    try await eventually("the log is read from its beginning") { try await ingest.counted() == 30 }
+                    try await eventually("no obstacles remain") { service.obstacles.isEmpty }
+                }
+                #expect(log.lines.count { $0.level == .critical } == 1)
+                #expect(service.statistics.snapshot.outOfRange == 1)
+            }
+        }
+    }
+
+    @Test("With `earliest` another log is read from its beginning")
+    func earliest() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            guard ingest.kafka.embedded != nil else { return }
+            try await applyTen(ingest)
+            try await withOtherCluster(ingest) { other in
+                let service = ingest.quickService({ $0.offsetOutOfRange = .earliest }) {
+                    $0.kafka = other.configuration
+                }
+                try await ingest.running([service]) {
+                    try await eventually("the log is read from its beginning") { try await ingest.counted() == 30 }
+                    #expect(service.obstacles == [])
+                }
+            }
+        }
+    }
+}
