@@ -93,4 +93,32 @@ struct OtherLogTests {
             }
         }
     }
+
+    @Test("A topic that is missing for a while is compared when it is there again")
+    func whileRunning() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            guard let embedded = ingest.kafka.embedded else { return }
+            try await applyTen(ingest)
+            let topic = ingest.configuration.topics.pushes
+            let service = ingest.quickService({ $0.recheckInterval = .milliseconds(100) })
+            try await ingest.running([service]) {
+                try await ingest.publish([ingest.push("u0")])
+                try await ingest.waitUntilApplied(11)
+                try embedded.setTopicError(topic, .unknownTopicOrPartition)
+                try await eventually("the topic is missed") {
+                    service.obstacles.contains("the topic \(topic) is not there: create it")
+                }
+                // The embedded cluster cannot make another log.
+                try await ingest.store.pool.withConnection { connection in
+                    try await connection.simple(
+                        "UPDATE consumer_position SET last_hash = last_hash + 1 WHERE topic = '\(topic)'")
+                }
+                try embedded.setTopicError(topic, nil)
+                try await eventually("the other log is recognized") {
+                    service.obstacles.contains { $0.contains("another message at the offset 10") }
+                }
+                #expect(service.statistics.snapshot.outOfRange == 1)
+            }
+        }
+    }
 }

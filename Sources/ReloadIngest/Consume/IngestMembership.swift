@@ -69,7 +69,15 @@ final class IngestMembership: Sendable {
 
     /// Makes the next `look` ask the brokers. A process that does not reach the brokers does not register, so others
     /// read its partitions.
-    func doubtBrokers() { state.withLock { $0.isDoubtful = true } }
+    ///
+    /// - Returns: whether the last answer of the brokers was not in doubt before.
+    @discardableResult
+    func doubtBrokers() -> Bool {
+        state.withLock { state in
+            defer { state.isDoubtful = true }
+            return !state.isDoubtful
+        }
+    }
 
     /// Records the epochs of the partitions that this process reads.
     func hold(_ epochs: [TopicPartition: Int64]) {
@@ -117,7 +125,7 @@ final class IngestMembership: Sendable {
     }
 
     /// Reads the topics' partitions if the interval has passed. A topic that cannot be described keeps its previous
-    /// partitions.
+    /// partitions, unless it does not exist.
     ///
     /// - Throws: if the brokers are in doubt or unknown, and do not answer.
     private func describe(through consumer: KafkaConsumer) async throws {
@@ -144,8 +152,12 @@ final class IngestMembership: Sendable {
                 }
                 if wasUnreadable { status.topicIsReadable(topic) }
             case .failure(let error):
-                state.withLock { _ = $0.unreadable.insert(topic) }
-                _ = status.failed(error)
+                state.withLock { state in
+                    state.unreadable.insert(topic)
+                    // Its partitions are given up, so that the log of a topic that is made anew is compared.
+                    if error.code == .unknownTopicOrPartition { state.topics[topic] = [] }
+                }
+                status.failed(error)
             }
         }
         state.withLock { state in

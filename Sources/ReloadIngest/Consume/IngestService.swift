@@ -188,11 +188,12 @@ package final class IngestService: Service {
         case .unreadable(let partition, let offset, let reason):
             standStill(UnreadableBatch(partition: partition, offset: offset, reason: reason))
         case .error(let error):
-            if status.failed(error), error.code == .unknownTopicOrPartition {
-                // The topic may be made anew before it is read again.
-                await consumer.assign(positions.starts(of: error.context.topic))
-            }
+            status.failed(error)
             if error.isConnectionLoss { membership.doubtBrokers() }
+            if error.code == .unknownTopicOrPartition, membership.doubtBrokers() {
+                // A topic, which the error may not name, was deleted, and may have been made anew: the logs are compared.
+                await consumer.assign(positions.starts)
+            }
             logger.warning("Kafka consumer", metadata: ["error": "\(error)"])
         }
     }

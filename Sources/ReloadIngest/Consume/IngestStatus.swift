@@ -50,14 +50,14 @@ package final class IngestStatus: Sendable {
         }
     }
 
-    /// Records an error from which librdkafka recovers once its cause is fixed, and returns whether it is a new obstacle.
-    func failed(_ error: KafkaError) -> Bool {
-        guard let subject = Self.subject(error) else { return false }
+    /// Records an error from which librdkafka recovers once its cause is fixed.
+    func failed(_ error: KafkaError) {
+        guard let subject = Self.subject(error) else { return }
         var obstacle = Obstacle(reason: Self.reason(error))
         if case .topic(let topic) = subject, let partition = error.context.partition {
             obstacle.probe = TopicPartition(topic: topic, partition: partition)
         }
-        return obstacles.withLock { $0.updateValue(obstacle, forKey: subject) } == nil
+        obstacles.withLock { $0[subject] = obstacle }
     }
 
     /// Records that these partitions are no longer stopped, or no longer this process's.

@@ -46,11 +46,9 @@ struct PartitionPositions: Sendable {
         return .behind(last, next: next)
     }
 
-    /// Offsets at which reading of a topic's partitions starts.
-    func starts(of topic: String?) -> [TopicPartition: KafkaOffset] {
-        Dictionary(
-            positions.keys.filter { $0.topic == topic }.map { ($0, start(of: $0) ?? .earliest) }
-        ) { $1 }
+    /// Offsets at which reading of all partitions starts.
+    var starts: [TopicPartition: KafkaOffset] {
+        Dictionary(positions.keys.map { ($0, start(of: $0) ?? .earliest) }) { $1 }
     }
 
     /// The compare-and-set that moves each partition behind its last applied message, in key order.
