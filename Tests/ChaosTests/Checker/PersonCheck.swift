@@ -71,7 +71,7 @@ struct PersonCheck {
         }
         report.say("\(stored.count) stacks are planned, \(rotating) of them with rotations")
         // A short run may have few stacks.
-        if keys.count >= 8, rotating == 0 {
+        if keys.count >= 16, rotating == 0 {
             report.violated(.noLostReload, "none of \(keys.count) stacks rotates, so that their plans prove nothing")
         }
         for key in keys where !stored.contains(key.id) {
