@@ -18,7 +18,7 @@ package struct WorkerService: Service {
     /// Whether nothing was under way at the stop.
     private let hasDrained = StopFlag()
     private let heartbeat: Heartbeat
-    private let handOver: HandOverDesk
+    private let handOver: LocalHandOver
     private let history: DatabaseHistory
 
     /// - Parameters:
@@ -27,7 +27,7 @@ package struct WorkerService: Service {
     ///   - onStored: called for every timeline with changed content, with the event that caused the reload; it must be
     ///     quick.
     ///   - decisions: receives every decision; nil without a consumer.
-    ///   - handOver: desk through which ingest in this process hands over timelines.
+    ///   - handOver: way by which ingest in this process hands over timelines.
     ///   - history: of the pool; nil makes one.
     ///   - heartbeat: beats at each turn of the claim loop, and rests after its end.
     package init(
@@ -35,13 +35,13 @@ package struct WorkerService: Service {
         fetcher: any ProviderFetching, publisher: any TimelinePublishing, signal: WorkSignal = WorkSignal(),
         statistics: WorkerStatistics = WorkerStatistics(), clock: any Clock<Duration> = ContinuousClock(),
         onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
-        decisions: (any DecisionPublishing)? = nil, handOver: HandOverDesk = HandOverDesk(),
+        decisions: (any DecisionPublishing)? = nil, handOver: LocalHandOver = LocalHandOver(),
         history: DatabaseHistory? = nil, heartbeat: Heartbeat = Heartbeat(), logger: Logger
     ) {
         let clock = WorkerClock(clock)
         context = WorkerContext(
             configuration: configuration, pool: pool, fetcher: fetcher,
-            output: OutputGate(publisher, backoff: configuration.outputBackoff, clock: clock), signal: signal,
+            output: TimelineProducer(publisher, backoff: configuration.outputBackoff, clock: clock), signal: signal,
             statistics: statistics, clock: clock, onStored: onStored, logger: logger, decisions: decisions)
         pipeline = Pipeline(context: context, directory: directory)
         (self.directory, self.heartbeat, self.handOver) = (directory, heartbeat, handOver)
@@ -171,7 +171,7 @@ package struct WorkerService: Service {
                 heartbeat.rest()
             }
             group.addTask {
-                await pipeline.ender.run()
+                await pipeline.closer.run()
             }
             group.addTask {
                 await run(pipeline.works)
@@ -198,7 +198,7 @@ package struct WorkerService: Service {
         let (open, timelines) = context.leases.abandon()
         // A task of its own, since this one may be cancelled. The pool's and the statement's time limits bound it.
         await Task {
-            while await pipeline.ender.endSome() {}
+            while await pipeline.closer.endSome() {}
             if hasDrained.isSet { _ = try? await context.pool.execute(.leaveWorkers(context.worker)) }
             guard !open.isEmpty else { return }
             context.statistics.count { $0.released += timelines }

@@ -124,8 +124,8 @@ package final class APIService: Service {
             receiveTime: configuration.times.receive, logger: audit)
     }
 
-    var parts: APIParts {
-        APIParts(
+    var parts: RouteDependencies {
+        RouteDependencies(
             store: store, directory: DirectoryCache(pool: store.pool), resources: resources,
             outcomeWait: configuration.outcomeWait)
     }

@@ -156,16 +156,23 @@ struct BadTokenTests {
         }
     }
 
-    @Test("Tokens count as bad while most of the latest answers of their topic say so")
+    @Test("Tokens may be forgotten while at least half of the latest answers of their topic accept a push")
     func majority() {
         let tokens = BadTokens()
-        func bad(_ count: Int) -> [Bool] { (0..<count).map { _ in tokens.recordBad("t") } }
-        #expect(bad(1) == [true])
-        for _ in 0..<10 { tokens.recordAccepted("t") }
-        #expect(bad(9).allSatisfy { !$0 } && bad(1) == [true])
-        #expect(tokens.recordBad("other"))
+        func record(bad count: Int) { for _ in 0..<count { tokens.recordBad("t") } }
+        func record(accepted count: Int) { for _ in 0..<count { tokens.recordAccepted("t") } }
+        #expect(!tokens.areMostAccepted("t"), "nothing is known")
+        record(bad: 1)
+        #expect(!tokens.areMostAccepted("t"))
+        record(accepted: 10)
+        record(bad: 9)
+        #expect(tokens.areMostAccepted("t"))
+        record(bad: 1)
+        #expect(!tokens.areMostAccepted("t") && !tokens.areMostAccepted("other"))
         // Earlier answers lose their weight.
-        for _ in 0..<1_000 { tokens.recordAccepted("t") }
-        #expect(!bad(200).suffix(50).contains(false))
+        record(accepted: 1_000)
+        #expect(tokens.areMostAccepted("t"))
+        record(bad: 200)
+        #expect(!tokens.areMostAccepted("t"))
     }
 }

@@ -58,6 +58,23 @@ struct ConnectionTests {
         }
     }
 
+    @Test("A push whose stream the server resets is sent once, since the server may have taken it")
+    func resetOnce() async throws {
+        try await withDelivery { delivery in
+            let taken = Mutex(0)
+            delivery.apns.set { _ in
+                taken.withLock { $0 += 1 }
+                return .reset
+            }
+            try await delivery.store.place([.test("w1", user: "u1", device: "d1", kind: "Weather")])
+            try await delivery.register("u1", "d1", token: "1000001000000000")
+            try await delivery.change()
+            try await delivery.mark()
+            while try await delivery.service.notify() {}
+            #expect(taken.withLock { $0 } == 1 && delivery.statistics.snapshot.pushes(.unanswered) == 1)
+        }
+    }
+
     @Test("A connection whose other end is gone is closed after the time limit of an answer")
     func deadConnection() async throws {
         try await withDelivery { delivery in

@@ -31,7 +31,7 @@ extension FreshetNode {
         /// Wakes this process's workers: by its own ingest, and by the notifications of others.
         let work = WorkSignal()
         /// Hands timelines over from ingest to the workers of the same process.
-        let handOver = HandOverDesk()
+        let handOver = LocalHandOver()
         let configuration: WorkerConfiguration
         let providers: NodeProviders
         let egress: EgressGuard

@@ -142,7 +142,7 @@ final class IngestMembership: Sendable {
             if isRequired { throw error }
             return
         }
-        status.reachesBrokers()
+        status.clearConsumerObstacle()
         for (topic, result) in found {
             switch result {
             case .success(let places):
@@ -150,14 +150,14 @@ final class IngestMembership: Sendable {
                     state.topics[topic] = places
                     return state.unreadable.remove(topic) != nil
                 }
-                if wasUnreadable { status.topicIsReadable(topic) }
+                if wasUnreadable { status.clearObstacle(ofTopic: topic) }
             case .failure(let error):
                 state.withLock { state in
                     state.unreadable.insert(topic)
                     // Its partitions are given up, so that the log of a topic that is made anew is compared.
                     if error.code == .unknownTopicOrPartition { state.topics[topic] = [] }
                 }
-                status.failed(error)
+                status.record(error)
             }
         }
         state.withLock { state in

@@ -274,7 +274,7 @@ extension IngestService {
         _ positions: inout PartitionPositions, _ consumer: KafkaConsumer, _ batch: PreparedBatch
     ) {
         positions.applied(advances)
-        status.areRead(advances.lazy.map(\.place))
+        status.clearObstacles(of: advances.lazy.map(\.place))
         commitToKafka(advances, consumer)
         statistics.update {
             $0.blockedBy = nil

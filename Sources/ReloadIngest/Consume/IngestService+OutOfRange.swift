@@ -21,15 +21,16 @@ extension IngestService {
             logger.warning("cannot ask for the bounds of a log", metadata: ["error": "\(error)"])
         }
         switch (gap.cause, configuration.offsetOutOfRange) {
-        case (.none, _), (.unknown, _):
-            // Tries again, since the offset is in the log, or may be.
+        case (.none, _), (.unknown, _),
+            (_, .earliest) where gap.bounds == nil:
+            // Tries again, since the offset is in the log, or may be, or the earliest one is not known.
             guard await pause(attempt: 3) else { throw CancellationError() }
             await move(partition, to: positions.start(of: partition) ?? .at(offset), consumer)
         case (_, .stop):
             statistics.update { $0.outOfRange += 1 }
-            _ = status.standsStill(
-                partition,
-                "partition \(partition) is stopped: \(gap.explanation); to go on: \(gap.command)")
+            _ = status.recordStandstill(
+                of: partition,
+                reason: "partition \(partition) is stopped: \(gap.explanation); to go on: \(gap.command)")
             logger.critical(
                 "the log does not have the next offset of a partition; it is stopped until its position is set",
                 metadata: [
@@ -59,9 +60,10 @@ extension IngestService {
 
     /// Reports a partition whose next batch cannot be read. The consumer tries it again at intervals.
     func standStill(_ batch: UnreadableBatch) {
-        let isNew = status.standsStill(
-            batch.partition,
-            "partition \(batch.explanation); it is stopped, and tried again; to skip the batch: \(batch.command)")
+        let isNew = status.recordStandstill(
+            of: batch.partition,
+            reason:
+                "partition \(batch.explanation); it is stopped, and tried again; to skip the batch: \(batch.command)")
         guard isNew else { return }
         logger.critical(
             "a batch cannot be read; its partition is stopped, and the batch is tried again",
@@ -73,7 +75,7 @@ extension IngestService {
 
     private func move(_ partition: TopicPartition, to offset: KafkaOffset, _ consumer: KafkaConsumer) async {
         await consumer.assign([partition: offset])
-        status.released([partition])
+        status.clearStandstill(of: [partition])
     }
 
     // MARK: Obstacles
@@ -94,7 +96,7 @@ extension IngestService {
         while true {
             guard (try? await Task.sleep(for: configuration.recheckInterval)) != nil else { return }
             for partition in status.probes where await consumer.canRead(partition) {
-                status.topicIsReadable(partition.topic)
+                status.clearObstacle(ofTopic: partition.topic)
             }
             unsaid += configuration.recheckInterval
             guard unsaid >= configuration.noticeInterval else { continue }

@@ -43,7 +43,7 @@ extension IngestService {
         if !change.taken.isEmpty {
             let starts = try await take(Array(change.taken), &positions)
             await consumer.assign(starts)
-            status.areRead(starts.keys)
+            status.clearObstacles(of: starts.keys)
         }
         let count = positions.epochs.count
         statistics.update { $0.assignedPartitions = count }
@@ -56,7 +56,7 @@ extension IngestService {
     ) async {
         positions.drop(partitions)
         await consumer.unassign(Array(partitions))
-        status.released(partitions)
+        status.clearStandstill(of: partitions)
     }
 
     /// Stops reading the partitions of halted topics. They are taken again after the topics are resumed.
@@ -135,7 +135,7 @@ extension IngestService {
         to ends: [TopicPartition: Int64], _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) async throws {
         let ends = ends.filter { end in positions.positions[end.key].map { ($0.next ?? 0) < end.value } ?? false }
-        status.areRead(ends.keys)
+        status.clearObstacles(of: ends.keys)
         _ = try await moveStored(ends, &positions, consumer)
     }
 

@@ -130,7 +130,7 @@ package final class IngestService: Service {
                 if begun.duration(to: .now) >= configuration.restartCap * 2 { failures = 0 }
                 failures += 1
                 statistics.update { $0.restarts += 1 }
-                status.consumerFailed(error)
+                status.recordConsumerFailure(error)
                 membership.doubtBrokers()
                 logger.error(
                     "the Kafka consumer failed; starting a new one",
@@ -188,7 +188,7 @@ package final class IngestService: Service {
         case .unreadable(let partition, let offset, let reason):
             standStill(UnreadableBatch(partition: partition, offset: offset, reason: reason))
         case .error(let error):
-            status.failed(error)
+            status.record(error)
             if error.isConnectionLoss { membership.doubtBrokers() }
             if error.code == .unknownTopicOrPartition, membership.doubtBrokers() {
                 // A topic, which the error may not name, was deleted, and may have been made anew: the logs are compared.

@@ -43,7 +43,7 @@ package final class IngestStatus: Sendable {
     // MARK: Events
 
     /// Records that the consumer has failed and will be replaced.
-    func consumerFailed(_ error: any Error) {
+    func recordConsumerFailure(_ error: any Error) {
         obstacles.withLock { obstacles in
             obstacles = obstacles.filter { if case .named = $0.key { true } else { false } }
             obstacles[.consumer] = Obstacle(reason: Self.reason(error))
@@ -51,7 +51,7 @@ package final class IngestStatus: Sendable {
     }
 
     /// Records an error from which librdkafka recovers once its cause is fixed.
-    func failed(_ error: KafkaError) {
+    func record(_ error: KafkaError) {
         guard let subject = Self.subject(error) else { return }
         var obstacle = Obstacle(reason: Self.reason(error))
         if case .topic(let topic) = subject, let partition = error.context.partition {
@@ -61,19 +61,19 @@ package final class IngestStatus: Sendable {
     }
 
     /// Records that these partitions are no longer stopped, or no longer this process's.
-    func released(_ partitions: some Sequence<TopicPartition>) {
+    func clearStandstill(of partitions: some Sequence<TopicPartition>) {
         obstacles.withLock { obstacles in
             for partition in partitions { obstacles[.partition(partition)] = nil }
         }
     }
 
     /// Records that the brokers answer this process.
-    func reachesBrokers() {
+    func clearConsumerObstacle() {
         obstacles.withLock { $0[.consumer] = nil }
     }
 
     /// Records that these partitions have been assigned, or that events from them have been applied.
-    func areRead(_ partitions: some Sequence<TopicPartition>) {
+    func clearObstacles(of partitions: some Sequence<TopicPartition>) {
         obstacles.withLock { obstacles in
             guard !obstacles.isEmpty else { return }
             obstacles[.consumer] = nil
@@ -85,7 +85,7 @@ package final class IngestStatus: Sendable {
     }
 
     /// Records that a partition is stopped, and returns whether the reason is new.
-    func standsStill(_ partition: TopicPartition, _ reason: String) -> Bool {
+    func recordStandstill(of partition: TopicPartition, reason: String) -> Bool {
         obstacles.withLock { $0.updateValue(Obstacle(reason: reason), forKey: .partition(partition)) }?.reason != reason
     }
 
@@ -99,7 +99,7 @@ package final class IngestStatus: Sendable {
     /// Topics that could not be read, each represented by a partition to try.
     var probes: [TopicPartition] { obstacles.withLock { $0.values.compactMap(\.probe) } }
 
-    func topicIsReadable(_ topic: String) {
+    func clearObstacle(ofTopic topic: String) {
         obstacles.withLock { $0[.topic(topic)] = nil }
     }
 

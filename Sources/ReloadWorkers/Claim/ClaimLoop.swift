@@ -77,7 +77,7 @@ struct ClaimLoop {
         guard !context.precedence.holdsClaims(at: context.clock.elapsed) else { return (idle, false) }
         var timelines =
             context.claimSize.share(of: configuration.maximumTimelinesInFlight) - context.leases.held
-            - pipeline.ender.waitingLists
+            - pipeline.closer.waitingLists
         var isProbe = false
         switch context.output.allowance() {
         case .everything: break

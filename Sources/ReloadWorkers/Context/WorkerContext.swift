@@ -8,8 +8,8 @@ struct WorkerContext: Sendable {
     let configuration: WorkerConfiguration
     let pool: PostgresPool
     let fetcher: any ProviderFetching
-    let output: OutputGate
-    let leases: LeaseBook
+    let output: TimelineProducer
+    let leases: HeldLists
     let slots = RequestSlots()
     let precedence = IngestPrecedence()
     let signal: WorkSignal
@@ -32,13 +32,13 @@ struct WorkerContext: Sendable {
     let worker: PostgresUUID
 
     init(
-        configuration: WorkerConfiguration, pool: PostgresPool, fetcher: any ProviderFetching, output: OutputGate,
+        configuration: WorkerConfiguration, pool: PostgresPool, fetcher: any ProviderFetching, output: TimelineProducer,
         signal: WorkSignal, statistics: WorkerStatistics, clock: WorkerClock,
         onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?, logger: Logger,
         decisions: (any DecisionPublishing)? = nil
     ) {
         (self.configuration, self.pool, self.fetcher, self.output) = (configuration, pool, fetcher, output)
-        leases = LeaseBook(signal: signal)
+        leases = HeldLists(signal: signal)
         (self.signal, self.statistics, self.clock) = (signal, statistics, clock)
         (self.onStored, self.logger, self.decisions) = (onStored, logger, decisions)
         worker = configuration.worker

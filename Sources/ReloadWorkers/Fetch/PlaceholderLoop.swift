@@ -76,7 +76,7 @@ struct PlaceholderLoop: Sendable {
         let provider = ClaimTarget(kind).provider
         let now = context.clock.elapsed
         return context.restingEndpoints.isResting(.placeholder, of: provider, at: now)
-            || !context.protection.isWell(provider, at: now)
+            || !context.protection.isAvailable(provider, at: now)
     }
 
     /// Deletes placeholders that the kind's definition does not allow any more, and returns the rest.

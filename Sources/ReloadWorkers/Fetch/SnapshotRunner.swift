@@ -29,7 +29,7 @@ struct SnapshotRunner: Sendable {
         let left = batch.leaseEnds - context.clock.elapsed - context.output.longestPublish - batch.timeout
         guard !wanted.isEmpty, left >= limit,
             !context.restingEndpoints.isResting(.snapshot, of: batch.provider, at: context.clock.elapsed),
-            context.protection.isWell(batch.provider, at: context.clock.elapsed)
+            context.protection.isAvailable(batch.provider, at: context.clock.elapsed)
         else { return }
         context.statistics.count { $0.snapshotRequests += 1 }
         let call = ProviderCall(

@@ -22,7 +22,7 @@ final class Pipeline: Sendable {
 
     let context: WorkerContext
     let directory: DirectoryCache
-    let ender: ListEnder
+    let closer: WorkListCloser
     // Both are bounded by the timelines that may be in flight.
     let works: AsyncStream<Work>
     let patientWorks: AsyncStream<Work>
@@ -35,7 +35,7 @@ final class Pipeline: Sendable {
     init(context: WorkerContext, directory: DirectoryCache) {
         self.context = context
         self.directory = directory
-        ender = ListEnder(context: context, directory: directory)
+        closer = WorkListCloser(context: context, directory: directory)
         storer = Storer(context: context)
         settler = Settler(context: context)
         (works, starts) = AsyncStream.makeStream()
@@ -47,7 +47,7 @@ final class Pipeline: Sendable {
     /// Takes claimed lists.
     func enter(_ claim: Claim, _ known: KindDirectory, startedAt: Duration, leaseEnds: Duration) {
         let (ready, closed) = context.leases.enter(claim.lists, leaseEnds: leaseEnds)
-        ender.append(closed)
+        closer.append(closed)
         decide(ready, known, token: claim.token, startedAt: startedAt, leaseEnds: leaseEnds)
     }
 
@@ -217,7 +217,7 @@ final class Pipeline: Sendable {
     /// Settles timelines: ends the lists that close, and decides rows again for which lists waited.
     private func settle(_ settled: [SettledTimeline]) {
         let (closed, waiting) = context.leases.settle(settled)
-        ender.append(closed)
+        closer.append(closed)
         if !waiting.isEmpty { start(.decideAgain(waiting)) }
     }
 
@@ -286,11 +286,11 @@ final class Pipeline: Sendable {
         if stored.contains(where: \.row.isDue) { context.signal.signal(.timelines) }
     }
 
-    /// Makes ``works``, ``patientWorks`` and the ender end once everything is done.
+    /// Makes ``works``, ``patientWorks`` and the closer end once everything is done.
     func finish() {
         starts.finish()
         patientStarts.finish()
-        ender.finish()
+        closer.finish()
     }
 }
 

@@ -3,12 +3,13 @@ import NIOHTTP2
 
 /// Additions to the connections of the HTTP client that speak HTTP/2.
 package enum HTTP2Connection {
-    /// Has a connection closed after an error of the whole connection, such as too many resets of streams by the peer.
+    /// Prepares a new connection: interprets the peer's resets of streams, and closes the connection after an error of the
+    /// whole connection, such as too many resets.
     ///
     /// SwiftNIO answers such an error with GOAWAY and leaves the connection open. The HTTP client would send further
     /// requests on it, whose answers can get lost.
-    package static func closeAfterErrors(_ channel: any Channel) -> EventLoopFuture<Void> {
-        channel.eventLoop.flatSubmit {
+    package static func prepare(_ channel: any Channel) -> EventLoopFuture<Void> {
+        StreamResetFilter.add(to: channel).flatMap {
             channel.eventLoop.makeCompletedFuture {
                 try channel.pipeline.syncOperations.addHandler(ErrorHandler())
             }

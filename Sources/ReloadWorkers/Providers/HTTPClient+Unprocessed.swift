@@ -37,7 +37,8 @@ extension HTTPClient {
     /// Whether an error states that the peer has not processed the request.
     private static func isUnprocessed(_ error: any Error) -> Bool {
         switch error {
-        // SwiftNIO reports the streams that a GOAWAY leaves out as cancelled.
+        // SwiftNIO reports the streams that a GOAWAY leaves out as cancelled. `StreamResetFilter` gives the peer's own
+        // cancellations another code.
         case let error as NIOHTTP2Errors.StreamClosed: error.errorCode == .refusedStream || error.errorCode == .cancel
         case let error as NIOHTTP2Errors.StreamError: isUnprocessed(error.baseError)
         case is NIOHTTP2Errors.CreatedStreamAfterGoaway: true

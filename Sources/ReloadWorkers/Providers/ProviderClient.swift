@@ -50,7 +50,7 @@ package final class ProviderClient: ProviderFetching {
         configuration.connectionPool.retryConnectionEstablishment = false
         configuration.http1_1ConnectionDebugInitializer = { egress.check($0) }
         configuration.http2ConnectionDebugInitializer = { channel in
-            egress.check(channel).flatMap { HTTP2Connection.closeAfterErrors(channel) }
+            egress.check(channel).flatMap { HTTP2Connection.prepare(channel) }
         }
         return configuration
     }

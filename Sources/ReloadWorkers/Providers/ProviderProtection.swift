@@ -64,7 +64,7 @@ final class ProviderProtection: Sendable {
     }
 
     /// Whether a provider may get requests without priority.
-    func isWell(_ provider: ProviderKey, at time: Duration) -> Bool {
+    func isAvailable(_ provider: ProviderKey, at time: Duration) -> Bool {
         providers.withLock { $0[provider]?.breaker.allowance(at: time) ?? .anything } == .anything
     }
 

@@ -5,7 +5,7 @@ import WidgetModel
 
 /// The console: pages for operators of one app, over the API's own routes.
 ///
-/// A page calls those of ``APIParts/routes`` and of ``ConsoleRoutes`` with the bearer of the session, so scopes,
+/// A page calls those of ``RouteDependencies/routes`` and of ``ConsoleRoutes`` with the bearer of the session, so scopes,
 /// tenancy, quotas and the audit log are those of the API.
 struct Console: Sendable {
     static let base = "/console"
@@ -28,7 +28,7 @@ struct Console: Sendable {
     private let now: @Sendable () -> Timestamp
 
     init(
-        _ configuration: ConsoleConfiguration, parts: APIParts, gate: APIGate,
+        _ configuration: ConsoleConfiguration, parts: RouteDependencies, gate: APIGate,
         now: @escaping @Sendable () -> Timestamp = WallClock.now
     ) {
         self.configuration = configuration

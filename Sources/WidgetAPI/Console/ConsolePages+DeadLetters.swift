@@ -35,7 +35,7 @@ extension ConsoleVisit {
         // The payload is shown with line breaks if it is JSON.
         let payload = letter["payload"]?.stringValue ?? ""
         view["payload"] = (try? JSONValue.parse(payload)).map(PrettyJSON.text) ?? payload
-        view["isLong"] = payload.utf8.count >= APIParts.payloadLimit
+        view["isLong"] = payload.utf8.count >= RouteDependencies.payloadLimit
         return page("dead-letter", "Dead letter \(id)", view)
     }
 

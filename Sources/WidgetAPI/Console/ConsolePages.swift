@@ -85,7 +85,7 @@ extension ConsoleVisit {
         let counts = try await call("countDeadLetters")
         let byCause = (counts["counts"]?.objectValue?.members ?? []).map { $0.value.numberValue?.double ?? 0 }
         let waiting = byCause.reduce(0, +)
-        let isCapped = byCause.contains { $0 >= Double(APIParts.countLimit) }
+        let isCapped = byCause.contains { $0 >= Double(RouteDependencies.countLimit) }
         let statistics = try await call("consoleStatistics")
         let delivery = (statistics["delivery"]?.arrayValue ?? []).map { kind in
             Self.withObjective(kind, statistics["objectives"]?[kind["kind"]?.stringValue ?? ""])

@@ -20,7 +20,7 @@ struct ConsoleRoutes: Sendable {
     private static let refreshInterval = Duration.seconds(5)
     private static let longestStream = Duration.seconds(3_600)
 
-    let parts: APIParts
+    let parts: RouteDependencies
     let configuration: ConsoleConfiguration
     private let simulations = SimulationTurn()
 

@@ -7,7 +7,7 @@ import WidgetModel
 import WidgetRepresentation
 import WidgetStore
 
-extension APIParts {
+extension RouteDependencies {
     /// Publishes an event and responds with its position: `202`, or `200` with the outcome for a caller that waits for
     /// it (`wait=applied`).
     func publish(_ outgoing: EventOutlet.Outgoing, for call: APICall) async throws -> Response {

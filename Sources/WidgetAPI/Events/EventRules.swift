@@ -6,7 +6,7 @@ import WidgetStore
 /// Checks the events of one request before they are published: permissions of the bearer, and existence of kinds, so
 /// that the caller gets the errors that ingest would find.
 struct EventRules: Sendable {
-    let parts: APIParts
+    let parts: RouteDependencies
     /// The directory, if it was read for this request.
     var latest: KindDirectory?
 

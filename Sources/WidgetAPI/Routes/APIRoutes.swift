@@ -1,7 +1,7 @@
 import HTTPTypes
 import Hummingbird
 
-extension APIParts {
+extension RouteDependencies {
     /// The table of all routes under `/v1`.
     var routes: [APIRoute] {
         kindRoutes + widgetRoutes + configurationRoutes + timelineRoutes + stackRoutes + deviceRoutes

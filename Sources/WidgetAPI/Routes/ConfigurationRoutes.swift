@@ -5,7 +5,7 @@ import WidgetModel
 import WidgetStore
 
 /// Routes of widgets' configurations: definitions, options, forms and changes.
-extension APIParts {
+extension RouteDependencies {
     /// Longest text of a search for options, in bytes.
     private static let maximumSearchBytes = 256
 

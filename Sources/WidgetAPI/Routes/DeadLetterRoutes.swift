@@ -6,7 +6,7 @@ import WidgetRepresentation
 import WidgetStore
 
 /// Routes of the app's dead letters.
-extension APIParts {
+extension RouteDependencies {
     /// Upper bound of a count.
     static let countLimit = 100_000
     /// Bytes of a payload that a response contains.

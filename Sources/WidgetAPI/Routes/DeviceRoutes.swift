@@ -9,7 +9,7 @@ import WidgetRepresentation
 import WidgetStore
 
 /// Routes of devices: their environment and a stream of changes.
-extension APIParts {
+extension RouteDependencies {
     /// Most widgets in a stream.
     static let widgetLimit = 500
     /// Longest duration of a stream, in seconds.
@@ -88,7 +88,7 @@ private struct DeviceStream: Sendable {
     /// Text of the events since the last call; empty for none.
     mutating func news() async throws -> String {
         let statement = Statements.deviceTimelines(
-            app: app, device: device, user: user, limit: APIParts.widgetLimit)
+            app: app, device: device, user: user, limit: RouteDependencies.widgetLimit)
         let rows = try await store.query(statement)
         let owners = Set(rows.map(\.user)).union(user.map { [$0] } ?? [])
         try await plan(for: owners)

@@ -6,7 +6,7 @@ import WidgetModel
 import WidgetStore
 
 /// Routes that publish CloudEvents, for producers without Kafka, and return the outcomes of events.
-extension APIParts {
+extension RouteDependencies {
     var eventRoutes: [APIRoute] {
         [
             APIRoute("publishEvents", .post, "events", .own(.publish), query: ["wait"], handle: publish),

@@ -5,7 +5,7 @@ import WidgetRepresentation
 import WidgetStore
 
 /// Routes of the app's kinds and their gallery.
-extension APIParts {
+extension RouteDependencies {
     var kindRoutes: [APIRoute] {
         [
             APIRoute("listKinds", .get, "kinds", .own(.widgetsRead), handle: list),

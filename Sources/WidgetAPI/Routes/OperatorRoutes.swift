@@ -4,7 +4,7 @@ import WidgetRepresentation
 import WidgetStore
 
 /// Routes for operators: explanations, forecasts, erasing and pausing.
-extension APIParts {
+extension RouteDependencies {
     var operatorRoutes: [APIRoute] {
         [
             APIRoute("explainWidget", .get, "widgets/{widget}/explanation", .app(.operateRead), handle: explain),

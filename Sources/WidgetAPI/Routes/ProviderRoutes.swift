@@ -4,7 +4,7 @@ import WidgetRepresentation
 import WidgetStore
 
 /// Routes of the secret that signs requests to the app's providers, and of test requests to them.
-extension APIParts {
+extension RouteDependencies {
     /// Longest time for which a replaced secret stays valid, in seconds.
     private static let longestOverlap = 366 * 86_400
 

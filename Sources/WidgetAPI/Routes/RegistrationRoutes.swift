@@ -5,7 +5,7 @@ import WidgetModel
 import WidgetStore
 
 /// Routes of the devices that are registered for notifications.
-extension APIParts {
+extension RouteDependencies {
     var registrationRoutes: [APIRoute] {
         [
             APIRoute("listDevices", .get, "users/{user}/devices", .own(.widgetsRead), handle: list),

@@ -3,7 +3,7 @@ import WidgetEvents
 import WidgetModel
 
 /// The route that requests reloads. The requests are published to Kafka like those of any producer.
-extension APIParts {
+extension RouteDependencies {
     var reloadRoutes: [APIRoute] {
         [APIRoute("requestReload", .post, "reloads", .own(.reload), query: ["wait"], handle: post)]
     }

@@ -6,7 +6,7 @@ import WidgetRepresentation
 import WidgetStore
 
 /// Routes of stacks: their arrangement, and the schedule of their top widgets.
-extension APIParts {
+extension RouteDependencies {
     /// Time for which a first reader waits for the plan, and the pause between looks for it.
     private static let patience = Duration.seconds(10)
     private static let betweenLooks = Duration.milliseconds(200)

@@ -9,7 +9,7 @@ import WidgetStore
 ///
 /// A stale timeline is returned at once and marked as stale. Readers with the current content (`If-None-Match`) get
 /// 304, or wait for new content (`wait`).
-extension APIParts {
+extension RouteDependencies {
     /// Longest wait, in seconds.
     static let longestWait = 60
     /// Number of reads for an unknown widget, since its placement may still be in Kafka.

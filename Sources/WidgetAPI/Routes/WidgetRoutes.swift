@@ -6,7 +6,7 @@ import WidgetRepresentation
 import WidgetStore
 
 /// Routes of widgets.
-extension APIParts {
+extension RouteDependencies {
     var widgetRoutes: [APIRoute] {
         [
             APIRoute(

@@ -14,7 +14,7 @@ struct APIAccess: Hashable, Sendable {
     static func app(_ scope: TokenScope) -> APIAccess { APIAccess(scope: scope, isAppWide: true) }
 }
 
-/// A route under `/v1/apps/{app}`. All routes are in the table ``APIParts/routes``, so none is without a permission.
+/// A route under `/v1/apps/{app}`. All routes are in the table ``RouteDependencies/routes``, so none is without a permission.
 struct APIRoute: Sendable {
     /// Name in `schemas/openapi.yaml` and in the audit log.
     let id: String

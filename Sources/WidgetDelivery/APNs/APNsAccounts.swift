@@ -73,7 +73,7 @@ extension APNsAccounts {
         configuration.connectionPool.retryConnectionEstablishment = false
         let timeout = Int(limits.readTimeout.wholeMilliseconds)
         configuration.http2ConnectionDebugInitializer = { channel in
-            AnsweredStreamFilter.add(to: channel).flatMap { HTTP2Connection.closeAfterErrors(channel) }.flatMap {
+            HTTP2Connection.prepare(channel).flatMap {
                 #if os(Linux)
                 // Without this option Linux keeps a connection whose other end is gone for about 15 minutes, while pushes
                 // are written.

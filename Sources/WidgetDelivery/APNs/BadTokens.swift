@@ -3,7 +3,7 @@ import Synchronization
 /// Compares the answers about unknown tokens with the accepted pushes of each topic.
 ///
 /// If most answers say that a token is unknown, the topic or the environment is wrong rather than the tokens, and none of
-/// them may be forgotten. Topics without such answers have no entry.
+/// them may be forgotten. A token counts once, however often it is tried again.
 final class BadTokens: Sendable {
     private struct Answers {
         var accepted = 0
@@ -16,26 +16,25 @@ final class BadTokens: Sendable {
     private let topics = Mutex<[String: Answers]>([:])
 
     func recordAccepted(_ topic: String) {
+        topics.withLock { Self.record(\.accepted, in: &$0[topic, default: Answers()]) }
+    }
+
+    /// Records a token that is unknown for the first time.
+    func recordBad(_ topic: String) {
+        topics.withLock { Self.record(\.bad, in: &$0[topic, default: Answers()]) }
+    }
+
+    /// Whether at least half of the topic's latest answers accept a push.
+    func areMostAccepted(_ topic: String) -> Bool {
         topics.withLock { topics in
-            guard var answers = topics[topic] else { return }
-            answers.accepted += 1
-            topics[topic] = Self.aged(answers)
+            guard let answers = topics[topic], answers.accepted > 0 else { return false }
+            return answers.accepted >= answers.bad
         }
     }
 
-    /// Returns whether most of the topic's latest answers, this one included, say that a token is unknown.
-    func recordBad(_ topic: String) -> Bool {
-        topics.withLock { topics in
-            var answers = topics[topic] ?? Answers()
-            answers.bad += 1
-            topics[topic] = Self.aged(answers)
-            return answers.bad > answers.accepted
-        }
-    }
-
-    private static func aged(_ answers: Answers) -> Answers? {
-        guard answers.accepted + answers.bad >= window else { return answers }
-        let half = Answers(accepted: answers.accepted / 2, bad: answers.bad / 2)
-        return half.bad > 0 ? half : nil
+    private static func record(_ answer: WritableKeyPath<Answers, Int>, in answers: inout Answers) {
+        answers[keyPath: answer] += 1
+        guard answers.accepted + answers.bad >= window else { return }
+        answers = Answers(accepted: answers.accepted / 2, bad: answers.bad / 2)
     }
 }

@@ -79,8 +79,11 @@ struct DeviceNotifier: Sendable {
         switch answer.effect {
         case .accepted: badTokens.recordAccepted(device.route)
         case .badToken:
-            let areMostBad = badTokens.recordBad(device.route)
-            if device.hasBadToken, !areMostBad { outcome.verdict = .forget(since: nil) }
+            if !device.hasBadToken {
+                badTokens.recordBad(device.route)
+            } else if badTokens.areMostAccepted(device.route) {
+                outcome.verdict = .forget(since: nil)
+            }
         case .forget, .renew, .slowDevice, .slowTopic, .wrongDevice, .wrongKey, .broken: break
         }
         var rest: RouteBackoff.Rest?

@@ -96,12 +96,13 @@ private let readExplanationSQL = """
     ) v ON t.id IS NOT NULL
     LEFT JOIN LATERAL (
         SELECT sum(s.events)::int8 AS sweep_events FROM (
-            SELECT o.* FROM sweep o WHERE o.app_id = a.id AND coalesce(o.kind_id, 0) IN (k.id, 0) AND o.queue > 0
+            SELECT o.* FROM sweep o
+            WHERE o.app_id = a.id AND coalesce(o.kind_id, 0) IN (k.id, 0) AND o.queue > 0
+                AND CASE o.audience WHEN 0 THEN t.id > o.cursor
+                        WHEN 1 THEN o.audience_id = w.user_id AND w.id > o.cursor_widget
+                        ELSE o.audience_id = w.device_id AND w.id > o.cursor_widget END
             ORDER BY o.id LIMIT \(sweeps)) s
-        WHERE CASE s.audience WHEN 0 THEN t.id > s.cursor
-                WHEN 1 THEN s.audience_id = w.user_id AND w.id > s.cursor_widget
-                ELSE s.audience_id = w.device_id AND w.id > s.cursor_widget END
-            AND (s.matching IS NULL OR t.configuration::jsonb @> s.matching::jsonb)
+        WHERE s.matching IS NULL OR t.configuration::jsonb @> s.matching::jsonb
     ) n ON t.id IS NOT NULL
     WHERE a.name = $1::text AND w.id = $2::text AND w.device_id <> ''
     """

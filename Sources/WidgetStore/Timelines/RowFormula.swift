@@ -110,7 +110,7 @@ package enum Appending {
 }
 
 /// SQL of the statements that end looks.
-enum HeldLists {
+enum HeldListsSQL {
     /// CTEs that lock the lists of the rows of `input` by id and lease, and name the rows of those that are still held,
     /// in id order with the columns of their kinds: `ordered`.
     static let orderedInput = """

@@ -97,7 +97,7 @@ private let mine = "(NOT i.swept AND t.listed_at = i.list_due)"
 private let settleTimelinesSQL = """
     WITH input AS MATERIALIZED (
         SELECT * FROM \(input.rows("i"))
-    ), \(HeldLists.orderedInput), settled AS (
+    ), \(HeldListsSQL.orderedInput), settled AS (
         UPDATE timeline t
         SET \(formula.assignments), \(formula.improvement(to: nextLook, lane: formula.nextLane, orIf: mine)),
             attempts = CASE WHEN i.retry_at IS NULL THEN t.attempts ELSE least(t.attempts + 1, 32767) END,

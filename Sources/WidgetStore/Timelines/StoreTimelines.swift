@@ -82,7 +82,7 @@ package let storedRevisionCheck = "t.revision = i.read_revision"
 private let storeTimelinesSQL = """
     WITH input AS MATERIALIZED (
         SELECT * FROM \(input.rows("i"))
-    ), \(HeldLists.orderedInput), stored AS (
+    ), \(HeldListsSQL.orderedInput), stored AS (
         UPDATE timeline t
         SET \(formula.assignments), \(formula.appointment),
             revision = i.token, content = coalesce(i.content, t.content),

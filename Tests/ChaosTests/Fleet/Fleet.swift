@@ -62,6 +62,8 @@ final class Fleet: Sendable {
             "FRESHET_POSTGRES_ACQUIRE_TIMEOUT": "3s",
             "FRESHET_POSTGRES_MAXIMUM_CONNECTIONS": "6",
             "FRESHET_INGEST_MAXIMUM_BATCH": "200",
+            // The times of widgets' events are in the past, and the checker expects the tombstones of removed widgets.
+            "FRESHET_TOPICS_RETENTION": "3650d",
             "FRESHET_PROVIDERS_ALLOW_PRIVATE_NETWORKS": "127.0.0.1,localhost",
             // A lease is the sum of the kind's timeout, publishing and the database, rounded up to a multiple of this
             // value: ten seconds. Faults have to be longer, so that a worker resumes after another one has taken its

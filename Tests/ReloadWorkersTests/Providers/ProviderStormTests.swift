@@ -216,7 +216,8 @@ struct ProviderProtectionTests {
         let (protection, statistics) = protection()
         let (sick, well) = (ProviderKey(appID: 1, url: "http://p"), ProviderKey(appID: 2, url: "http://p"))
         for _ in 0..<3 { fail(protection, sick, at: .zero) }
-        #expect(!protection.isWell(sick, at: .zero) && protection.isWell(well, at: .zero), "one URL of two apps")
+        #expect(!protection.isAvailable(sick, at: .zero))
+        #expect(protection.isAvailable(well, at: .zero), "one URL of two apps")
         #expect(statistics.snapshot.openBreakers.count == 1 && statistics.snapshot.breakersOpened == 1)
         let targets: [Int32: ClaimTarget] = [
             1: ClaimTarget(appID: 1, provider: sick, maxBatch: 10),

@@ -69,7 +69,7 @@ struct KafkaOutputTests {
 
     @Test func aMessageThatIsTooLargeIsRefusedAlone() async throws {
         try await withPublisher { publisher, _ in
-            let output = OutputGate(publisher, backoff: WorkerConfiguration().outputBackoff, clock: WorkerClock())
+            let output = TimelineProducer(publisher, backoff: WorkerConfiguration().outputBackoff, clock: WorkerClock())
             let key = Array("key".utf8)
             let outcome = await output.publish([
                 KafkaMessage(topic: Self.topic, key: key, value: Array(repeating: 0, count: 4 << 20)),

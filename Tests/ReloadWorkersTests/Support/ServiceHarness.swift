@@ -14,7 +14,7 @@ struct TestService: Sendable {
     let service: WorkerService
     let signal = WorkSignal()
     let statistics = WorkerStatistics()
-    let handOver = HandOverDesk()
+    let handOver = LocalHandOver()
 
     init(
         beside worker: TestWorker, publisher: (any TimelinePublishing)? = nil,

@@ -49,8 +49,9 @@ struct TestWorker: Sendable {
         directory = DirectoryCache(pool: pool)
         context = WorkerContext(
             configuration: configuration, pool: pool, fetcher: fetcher,
-            output: OutputGate(publisher, backoff: configuration.outputBackoff, clock: clock), signal: WorkSignal(),
-            statistics: WorkerStatistics(), clock: clock, onStored: onStored, logger: .silent, decisions: decisions)
+            output: TimelineProducer(publisher, backoff: configuration.outputBackoff, clock: clock),
+            signal: WorkSignal(), statistics: WorkerStatistics(), clock: clock, onStored: onStored, logger: .silent,
+            decisions: decisions)
         pipeline = Pipeline(context: context, directory: directory)
         engine.start(self)
     }
@@ -96,7 +97,7 @@ struct TestWorker: Sendable {
             throw StillUnderWay(timelines: context.leases.held)
         }
         try await works.ended()
-        if endsLists { while await pipeline.ender.endSome() {} }
+        if endsLists { while await pipeline.closer.endSome() {} }
     }
 
     /// Sweeps for as long as lists have room.

@@ -159,6 +159,14 @@ struct ReadExplanationTests {
             // An audience of the person.
             try await store.apply([try await store.mark(.user, "u1", events: 3)], limit: 1)
             #expect(try await read("w2", store)?.explanation?.facts.sweepsAhead == 3)
+            // More sweeps of other people than are counted do not hide those of this widget.
+            try await store.sql(
+                """
+                INSERT INTO sweep (id, app_id, audience, audience_id) OVERRIDING SYSTEM VALUE
+                SELECT -n, s.app_id, 1, 'other-' || n FROM sweep s, generate_series(1, 1001) n WHERE s.audience = 1
+                """)
+            #expect(try await read("w2", store)?.explanation?.facts.sweepsAhead == 3)
+            try await store.sql("DELETE FROM sweep WHERE id < 0")
             for sweep in try await store.pool.query(.listSweeps(limit: 10, maximumLists: 100)) {
                 // The first one of the audience's widgets, both timelines of the kind.
                 let limit = 2 - (try await store.integer("SELECT audience FROM sweep WHERE id = \(sweep.id)"))

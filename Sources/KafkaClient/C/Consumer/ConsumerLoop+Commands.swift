@@ -109,7 +109,7 @@ extension ConsumerLoop {
             }
             // Messages that still come are dropped.
             if let message = unsafe rd_kafka_consume_queue(queue, 10) { unsafe rd_kafka_message_destroy(message) }
-            turned()
+            noteTurn()
             serveCommands()
         }
         return true

@@ -49,7 +49,8 @@ extension ConsumerLoop: ClientEvents {
         else { return }
         // The error names the start of the batch, which may lie before the position.
         let state = tracker.state(at: index)
-        standsStill(state.place, at: state.next ?? max(0, unsafe message.pointee.offset), reason: error.message)
+        let offset = state.next ?? max(0, unsafe message.pointee.offset)
+        stopAtUnreadableBatch(state.place, at: offset, reason: error.message)
     }
 
     private func outOfRange(_ message: UnsafeMutablePointer<rd_kafka_message_t>) {

@@ -89,7 +89,7 @@ final class ConsumerLoop: @unchecked Sendable {
     func run() {
         client.callbacks.owner = self
         while stopReason == nil {
-            turned()
+            noteTurn()
             serveCommands()
             serveCommits()
             guard stopReason == nil else { break }
@@ -108,7 +108,7 @@ final class ConsumerLoop: @unchecked Sendable {
     }
 
     /// Notes a turn of the thread.
-    func turned() {
+    func noteTurn() {
         lastTurn.withLock { $0 = .now }
     }
 

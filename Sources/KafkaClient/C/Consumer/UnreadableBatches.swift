@@ -39,10 +39,10 @@ struct UnreadableBatches {
         return true
     }
 
-    mutating func isRead(_ place: TopicPartition) { watched[place] = nil }
+    mutating func stopWatching(_ place: TopicPartition) { watched[place] = nil }
 
     /// Counts the time without messages anew, since nothing is fetched.
-    mutating func rest() { watched = [:] }
+    mutating func stopWatching() { watched = [:] }
 
     mutating func forget(_ places: Set<TopicPartition>) {
         for place in places { (watched[place], stopped[place]) = (nil, nil) }
@@ -75,7 +75,7 @@ struct ErrorLimit {
 
 extension ConsumerLoop {
     /// Stops a partition whose batch cannot be read, until the next attempt.
-    func standsStill(_ place: TopicPartition, at offset: Int64, reason: String) {
+    func stopAtUnreadableBatch(_ place: TopicPartition, at offset: Int64, reason: String) {
         guard tracker[place]?.phase == .running else { return }
         pauseStalled(place)
         let start = tracker[place]?.start ?? .at(offset)
@@ -109,13 +109,13 @@ extension ConsumerLoop {
             reassign([place: start])
             tracker.move(place, to: start)
         }
-        guard !isHolding else { return unreadable.rest() }
+        guard !isHolding else { return unreadable.stopWatching() }
         for state in tracker.running {
             // Without a position, reading began at the oldest message.
             guard let bounds = bounds(of: state.place), case let next = state.next ?? max(0, bounds.earliest),
                 bounds.end > next
             else {
-                unreadable.isRead(state.place)
+                unreadable.stopWatching(state.place)
                 continue
             }
             guard unreadable.isSilent(state.place, at: next, for: configuration.silenceLimit) else { continue }
@@ -123,7 +123,7 @@ extension ConsumerLoop {
             guard let readable = queryBounds(of: state.place), readable.end > next, readable.earliest <= next else {
                 return
             }
-            standsStill(
+            stopAtUnreadableBatch(
                 state.place, at: next,
                 reason:
                     "no message has come from there for \(configuration.silenceLimit / .seconds(1)) s, though the log goes on"

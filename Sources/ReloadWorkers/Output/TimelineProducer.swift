@@ -3,7 +3,7 @@ import Synchronization
 import WidgetModel
 
 /// Publishes messages and tracks the health of publishing.
-final class OutputGate: Sendable {
+final class TimelineProducer: Sendable {
     struct Outcome: Sendable {
         var acknowledged: [Int] = []
         /// Refused for their size: a retry cannot succeed.

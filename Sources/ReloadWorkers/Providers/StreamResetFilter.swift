@@ -1,12 +1,15 @@
 import NIOCore
 import NIOHTTP2
 
-/// Leaves out the frames with which a server ends a stream that it has answered: RST_STREAM with NO_ERROR.
+/// Changes the frames RST_STREAM of a peer where SwiftNIO would misunderstand them.
 ///
-/// RFC 9113, 8.1 allows them, where a server does not read the rest of a request. They mean nothing for a push, which is
-/// sent at once. But SwiftNIO counts them as an attack, and gives the connection up after 200 of them in 30 s, with the
-/// answers to all pushes that are under way.
-struct AnsweredStreamFilter: ByteToMessageDecoder {
+/// A reset with NO_ERROR of an answered stream is left out. RFC 9113, 8.1 allows it, where a server does not read the rest
+/// of a request. SwiftNIO counts such resets as an attack, and gives the connection up after 200 of them in 30 s, with the
+/// answers to all requests that are under way.
+///
+/// A reset with CANCEL becomes one with INTERNAL_ERROR. SwiftNIO reports the streams that a GOAWAY leaves out as cancelled.
+/// These have not been processed and are sent again, but a request that the peer itself cancels may have been.
+struct StreamResetFilter: ByteToMessageDecoder {
     typealias InboundOut = ByteBuffer
 
     private struct Header {
@@ -33,6 +36,9 @@ struct AnsweredStreamFilter: ByteToMessageDecoder {
     private static let headers: UInt8 = 1
     private static let reset: UInt8 = 3
     private static let endStream: UInt8 = 1
+    private static let noError: UInt32 = 0
+    private static let internalError: UInt32 = 2
+    private static let cancel: UInt32 = 8
     /// Longest frame that a server may send, since the client does not ask for longer ones.
     private static let longestFrame = 16_384
     /// Most answered streams that are remembered; beyond them all are forgotten.
@@ -54,27 +60,29 @@ struct AnsweredStreamFilter: ByteToMessageDecoder {
             areFrames = false
             return .continue
         }
-        guard let frame = buffer.readSlice(length: Header.bytes + header.length) else { return .needMoreData }
-        if !isMeaningless(frame, header) { context.fireChannelRead(wrapInboundOut(frame)) }
+        guard var frame = buffer.readSlice(length: Header.bytes + header.length) else { return .needMoreData }
+        switch header.type {
+        case Self.data, Self.headers:
+            if header.flags & Self.endStream != 0 { noteAnswer(header.stream) }
+        case Self.reset where header.length == 4:
+            let place = frame.readerIndex + Header.bytes
+            let code = frame.getInteger(at: place, as: UInt32.self)
+            let isAnswered = answered.remove(header.stream) != nil
+            if isAnswered, code == Self.noError { return .continue }
+            if code == Self.cancel { frame.setInteger(Self.internalError, at: place) }
+        default: break
+        }
+        context.fireChannelRead(wrapInboundOut(frame))
         return .continue
     }
 
-    private mutating func isMeaningless(_ frame: ByteBuffer, _ header: Header) -> Bool {
-        switch header.type {
-        case Self.data, Self.headers:
-            guard header.flags & Self.endStream != 0 else { return false }
-            if answered.count >= Self.remembered { answered = [] }
-            answered.insert(header.stream)
-            return false
-        case Self.reset:
-            let code = frame.getInteger(at: frame.readerIndex + Header.bytes, as: UInt32.self)
-            return answered.remove(header.stream) != nil && header.length == 4 && code == 0
-        default: return false
-        }
+    private mutating func noteAnswer(_ stream: UInt32) {
+        if answered.count >= Self.remembered { answered = [] }
+        answered.insert(stream)
     }
 }
 
-extension AnsweredStreamFilter {
+extension StreamResetFilter {
     /// Adds the filter in front of the HTTP/2 handler of a connection that is ready for requests. The server's frames so
     /// far are complete: it has sent its settings.
     static func add(to channel: any Channel) -> EventLoopFuture<Void> {
@@ -82,7 +90,7 @@ extension AnsweredStreamFilter {
             channel.eventLoop.makeCompletedFuture {
                 let pipeline = channel.pipeline.syncOperations
                 let http2 = try pipeline.handler(type: NIOHTTP2Handler.self)
-                try pipeline.addHandler(ByteToMessageHandler(AnsweredStreamFilter()), position: .before(http2))
+                try pipeline.addHandler(ByteToMessageHandler(StreamResetFilter()), position: .before(http2))
             }
         }
     }

@@ -9,49 +9,49 @@ import WidgetStore
 @testable import ReloadWorkers
 
 @Suite("Hand-over within one process", .serialized, .tags(.database), .timeLimit(.patience))
-struct HandOverDeskTests {
-    /// Creates an open desk and a kind's row.
-    private func withDesk(
+struct LocalHandOverTests {
+    /// Creates an open hand-over and a kind's row.
+    private func withHandOver(
         configure: (inout WorkerConfiguration) -> Void = { _ in },
-        _ body: (HandOverDesk, TestWorker, Int32) async throws -> Void
+        _ body: (LocalHandOver, TestWorker, Int32) async throws -> Void
     ) async throws {
         // With the default timeout, kinds have the configured lease.
         try await withWorker(timeout: KindDefinition.defaultTimeout, configure: configure) { worker in
             try await worker.directory.refresh()
-            let desk = HandOverDesk()
-            desk.open(worker.pipeline)
-            try await body(desk, worker, try await worker.store.kindID("Purchases"))
+            let handOver = LocalHandOver()
+            handOver.open(worker.pipeline)
+            try await body(handOver, worker, try await worker.store.kindID("Purchases"))
         }
     }
 
     @Test("Room is a quarter of the maximum at once, up to the maximum, and released when the hand-over is accepted")
     func room() async throws {
-        try await withDesk {
+        try await withHandOver {
             $0.maximumTimelinesInFlight = 20
-        } _: { desk, worker, kind in
-            let grant = try #require(desk.reserve([kind, 9_999]))
+        } _: { handOver, worker, kind in
+            let grant = try #require(handOver.reserve([kind, 9_999]))
             #expect(grant.statement.shares == [HandOver.Share(kindIDs: [kind], timelines: 5)])
             #expect(grant.statement.lease == worker.context.configuration.lease)
-            for _ in 0..<3 { #expect(desk.reserve([kind])?.statement.timelines == 5) }
-            #expect(desk.reserve([kind]) == nil && worker.context.leases.held == 20)
-            #expect(!desk.areBusy, "reserved room is no work")
-            desk.accept(grant, nil)
-            #expect(worker.context.leases.held == 15 && desk.reserve([kind]) != nil)
+            for _ in 0..<3 { #expect(handOver.reserve([kind])?.statement.timelines == 5) }
+            #expect(handOver.reserve([kind]) == nil && worker.context.leases.held == 20)
+            #expect(!handOver.areBusy, "reserved room is no work")
+            handOver.accept(grant, nil)
+            #expect(worker.context.leases.held == 15 && handOver.reserve([kind]) != nil)
         }
     }
 
     @Test("Room is that of the providers' free slots, which kinds of one provider share")
     func slots() async throws {
-        try await withDesk {
+        try await withHandOver {
             ($0.concurrency, $0.providerConcurrency) = (6, 4)
-        } _: { desk, worker, kind in
+        } _: { handOver, worker, kind in
             try await worker.store.redefine { $0.maxBatch = 10 }
             try await worker.directory.refresh()
             let dueDate = try await worker.store.kindID("DueDate")
             let context = worker.context
             func room(_ kinds: Set<Int32>) -> [HandOver.Share] {
-                guard let grant = desk.reserve(kinds) else { return [] }
-                desk.accept(grant, nil)
+                guard let grant = handOver.reserve(kinds) else { return [] }
+                handOver.accept(grant, nil)
                 return grant.statement.shares
             }
             #expect(room([kind]) == [HandOver.Share(kindIDs: [kind], timelines: 40)])
@@ -68,9 +68,9 @@ struct HandOverDeskTests {
 
     @Test("Pushes that reach many widgets each lease no more timelines than the process may hold; all are fetched")
     func largeAudiences() async throws {
-        try await withDesk {
+        try await withHandOver {
             $0.maximumTimelinesInFlight = 200
-        } _: { desk, worker, _ in
+        } _: { handOver, worker, _ in
             try await worker.store.place(
                 (0..<20).flatMap { user in
                     (0..<50).map { .test("w\(user)-\($0)", user: "u\(user)", configuration: #"{"n":\#($0)}"#) }
@@ -82,11 +82,11 @@ struct HandOverDeskTests {
                 let position = EventPosition(topic: 0, partition: 0, offset: Int64(user))
                 fold.add(BatchEvent(record: user, position: position, time: Sample.now, event: .push(push)))
             }
-            let grant = try #require(desk.reserve(fold.urgentKinds))
+            let grant = try #require(handOver.reserve(fold.urgentKinds))
             let outcome = try await BatchApplier(pool: worker.store.pool, audienceLimit: 1_000)
                 .apply(fold, advancing: [], handOver: grant.statement) { _ in fatalError("no event is rejected") }
             #expect(outcome.marked == 1_000 && outcome.claim?.count == 50 && outcome.lists > 0)
-            desk.accept(grant, outcome.claim)
+            handOver.accept(grant, outcome.claim)
             #expect(worker.context.leases.held <= 200)
             #expect(
                 try await worker.store.integer(
@@ -99,55 +99,55 @@ struct HandOverDeskTests {
         }
     }
 
-    @Test("A closed desk grants nothing and drops late claims")
+    @Test("A closed hand-over grants nothing and drops late claims")
     func closed() async throws {
-        try await withDesk { desk, worker, kind in
-            let grant = try #require(desk.reserve([kind]))
-            desk.close()
-            #expect(desk.reserve([kind]) == nil)
-            desk.accept(grant, Claim(token: 9, lists: [Sample.list(1, [Sample.timeline(10, kindID: kind)])]))
+        try await withHandOver { handOver, worker, kind in
+            let grant = try #require(handOver.reserve([kind]))
+            handOver.close()
+            #expect(handOver.reserve([kind]) == nil)
+            handOver.accept(grant, Claim(token: 9, lists: [Sample.list(1, [Sample.timeline(10, kindID: kind)])]))
             #expect(worker.counts.claims == 0)
-            #expect(HandOverDesk().reserve([kind]) == nil, "the desk was never opened")
+            #expect(LocalHandOver().reserve([kind]) == nil, "the hand-over was never opened")
         }
     }
 
     @Test("Unknown, paused and retired kinds are refused; slow kinds get a longer lease")
     func kinds() async throws {
-        try await withDesk { desk, worker, kind in
-            #expect(desk.reserve([9_999]) == nil)
+        try await withHandOver { handOver, worker, kind in
+            #expect(handOver.reserve([9_999]) == nil)
             for change in ["retired_at", "paused_at"] {
                 try await worker.store.sql("UPDATE kind SET \(change) = now() WHERE id = \(kind)")
                 try await worker.directory.refresh()
-                #expect(desk.reserve([kind]) == nil, "\(change)")
+                #expect(handOver.reserve([kind]) == nil, "\(change)")
                 try await worker.store.sql("UPDATE kind SET \(change) = NULL WHERE id = \(kind)")
             }
             try await worker.store.redefine { $0.timeout = .seconds(60) }
             try await worker.directory.refresh()
             #expect(worker.context.leases.held == 0)
-            #expect(desk.reserve([kind])?.statement.lease == .seconds(90))
+            #expect(handOver.reserve([kind])?.statement.lease == .seconds(90))
         }
     }
 
     @Test("Nothing is granted while the provider rests or has no free slot, or the output is down")
     func busy() async throws {
-        try await withDesk {
+        try await withHandOver {
             $0.protection.consecutiveFailures = 1
             $0.providerConcurrency = 1
-        } _: { desk, worker, kind in
+        } _: { handOver, worker, kind in
             let context = worker.context
             let provider = ProviderKey(
                 appID: try #require(worker.directory.directory().kinds[kind]).appID, url: worker.provider.url)
             #expect(context.slots.begin(provider, .push, limit: 1))
-            #expect(desk.reserve([kind]) == nil, "no slot")
+            #expect(handOver.reserve([kind]) == nil, "no slot")
             context.slots.end(provider, .push)
-            #expect(desk.reserve([kind]) != nil)
+            #expect(handOver.reserve([kind]) != nil)
 
             worker.publisher.respond { _ in .testTimeout }
             _ = await context.output.publish([context.messages.removed(TimelineID(high: 1, low: 1), revision: 1)])
-            #expect(desk.reserve([kind]) == nil, "the output is down")
+            #expect(handOver.reserve([kind]) == nil, "the output is down")
             worker.publisher.respond { _ in nil }
             _ = await context.output.publish([context.messages.removed(TimelineID(high: 1, low: 1), revision: 1)])
-            #expect(desk.reserve([kind]) != nil)
+            #expect(handOver.reserve([kind]) != nil)
 
             guard
                 case .go(let ticket) = context.protection.begin(
@@ -157,7 +157,7 @@ struct HandOverDeskTests {
                 return
             }
             context.protection.failed(ticket, ProviderFailure(.connection, "refused"), at: context.clock.elapsed)
-            #expect(desk.reserve([kind]) == nil, "it rests")
+            #expect(handOver.reserve([kind]) == nil, "it rests")
         }
     }
 }

@@ -3,7 +3,7 @@ import WidgetModel
 package import WidgetStore
 
 /// Receives timelines from ingest in the same process while the workers have room.
-package final class HandOverDesk: HandOverReceiving {
+package final class LocalHandOver: HandOverReceiving {
     private let open = Mutex<Pipeline?>(nil)
 
     package init() {}
@@ -56,7 +56,7 @@ package final class HandOverDesk: HandOverReceiving {
             timelines: most, patientTimelines: 0, concurrency: configuration.concurrency,
             requestsPerProvider: configuration.providerConcurrency, inFlight: held)
         let providers = Dictionary(grouping: kinds) { ClaimTarget($0).provider }
-            .filter { context.protection.isWell($0.key, at: context.clock.elapsed) }
+            .filter { context.protection.isAvailable($0.key, at: context.clock.elapsed) }
         var free = configuration.concurrency - all.all
         let even = max(1, free / max(1, providers.count))
         var left = most

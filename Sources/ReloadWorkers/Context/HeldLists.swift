@@ -38,7 +38,7 @@ struct WaitingTimeline: Sendable {
 }
 
 /// The lists that this process holds, with their timelines under way.
-final class LeaseBook: Sendable {
+final class HeldLists: Sendable {
     private struct Entry {
         let list: LeasedList
         let leaseEnds: Duration

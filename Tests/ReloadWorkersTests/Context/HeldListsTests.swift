@@ -5,13 +5,13 @@ import WidgetModel
 @testable import ReloadWorkers
 @testable import WidgetStore
 
-@Suite("Book of leased lists", .timeLimit(.patience))
-struct LeaseBookTests {
+@Suite("Lists that a process holds", .timeLimit(.patience))
+struct HeldListsTests {
     private let signal = WorkSignal()
-    private let book: LeaseBook
+    private let lists: HeldLists
 
     init() {
-        book = LeaseBook(signal: signal)
+        lists = HeldLists(signal: signal)
     }
 
     private func hold(_ id: Int64, lease: Int64 = 1) -> ListHold { ListHold(id: id, lease: lease) }
@@ -22,27 +22,27 @@ struct LeaseBookTests {
 
     @discardableResult
     private func enter(_ lists: LeasedList...) -> (ready: [LeasedList], closed: [ClosedList]) {
-        book.enter(lists, leaseEnds: .seconds(30))
+        self.lists.enter(lists, leaseEnds: .seconds(30))
     }
 
     @Test("Timelines that are not in flight are ready at once, and held until they are settled")
     func entering() {
         let entered = enter(Sample.list(1, rows: [10, 11]), Sample.list(2, rows: [12]))
         #expect(entered.ready.map { $0.timelines.map(\.row) } == [[10, 11], [12]])
-        #expect(entered.closed.isEmpty && book.held == 3)
-        #expect(book.settle([settled(1, 10)]).closed.isEmpty)
-        #expect(book.held == 2)
-        let result = book.settle([settled(1, 11), settled(2, 12)])
+        #expect(entered.closed.isEmpty && lists.held == 3)
+        #expect(lists.settle([settled(1, 10)]).closed.isEmpty)
+        #expect(lists.held == 2)
+        let result = lists.settle([settled(1, 11), settled(2, 12)])
         #expect(result.closed.map(\.list.id) == [1, 2] && result.waiting.isEmpty)
         #expect(result.closed.allSatisfy { $0.leaseEnds == .seconds(30) && !$0.hasStored && $0.returnDelay == nil })
-        #expect(book.held == 0)
+        #expect(lists.held == 0)
     }
 
     @Test("A list whose timelines are all superseded is closed at once")
     func superseded() {
         let entered = enter(Sample.list(1, rows: [], suspects: [10]))
         #expect(entered.ready.isEmpty && entered.closed.map(\.list.id) == [1])
-        #expect(entered.closed[0].list.suspects == [10] && book.held == 0)
+        #expect(entered.closed[0].list.suspects == [10] && lists.held == 0)
     }
 
     @Test("A row in flight through another list waits, and is decided again for each list in turn")
@@ -50,42 +50,42 @@ struct LeaseBookTests {
         enter(Sample.list(1, rows: [10]))
         let entered = enter(Sample.list(2, rows: [10, 11]), Sample.list(3, rows: [10]))
         #expect(entered.ready.map { $0.timelines.map(\.row) } == [[11]])
-        #expect(book.held == 4)
-        let first = book.settle([settled(1, 10)])
+        #expect(lists.held == 4)
+        let first = lists.settle([settled(1, 10)])
         #expect(first.closed.map(\.list.id) == [1])
         #expect(first.waiting.map(\.list.id) == [2] && first.waiting.map(\.row) == [10])
         #expect(first.waiting[0].leaseEnds == .seconds(30))
         // The row is still in flight, now for list 2.
         #expect(enter(Sample.list(4, rows: [10])).ready.isEmpty)
-        let second = book.settle([settled(2, 10), settled(2, 11)])
+        let second = lists.settle([settled(2, 10), settled(2, 11)])
         #expect(second.closed.map(\.list.id) == [2] && second.waiting.map(\.list.id) == [3])
-        #expect(book.settle([settled(3, 10)]).waiting.map(\.list.id) == [4])
-        #expect(book.settle([settled(4, 10)]).waiting.isEmpty)
-        #expect(book.held == 0)
+        #expect(lists.settle([settled(3, 10)]).waiting.map(\.list.id) == [4])
+        #expect(lists.settle([settled(4, 10)]).waiting.isEmpty)
+        #expect(lists.held == 0)
         #expect(enter(Sample.list(5, rows: [10])).ready.count == 1, "the row is released")
     }
 
     @Test("A list that names a row twice works on it twice, in sequence")
     func twice() {
         let entered = enter(Sample.list(1, rows: [10, 10]))
-        #expect(entered.ready.map { $0.timelines.map(\.row) } == [[10]] && book.held == 2)
-        let first = book.settle([settled(1, 10)])
+        #expect(entered.ready.map { $0.timelines.map(\.row) } == [[10]] && lists.held == 2)
+        let first = lists.settle([settled(1, 10)])
         #expect(first.closed.isEmpty && first.waiting.map(\.list.id) == [1])
-        #expect(book.settle([settled(1, 10)]).closed.map(\.list.id) == [1])
-        #expect(book.held == 0)
+        #expect(lists.settle([settled(1, 10)]).closed.map(\.list.id) == [1])
+        #expect(lists.held == 0)
     }
 
     @Test("A list that the process claims again after its lease has expired is entered beside the earlier lease")
     func claimedAgain() {
         enter(Sample.list(1, rows: [10, 11], lease: 1))
         let again = enter(Sample.list(1, rows: [10, 11], lease: 2))
-        #expect(again.ready.isEmpty && book.held == 4)
-        let old = book.settle([settled(1, 10), settled(1, 11)])
+        #expect(again.ready.isEmpty && lists.held == 4)
+        let old = lists.settle([settled(1, 10), settled(1, 11)])
         #expect(old.closed.map(\.list.lease) == [1], "the later lease is still open")
         #expect(old.waiting.map(\.list.lease) == [2, 2])
-        let new = book.settle([settled(1, 10, lease: 2), settled(1, 11, lease: 2)])
+        let new = lists.settle([settled(1, 10, lease: 2), settled(1, 11, lease: 2)])
         #expect(new.closed.map(\.list.lease) == [2] && new.waiting.isEmpty)
-        #expect(book.held == 0)
+        #expect(lists.held == 0)
     }
 
     @Test("A closed list reports its messages and whether content was stored")
@@ -96,7 +96,7 @@ struct LeaseBookTests {
         first.published = PublishedTimeline(row: 10, id: TimelineID(high: 1, low: 10), revision: 7)
         var second = settled(1, 11)
         second.published = PublishedTimeline(row: 11, id: TimelineID(high: 1, low: 11), revision: 8)
-        let closed = book.settle([first, second, settled(1, 12)]).closed
+        let closed = lists.settle([first, second, settled(1, 12)]).closed
         #expect(closed.map(\.hasStored) == [true])
         #expect(closed[0].published.map(\.revision) == [7, 8])
     }
@@ -106,39 +106,39 @@ struct LeaseBookTests {
         enter(Sample.list(1, rows: [10, 11, 12]), Sample.list(2, rows: [13]))
         var (short, long) = (settled(1, 10), settled(1, 11))
         (short.returnDelay, long.returnDelay) = (.zero, .seconds(9))
-        let closed = book.settle([long, short, settled(1, 12), settled(2, 13)]).closed
+        let closed = lists.settle([long, short, settled(1, 12), settled(2, 13)]).closed
         #expect(closed.map(\.returnDelay) == [.seconds(9), nil])
     }
 
     @Test("Reserved room counts as held until it is released, and is refused beyond the limit")
     func reserving() {
         enter(Sample.list(1, rows: [10, 11]))
-        #expect(book.reserve(3, limit: 5) && book.held == 5)
-        #expect(!book.reserve(1, limit: 5) && book.held == 5)
-        book.unreserve(3)
-        #expect(book.held == 2 && book.reserve(3, limit: 5))
+        #expect(lists.reserve(3, limit: 5) && lists.held == 5)
+        #expect(!lists.reserve(1, limit: 5) && lists.held == 5)
+        lists.unreserve(3)
+        #expect(lists.held == 2 && lists.reserve(3, limit: 5))
     }
 
     @Test("Room is announced once, and only to a waiting claim loop")
     func announcing() {
         enter(Sample.list(1, rows: [10, 11, 12]))
         let quiet = signal.mark(.timelines)
-        _ = book.settle([settled(1, 10)])
-        book.roomFreed()
+        _ = lists.settle([settled(1, 10)])
+        lists.roomFreed()
         #expect(signal.mark(.timelines) == quiet)
-        book.awaitRoom(true)
-        _ = book.settle([settled(1, 11)])
+        lists.awaitRoom(true)
+        _ = lists.settle([settled(1, 11)])
         let told = signal.mark(.timelines)
         #expect(told != quiet)
-        _ = book.settle([settled(1, 12)])
+        _ = lists.settle([settled(1, 12)])
         #expect(signal.mark(.timelines) == told)
-        book.awaitRoom(true)
-        book.roomFreed()
+        lists.awaitRoom(true)
+        lists.roomFreed()
         #expect(signal.mark(.timelines) != told)
         let last = signal.mark(.timelines)
-        book.awaitRoom(true)
-        book.awaitRoom(false)
-        book.roomFreed()
+        lists.awaitRoom(true)
+        lists.awaitRoom(false)
+        lists.roomFreed()
         #expect(signal.mark(.timelines) == last)
     }
 
@@ -147,22 +147,22 @@ struct LeaseBookTests {
         enter(Sample.list(1, rows: [10, 11]), Sample.list(2, rows: [12]))
         var stored = settled(1, 10)
         stored.isStored = true
-        _ = book.settle([stored])
-        let (lists, timelines) = book.abandon()
-        #expect(Dictionary(uniqueKeysWithValues: lists.map { ($0.list.id, $0.hasStored) }) == [1: true, 2: false])
+        _ = lists.settle([stored])
+        let (abandoned, timelines) = lists.abandon()
+        #expect(Dictionary(uniqueKeysWithValues: abandoned.map { ($0.list.id, $0.hasStored) }) == [1: true, 2: false])
         #expect(timelines == 2)
-        let late = book.settle([settled(1, 11), settled(2, 12)])
-        #expect(late.closed.isEmpty && late.waiting.isEmpty && book.held == 0)
+        let late = lists.settle([settled(1, 11), settled(2, 12)])
+        #expect(late.closed.isEmpty && late.waiting.isEmpty && lists.held == 0)
     }
 
     @Test("Draining ends with the last timeline or at the deadline")
     func draining() async throws {
-        #expect(try await book.drained(within: .seconds(3_600), clock: WorkerClock()))
+        #expect(try await lists.drained(within: .seconds(3_600), clock: WorkerClock()))
         enter(Sample.list(1, rows: [10]))
-        #expect(try await !book.drained(within: .milliseconds(1), clock: WorkerClock()))
-        let book = book
-        async let drained = book.drained(within: .seconds(3_600), clock: WorkerClock())
-        _ = book.settle([settled(1, 10)])
+        #expect(try await !lists.drained(within: .milliseconds(1), clock: WorkerClock()))
+        let lists = lists
+        async let drained = lists.drained(within: .seconds(3_600), clock: WorkerClock())
+        _ = lists.settle([settled(1, 10)])
         #expect(try await drained)
     }
 }

@@ -32,7 +32,7 @@ package struct APIResources: Sendable {
 }
 
 /// Dependencies of the routes.
-struct APIParts: Sendable {
+struct RouteDependencies: Sendable {
     let store: WidgetStore
     let directory: DirectoryCache
     let resources: APIResources

@@ -7,7 +7,7 @@ import WidgetStore
 
 /// Ends settled lists: compares published with stored content, then deletes many lists in one transaction; or gives
 /// lists back.
-final class ListEnder: Sendable {
+final class WorkListCloser: Sendable {
     private static let limit = 1_000
     /// Most timelines of one comparison, which reads their contents: a list that was leased before brings up to two
     /// hundred.
