@@ -63,11 +63,11 @@ package struct TimelineTail: Service, CustomStringConvertible {
                     await consumer.assign([partition: .latest])
                     changes.changedUnknown()
                 case .unreadable(let partition, let offset, let reason):
-                    // Changes there are missed.
-                    changes.changedUnknown()
                     logger.warning(
-                        "a batch of timelines cannot be read",
+                        "a batch of timelines cannot be read and is skipped",
                         metadata: ["partition": "\(partition)", "offset": "\(offset)", "reason": "\(reason)"])
+                    await consumer.assign([partition: .latest])
+                    changes.changedUnknown()
                 case .error(let error):
                     logger.debug("timeline tail", metadata: ["error": "\(error)"])
                     if error.isConnectionLoss { changes.set(isLive: false) }

@@ -15,6 +15,7 @@ struct DeadLettersCommand: AsyncParsableCommand {
               invalid     not a valid event
               unknownApp  the app is not registered
               unknownKind the app has no such kind
+              unreadable  only a newer version can read the kind or widget
               refused     the database refuses the data
               notAllowed  the topic may not carry events of the app (topics.allowedApps)
               diverted    the app is over its limit of dead letters, and all its events wait
