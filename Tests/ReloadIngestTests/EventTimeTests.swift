@@ -106,6 +106,127 @@ struct EventTimeTests {
         }
     }
 
+    @Test("A time that an earlier version stored a day ahead counts as now")
+    func storedAhead() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            let store = ingest.store
+            let berlin = try WidgetEnvironment(locale: "de-DE", timeZone: "Europe/Berlin")
+            let app = try #require(try await store.directory().apps[TestKinds.app])
+            let kind = try #require(try await store.directory().kind("Purchases", of: app))
+            func stack(_ widgets: [String]) -> StackArrangement {
+                StackArrangement(device: "d1", name: "s", widgets: widgets)
+            }
+            func arranged(_ user: String, _ widgets: [String]) -> FreshetEvent {
+                .stackChanged(app: TestKinds.app, user: user, stack(widgets))
+            }
+            func shortcuts(_ shortcuts: [RelevantShortcut]) -> FreshetEvent {
+                .shortcutsReplaced(app: TestKinds.app, user: "u1", device: nil, shortcuts)
+            }
+            func people() async throws -> [String: PersonRecord] {
+                let stored = try await store.pool.withTransaction { connection in
+                    try await connection.query(.readPeople(["u1", "u2"].map { PersonKey(appID: app.id, user: $0) }))
+                }
+                return try Dictionary(stored.map { ($0.user, try $0.record(app: TestKinds.app)) }) { $1 }
+            }
+            let content = WidgetContent(app: TestKinds.app, kind: "Purchases", configuration: .empty)
+            let (ahead, soon) = (WallClock.now() + .seconds(86_400), WallClock.now() + .seconds(3_600))
+            let service = ingest.service()
+            try await ingest.running([service]) {
+                try await ingest.publish(
+                    [
+                        .placed(.test("w1")), .placed(.test("w2", user: "u2", device: "d2")),
+                        .deviceRegistered(
+                            app: TestKinds.app, DeviceRegistration(user: "u1", device: "d1", channel: .webhook)),
+                        .deviceRegistered(
+                            app: TestKinds.app, DeviceRegistration(user: "u2", device: "d2", channel: .webhook)),
+                        arranged("u1", ["w1"]), arranged("u2", ["w2"]),
+                        shortcuts([RelevantShortcut(content: content, role: "", ranges: [])]),
+                    ], at: WallClock.now())
+                try await ingest.waitUntilApplied(7)
+                try await store.sql(
+                    """
+                    UPDATE widget SET changed_at = now() + interval '1 day';
+                    UPDATE registration SET registered_at = now() + interval '1 day'
+                    """)
+                var writes: [PersonWrite] = []
+                for (user, record) in try await people() {
+                    var record = record
+                    for index in record.stacks.indices { record.stacks[index].changedAt = ahead }
+                    for index in record.sets.indices { record.sets[index].changedAt = ahead }
+                    writes.append(
+                        PersonWrite(
+                            appID: app.id, user: user, arrangement: record.storedArrangement, planning: .never))
+                }
+                _ = try await store.pool.query(.writePeople(writes))
+                try await ingest.publish(
+                    [
+                        .environmentChanged(
+                            app: TestKinds.app, device: "d1", environment: berlin, significantTimeChange: false),
+                        .deviceUnregistered(app: TestKinds.app, user: "u1", device: "d1"), arranged("u1", []),
+                        shortcuts([]),
+                    ], at: soon, timestamp: soon.microseconds / 1_000)
+                try await ingest.waitUntilApplied(11)
+                // What is ordered by arrival is not dated ahead for the earlier time.
+                try await ingest.publish(
+                    [
+                        .deviceRegistered(
+                            app: TestKinds.app, DeviceRegistration(user: "u2", device: "d2", channel: .webhook))
+                    ], at: WallClock.now(), handling: EventHandling(isOrderedByArrival: true))
+                try await ingest.waitUntilApplied(12)
+            }
+            #expect(service.statistics.snapshot.deadLetters == 0)
+            #expect(
+                try await store.integer("SELECT count(*) FROM registration WHERE registered_at <= now()") == 2)
+            #expect(try await store.widget("w1")?.environment == berlin)
+            #expect(try await store.integer("SELECT count(*) FROM registration WHERE channel = 0") == 1)
+            let changed = try #require(try await people()["u1"])
+            #expect(changed.stacks.map(\.arrangement.widgets) == [[]] && changed.sets.map(\.shortcuts) == [[]])
+
+            let placement = WidgetPlacement.test("w2", user: "u2", device: "d2", configuration: #"{"n":1}"#)
+            let widget = ImportedWidget(placement: placement, kind: kind, time: soon)
+            #expect(try await store.store.importWidgets([widget]).widgets == 1)
+            #expect(try await store.widget("w2")?.configuration == #"{"n":1}"#)
+            let imported = (app: app, user: "u2", arrangement: stack(["w1"]), time: soon)
+            #expect(try await store.store.importStacks([imported]).stacks == 1)
+        }
+    }
+
+    @Test("An interaction from a clock that is ahead is learned for the present")
+    func learnedAhead() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            func donated(_ user: String) -> FreshetEvent {
+                .interactionDonated(
+                    app: TestKinds.app, user: user, DonatedInteraction(kind: "Purchases", timeZone: "Europe/London"))
+            }
+            // Another time of another day.
+            let ahead = WallClock.now() + .seconds(30 * 3_600)
+            try await ingest.running([ingest.service()]) {
+                try await ingest.publish([donated("u1")], at: ahead, timestamp: ahead.microseconds / 1_000)
+                try await ingest.publish([donated("u2")], at: WallClock.now())
+                try await ingest.waitUntilApplied(2)
+            }
+            let app = try #require(try await ingest.store.directory().apps[TestKinds.app])
+            let people = try await ingest.store.pool.withTransaction { connection in
+                try await connection.query(.readPeople(["u1", "u2"].map { PersonKey(appID: app.id, user: $0) }))
+            }
+            let habits = try people.map { try $0.record(app: TestKinds.app).habits }
+            #expect(habits.count == 2 && habits[0] == habits[1] && habits[0] != Habits())
+        }
+    }
+
+    @Test("An event's own time counts as no later than the timestamp of its message")
+    func afterItsMessage() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            let sent = Timestamp(microseconds: 1_700_000_000_000_000)
+            try await ingest.running([ingest.service()]) {
+                try await ingest.publish(
+                    [.placed(.test("w1"))], at: sent + .seconds(200), timestamp: sent.microseconds / 1_000)
+                try await ingest.waitUntilApplied(1)
+            }
+            #expect(try await ingest.store.widget("w1")?.changedAt == sent)
+        }
+    }
+
     @Test("An import with times that are a day ahead does not make later correct changes outdated")
     func importedAhead() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in

@@ -139,6 +139,28 @@ struct ReplayTests {
         }
     }
 
+    @Test("Letters that one forwarder publishes are left out by others, until it gives them back or its lease ends")
+    func forwardingLeases() async throws {
+        try await withStore { store in
+            for offset in 0..<Int64(3) {
+                let letter = DeadLetter(
+                    topic: "t", partition: 0, offset: offset, app: nil, code: "invalidValue", error: "e", key: nil,
+                    headers: [], payload: [1])
+                _ = try await store.pool.execute(.insertDeadLetter(letter))
+            }
+            func take(_ limit: Int, lease: Duration = .seconds(600)) async throws -> [Int64] {
+                try await store.pool.query(.deadLettersToForward(limit: limit, lease: lease)).map(\.id)
+            }
+            let (first, second) = (try await take(2), try await take(9))
+            #expect(first.count == 2 && second.count == 1 && Set(first).isDisjoint(with: second))
+            #expect(try await take(9).isEmpty)
+            _ = try await store.pool.execute(.releaseDeadLetters(first))
+            #expect(try await take(9, lease: .zero) == first)
+            // The lease is over.
+            #expect(try await take(9) == first)
+        }
+    }
+
     @Test("While Kafka is away, the forwarder holds no connection, and its letters wait until it is back")
     func outage() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in

@@ -30,6 +30,20 @@ struct PipelineTests {
         worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: .string(text)) }) }
     }
 
+    @Test("Lists that wait for their end take up room, so that ends that fall behind hold up claims")
+    func unendedLists() async throws {
+        try await withWorker { worker in
+            let small = worker.another { $0.maximumTimelinesInFlight = 8 }
+            for index in 0..<24 { try await worker.store.place([.test("w\(index)", user: "u\(index)")]) }
+            let count = try await small.claim()
+            try await small.finish(endsLists: false)
+            #expect(count > 0 && small.context.leases.held == 0 && small.pipeline.closer.waitingLists == count)
+            #expect(try await small.claim() == 0)
+            try await small.finish()
+            #expect(try await small.turn() == count)
+        }
+    }
+
     @Test("A placed widget's timeline is fetched, stored and published, and again after a push")
     func push() async throws {
         try await withWorker { worker in

@@ -8,6 +8,30 @@ import WidgetModel
 
 extension EventRoutesTests {
     @Test(
+        "An environment of a device that cannot be used is refused, with the pointer to the value",
+        arguments: [("?", "UTC", "/environment/locale"), ("en", "Europe/Atlantis", "/environment/timeZone")])
+    func unusableEnvironment(locale: String, timeZone: String, pointer: String) async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                let answer = try await api.ask(
+                    .post, Self.events,
+                    body: [
+                        "app": .string(TestKinds.app), "device": "d1",
+                        "environment": ["locale": .string(locale), "timeZone": .string(timeZone)],
+                    ],
+                    headers: Self.headers(
+                        "application/json",
+                        [
+                            "ce-specversion": "1.0", "ce-id": "b", "ce-source": "/t",
+                            "ce-type": EventType.deviceEnvironmentChanged.rawValue,
+                        ]))
+                #expect(answer.status == 422 && answer.text.contains("\(pointer)\""), "\(answer.text)")
+                #expect(try api.published.events().isEmpty)
+            }
+        }
+    }
+
+    @Test(
         "Attributes in headers are unquoted and percent-decoded, and malformed ones are refused",
         arguments: [
             (#""/a\"b\\c""#, #"/a"b\c"#), (#""\/\a%25""#, "/a%"), ("/caf%C3%A9", "/café"), ("%FF", nil),

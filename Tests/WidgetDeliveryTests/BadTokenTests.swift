@@ -94,6 +94,28 @@ struct BadTokenTests {
         }
     }
 
+    @Test("The first answer about a token does not erase it, though most tokens of its topic are accepted")
+    func firstAnswer() async throws {
+        try await withEnvironments { delivery, service in
+            func deliverChange() async throws {
+                try await delivery.change()
+                try await delivery.mark()
+                try await deliver(delivery, service)
+            }
+            delivery.apns.set { $0.token == "1000000000000000" ? Self.unknown : nil }
+            try await place(6, delivery)
+            try await deliver(delivery, service)
+            for _ in 0..<2 { try await deliverChange() }
+            #expect(try await tokens(delivery) == 5)
+            // The service has said of another token of the topic that it is unknown, and has accepted many since.
+            delivery.apns.set { $0.token == "1000001000000000" ? Self.unknown : nil }
+            try await deliverChange()
+            #expect(try await tokens(delivery) == 5)
+            try await deliverChange()
+            #expect(try await tokens(delivery) == 4)
+        }
+    }
+
     @Test("No token is forgotten while the service knows none of the topic")
     func wrongTopic() async throws {
         let log = RecordedLog()

@@ -76,6 +76,19 @@ import WidgetStore
         }
     }
 
+    @Test("A kind whose definition only a newer version can read is a problem that names the kind and the reason")
+    func unreadableKind() async throws {
+        try await withStore { store in
+            try await store.overwrite("Purchases", with: #"{"sharing":"perHousehold"}"#)
+            let doctor = try await FreshetProcess.run(
+                ["doctor", "--json", "--time-limit", "300", "--set", "kafka.embedded=true"],
+                environment: ["FRESHET_POSTGRES_URL": store.connectionString])
+            let kinds = try Self.findings(doctor.out).filter { $0.check == "kinds" }
+            #expect(kinds.map(\.severity) == ["problem"], "\(doctor.out)")
+            #expect(kinds.allSatisfy { $0.message.contains("Purchases") && $0.message.contains("perHousehold") })
+        }
+    }
+
     @Test("No brokers are a problem without an embedded cluster and a warning with one")
     func brokers() async throws {
         for (embedded, severity) in [("false", "problem"), ("true", "warning")] {

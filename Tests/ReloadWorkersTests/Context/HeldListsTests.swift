@@ -142,6 +142,15 @@ struct HeldListsTests {
         #expect(signal.mark(.timelines) == last)
     }
 
+    @Test("Room that a hand-over gives back is announced to a waiting claim loop")
+    func announcingReservedRoom() {
+        #expect(lists.reserve(3, limit: 5))
+        let quiet = signal.mark(.timelines)
+        lists.awaitRoom(true)
+        lists.unreserve(3)
+        #expect(signal.mark(.timelines) != quiet)
+    }
+
     @Test("Abandoned lists are returned with their state, and later settlements have no effect")
     func abandoning() {
         enter(Sample.list(1, rows: [10, 11]), Sample.list(2, rows: [12]))

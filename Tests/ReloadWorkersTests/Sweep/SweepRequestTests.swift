@@ -212,6 +212,18 @@ struct SweepRequestTests {
         }
     }
 
+    @Test("A pass whose chunks all fail ends with the error, so that the worker backs off")
+    func nothingButFailures() async throws {
+        try await withWorker { worker in
+            try await worker.store.place([.test("w")])
+            try await worker.store.settle()
+            try await record(worker.store, kind: "Purchases", matching: "{}")
+            try await worker.store.sql("UPDATE sweep SET matching = '{'")
+            await #expect(throws: PostgresError.self) { try await worker.sweeper.pass() }
+            #expect(try await sweeps(worker.store) == 1)
+        }
+    }
+
     @Test func twoProcessesShareManySweeps() async throws {
         try await withWorker {
             $0.sweepChunk = 3

@@ -48,6 +48,22 @@ struct ConsolePagesTests {
         }
     }
 
+    @Test("Letters that only wait are discarded only by their cause", arguments: ["diverted", "unreadable"])
+    func waitingLetters(_ cause: String) async throws {
+        try await ConsoleSecurityTests.withConsole { store, api in
+            try await store.sql("UPDATE dead_letter SET cause = '\(cause)'")
+            let browser = ConsoleClient(api)
+            #expect(try await browser.signIn(api.token).status == 303)
+            for (filter, left) in [([:], 1), (["cause": cause], 0)] as [([String: String], Int)] {
+                let answer = try await browser.post(
+                    "/console/dead-letters/discard", from: "/console/dead-letters",
+                    filter.merging(["confirmed": "yes"]) { $1 })
+                #expect(answer.status == 200, "\(answer.text)")
+                #expect(try await store.waitingLetters() == left)
+            }
+        }
+    }
+
     @Test("A process without workers shows breakers and the health of providers as unknown")
     func unknownHealth() async throws {
         try await withStore { store in
