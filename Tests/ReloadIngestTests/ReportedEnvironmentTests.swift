@@ -56,14 +56,17 @@ struct ReportedEnvironmentTests {
                         placed("shared", kind: "Weather", "?", "Europe/Atlantis"),
                         placed("varying", "en", "Europe/Atlantis"),
                     ], at: at)
-                let moved = FreshetEvent.environmentChanged(
-                    app: TestKinds.app, device: "d1",
-                    environment: WidgetEnvironment(storedLocale: "?", timeZone: "UTC"), significantTimeChange: false)
-                try await ingest.publish([moved], at: at)
-                try await ingest.waitUntilApplied(3)
+                let moved = [("?", "Europe/Berlin"), ("fr", "Europe/Atlantis"), ("?", "?")].map { locale, zone in
+                    FreshetEvent.environmentChanged(
+                        app: TestKinds.app, device: "d1",
+                        environment: WidgetEnvironment(storedLocale: locale, timeZone: zone),
+                        significantTimeChange: false)
+                }
+                try await ingest.publish(moved, at: at)
+                try await ingest.waitUntilApplied(5)
             }
             let environment = try #require(try await ingest.store.widget("shared")).environment
-            #expect(environment.locale == "und" && environment.timeZone == "UTC")
+            #expect(environment.locale == "fr" && environment.timeZone == "Europe/Berlin", "the usable values apply")
             #expect(try await ingest.store.widget("varying") == nil)
             #expect(try await ingest.letters("pointer = '/environment/timeZone' AND code = 'invalidValue'") == 1)
             #expect(try await ingest.letters("pointer = '/environment/locale' AND code = 'invalidValue'") == 1)

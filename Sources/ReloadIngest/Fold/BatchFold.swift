@@ -152,7 +152,8 @@ struct BatchFold: Sendable {
             case .viewed(let app, let widget):
                 try addView(app, widget, event)
             case .environmentChanged(let app, let device, let environment, let isSignificant):
-                if let problem = environment.problems.first {
+                // Of one usable value and one that is not, the usable one applies.
+                if environment.problems.count == 2, let problem = environment.problems.first {
                     throw .invalidEnvironment(app: app, problem)
                 }
                 try addLifecycle(app, event) { time in .device(device, environment, at: time) }

@@ -114,7 +114,7 @@ package enum WidgetLifecycle {
             next.configuration = configuration
         case .environment(let environment, _):
             guard !record.removed else { return .ignored(.removed) }
-            next.environment = environment
+            next.environment = environment.completed(from: record.environment)
         }
         return next.showsSame(as: record) ? .confirmed(next) : .changed(next)
     }

@@ -39,6 +39,14 @@ package struct WidgetEnvironment: Sendable {
         (self.locale, self.timeZone, self.problems) = (tag ?? "und", zone ?? "UTC", problems)
     }
 
+    /// The environment with the values of an earlier one in place of reported values that cannot be used.
+    package func completed(from earlier: WidgetEnvironment) -> WidgetEnvironment {
+        func isUsable(_ pointer: String) -> Bool { !problems.contains { $0.pointer == pointer } }
+        return WidgetEnvironment(
+            storedLocale: isUsable("/locale") ? locale : earlier.locale,
+            timeZone: isUsable("/timeZone") ? timeZone : earlier.timeZone)
+    }
+
     /// - Parameters: as in ``init(reportedLocale:timeZone:)``.
     /// - Throws: `ModelError` with pointer `/locale` or `/timeZone`.
     package init(locale: String, timeZone: String) throws(ModelError) {
