@@ -12,7 +12,7 @@ struct Scenario: Sendable, CustomTestStringConvertible {
     var testDescription: String { name }
 
     static let all = [transactions, wrongClock, largeAudience, goAway, failover, pausedApp]
-    /// Those that the short random run of the usual tests does not contain.
+    /// Scenarios that the short random run of the usual tests does not contain.
     static let separate = [largeAudience, failover, pausedApp]
 
     /// Producers are transactional: markers take offsets among the messages and at the ends of all logs.

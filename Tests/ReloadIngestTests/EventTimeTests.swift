@@ -166,7 +166,7 @@ struct EventTimeTests {
                         shortcuts([]),
                     ], at: soon, timestamp: soon.microseconds / 1_000)
                 try await ingest.waitUntilApplied(11)
-                // What is ordered by arrival is not dated ahead for the earlier time.
+                // A change ordered by arrival keeps its own time, although the stored one lies ahead.
                 try await ingest.publish(
                     [
                         .deviceRegistered(

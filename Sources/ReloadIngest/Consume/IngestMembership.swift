@@ -70,7 +70,7 @@ final class IngestMembership: Sendable {
     /// Makes the next `look` ask the brokers. A process that does not reach the brokers does not register, so others
     /// read its partitions.
     ///
-    /// - Returns: whether the last answer of the brokers was not in doubt before.
+    /// - Returns: true if the brokers were not in doubt before.
     @discardableResult
     func doubtBrokers() -> Bool {
         state.withLock { state in
@@ -154,7 +154,7 @@ final class IngestMembership: Sendable {
             case .failure(let error):
                 state.withLock { state in
                     state.unreadable.insert(topic)
-                    // Its partitions are given up, so that the log of a topic that is made anew is compared.
+                    // The process gives up the topic's partitions, and compares the log when it takes them again.
                     if error.code == .unknownTopicOrPartition { state.topics[topic] = [] }
                 }
                 status.record(error)

@@ -170,7 +170,7 @@ extension IngestService {
                             positions.applied(advances)
                             return true
                         }
-                        // The statement has moved no position, also of partitions that still are this process's.
+                        // The failed statement moved no position. The next attempt moves those of the remaining partitions.
                         await leaveFenced(positions.fenced(advances, stored: stored), &positions, consumer)
                         continue
                     }

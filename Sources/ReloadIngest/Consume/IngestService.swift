@@ -191,7 +191,7 @@ package final class IngestService: Service {
             status.record(error)
             if error.isConnectionLoss { membership.doubtBrokers() }
             if error.code == .unknownTopicOrPartition, membership.doubtBrokers() {
-                // A topic, which the error may not name, was deleted, and may have been made anew: the logs are compared.
+                // A topic was deleted, and may exist again with another log. The error may not name it, so all are compared.
                 await consumer.assign(positions.starts)
             }
             logger.warning("Kafka consumer", metadata: ["error": "\(error)"])

@@ -152,7 +152,7 @@ struct BatchFold: Sendable {
             case .viewed(let app, let widget):
                 try addView(app, widget, event)
             case .environmentChanged(let app, let device, let environment, let isSignificant):
-                // Of one usable value and one that is not, the usable one applies.
+                // A single unusable value is left out, and the other one applies.
                 if environment.problems.count == 2, let problem = environment.problems.first {
                     throw .invalidEnvironment(app: app, problem)
                 }

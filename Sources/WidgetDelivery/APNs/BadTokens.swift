@@ -24,7 +24,7 @@ final class BadTokens: Sendable {
         topics.withLock { Self.record(\.bad, in: &$0[topic, default: Answers()]) }
     }
 
-    /// Whether at least half of the topic's latest answers accept a push.
+    /// Returns whether at least half of the topic's latest pushes were accepted; false if none was.
     func areMostAccepted(_ topic: String) -> Bool {
         topics.withLock { topics in
             guard let answers = topics[topic], answers.accepted > 0 else { return false }
