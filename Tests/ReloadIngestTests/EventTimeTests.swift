@@ -47,6 +47,10 @@ struct EventTimeTests {
         }
     }
 
+    private static func sql(_ time: Timestamp) -> String {
+        "timestamptz 'epoch' + \(time.microseconds) * interval '1 microsecond'"
+    }
+
     /// Publishes events from a clock that is a day ahead, as are the timestamps of its messages.
     private func publishAhead(_ events: [FreshetEvent], _ ingest: IngestHarness) async throws {
         let ahead = WallClock.now() + .seconds(86_400)
@@ -106,7 +110,7 @@ struct EventTimeTests {
         }
     }
 
-    @Test("A time that an earlier version stored a day ahead counts as now")
+    @Test("A time that an earlier version stored a day ahead counts as none")
     func storedAhead() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             let store = ingest.store
@@ -129,7 +133,7 @@ struct EventTimeTests {
                 return try Dictionary(stored.map { ($0.user, try $0.record(app: TestKinds.app)) }) { $1 }
             }
             let content = WidgetContent(app: TestKinds.app, kind: "Purchases", configuration: .empty)
-            let (ahead, soon) = (WallClock.now() + .seconds(86_400), WallClock.now() + .seconds(3_600))
+            let ahead = WallClock.now() + .seconds(86_400)
             let service = ingest.service()
             try await ingest.running([service]) {
                 try await ingest.publish(
@@ -146,7 +150,8 @@ struct EventTimeTests {
                 try await store.sql(
                     """
                     UPDATE widget SET changed_at = now() + interval '1 day';
-                    UPDATE registration SET registered_at = now() + interval '1 day'
+                    UPDATE registration SET registered_at = now() + interval '1 day';
+                    UPDATE timeline SET viewed_at = now() + interval '1 day'
                     """)
                 var writes: [PersonWrite] = []
                 for (user, record) in try await people() {
@@ -163,30 +168,31 @@ struct EventTimeTests {
                         .environmentChanged(
                             app: TestKinds.app, device: "d1", environment: berlin, significantTimeChange: false),
                         .deviceUnregistered(app: TestKinds.app, user: "u1", device: "d1"), arranged("u1", []),
-                        shortcuts([]),
-                    ], at: soon, timestamp: soon.microseconds / 1_000)
-                try await ingest.waitUntilApplied(11)
+                        shortcuts([]), .viewed(app: TestKinds.app, widget: "w2"),
+                    ], at: at)
+                try await ingest.waitUntilApplied(12)
                 // A change ordered by arrival keeps its own time, although the stored one lies ahead.
                 try await ingest.publish(
                     [
                         .deviceRegistered(
                             app: TestKinds.app, DeviceRegistration(user: "u2", device: "d2", channel: .webhook))
                     ], at: WallClock.now(), handling: EventHandling(isOrderedByArrival: true))
-                try await ingest.waitUntilApplied(12)
+                try await ingest.waitUntilApplied(13)
             }
             #expect(service.statistics.snapshot.deadLetters == 0)
             #expect(
                 try await store.integer("SELECT count(*) FROM registration WHERE registered_at <= now()") == 2)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE viewed_at = \(Self.sql(at))") == 1)
             #expect(try await store.widget("w1")?.environment == berlin)
             #expect(try await store.integer("SELECT count(*) FROM registration WHERE channel = 0") == 1)
             let changed = try #require(try await people()["u1"])
             #expect(changed.stacks.map(\.arrangement.widgets) == [[]] && changed.sets.map(\.shortcuts) == [[]])
 
             let placement = WidgetPlacement.test("w2", user: "u2", device: "d2", configuration: #"{"n":1}"#)
-            let widget = ImportedWidget(placement: placement, kind: kind, time: soon)
+            let widget = ImportedWidget(placement: placement, kind: kind, time: at)
             #expect(try await store.store.importWidgets([widget]).widgets == 1)
             #expect(try await store.widget("w2")?.configuration == #"{"n":1}"#)
-            let imported = (app: app, user: "u2", arrangement: stack(["w1"]), time: soon)
+            let imported = (app: app, user: "u2", arrangement: stack(["w1"]), time: at)
             #expect(try await store.store.importStacks([imported]).stacks == 1)
         }
     }

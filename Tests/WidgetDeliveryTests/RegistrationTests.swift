@@ -103,6 +103,21 @@ struct RegistrationTests {
         }
     }
 
+    @Test("A time that was stored ahead keeps no token from another user, and no row of a device for ever")
+    func storedAhead() async throws {
+        try await withDelivery { delivery in
+            try await delivery.register("u1", at: Timestamp(microseconds: 1))
+            try await delivery.store.sql("UPDATE registration SET registered_at = 'infinity'")
+            try await delivery.register("u2", at: Timestamp(microseconds: 2))
+            #expect(
+                try await delivery.store.integer(
+                    "SELECT count(*) FROM registration WHERE user_id = CASE channel WHEN 0 THEN 'u1' ELSE 'u2' END")
+                    == 2)
+            _ = try await delivery.store.pool.execute(.deleteOldDelivery(limit: 10))
+            #expect(try await delivery.store.integer("SELECT count(*) FROM registration") == 1)
+        }
+    }
+
     @Test("Users that register one token repeatedly leave it with one of them")
     func manyOfOneToken() async throws {
         try await withDelivery { delivery in

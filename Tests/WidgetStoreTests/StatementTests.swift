@@ -46,7 +46,7 @@ struct StatementTests {
         Statements.fillWidgets([]), Statements.appointFilled(),
         Statements.takePartitions([], cluster: nil), Statements.advancePositions([]), Statements.listPositions(),
         Statements.setPosition(topic: "a", partition: 1, nextOffset: nil), Statements.forgetPositions(),
-        Statements.transactionTime(), Statements.insertEventOutcomes([]),
+        Statements.insertEventOutcomes([]),
         Statements.readEventOutcome(EventName(app: "a", id: "a")),
         Statements.findEventOutcomes([]), Statements.findRepeatedEvents([]),
         Statements.claimIdempotencyKey(

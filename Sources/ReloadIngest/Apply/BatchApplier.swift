@@ -211,8 +211,8 @@ struct BatchApplier: Sendable {
                 needed, try await connection.run(pipeline).rows(owners) + fold.lifecycle.compactMap(\.owner))
             pipeline = PostgresPipeline()
         }
-        let clock = pipeline.append(.transactionTime())
         let stored = pipeline.append(.readPeople(needed))
+        let clock = pipeline.append(.databaseTime())
         let results = try await connection.run(pipeline)
         pipeline = PostgresPipeline()
         people.now = results.rows(clock).first ?? .distantFuture
@@ -228,7 +228,7 @@ struct BatchApplier: Sendable {
     ) async throws -> DeviceFold {
         var (registered, now) = ([RegisteredDevice](), Timestamp.distantFuture)
         if !fold.devices.isEmpty {
-            let clock = pipeline.append(.transactionTime())
+            let clock = pipeline.append(.databaseTime())
             let stored = pipeline.append(.registeredDevices(of: DeviceFold.users(of: fold.devices)))
             let results = try await connection.run(pipeline)
             pipeline = PostgresPipeline()
@@ -266,9 +266,9 @@ struct BatchApplier: Sendable {
         if !needed.widgets.isEmpty || !needed.devices.isEmpty {
             let scope = WidgetScope(
                 widgets: needed.widgets, devices: needed.devices, deviceLimit: LifecycleFold.deviceLimit + 1)
-            let clock = pipeline.append(.transactionTime())
             _ = pipeline.append(.lockWidgets(scope))
             let stored = pipeline.append(.readWidgets(scope))
+            let clock = pipeline.append(.databaseTime())
             let results = try await connection.run(pipeline)
             pipeline = PostgresPipeline()
             people.now = results.rows(clock).first ?? .distantFuture

@@ -44,8 +44,8 @@ struct LifecycleFold {
     /// Views whose widget has been checked, in log order.
     private(set) var views: [WidgetView] = []
 
-    /// - Parameter now: the database's time. No change counts as later, since one from a clock that is ahead would
-    ///   precede all correct ones until then.
+    /// - Parameter now: the database's time, read behind the locks. No change counts as later, since one from a clock that
+    ///   is ahead would precede all correct ones until then; a later stored time counts as none.
     init(stored: [StoredWidget], directory: KindDirectory, now: Timestamp) throws(LifecycleFoldError) {
         self.directory = directory
         self.now = now
@@ -60,7 +60,8 @@ struct LifecycleFold {
             guard let app = kind?.app ?? unreadable?.app, let name = kind?.definition.name ?? unreadable?.name,
                 let placement = widget.placement(app: app, kind: name)
             else { throw .directoryIsBehind }
-            let record = WidgetRecord(placement, changedAt: min(widget.changedAt, now), removed: widget.timeline == nil)
+            let record = WidgetRecord(
+                placement, changedAt: widget.changedAt.usable(at: now), removed: widget.timeline == nil)
             widgets[key] = State(record: record, stored: widget)
             move(key, from: nil, to: record)
         }

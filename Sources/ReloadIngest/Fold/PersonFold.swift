@@ -52,7 +52,8 @@ struct PersonFold {
 
     private let names: [Int32: String]
     private var people: [ScopedIdentifier: State] = [:]
-    /// The database's time, known before any step is applied; no change counts as later.
+    /// The database's time, known before any step is applied; no change counts as later, and a later stored time counts as
+    /// none.
     var now = Timestamp.distantFuture
     /// People whose rows were read, if they have any.
     private var known: Set<ScopedIdentifier> = []
@@ -134,7 +135,7 @@ struct PersonFold {
         guard var stored = PersonRecord(app: names[key.appID] ?? "", habits: nil, arrangement: text) else {
             return false
         }
-        stored.limitTimes(to: now)
+        stored.forgetTimes(after: now)
         people[key]?.undecoded = nil
         people[key]?.record.stacks = stored.stacks
         people[key]?.record.sets = stored.sets

@@ -63,13 +63,13 @@ package struct PersonRecord: Hashable, Sendable {
         }
     }
 
-    /// Moves all times after `now` to it, so that no time of a wrong clock precedes later changes.
-    package mutating func limitTimes(to now: Timestamp) {
+    /// Lets all times after `now` count as none, so that no time of a wrong clock precedes later changes.
+    package mutating func forgetTimes(after now: Timestamp) {
         for index in stacks.indices {
-            stacks[index].changedAt = min(stacks[index].changedAt, now)
-            if let turn = stacks[index].turn { stacks[index].turn?.at = min(turn.at, now) }
+            stacks[index].changedAt = stacks[index].changedAt.usable(at: now)
+            if let turn = stacks[index].turn { stacks[index].turn?.at = turn.at.usable(at: now) }
         }
-        for index in sets.indices { sets[index].changedAt = min(sets[index].changedAt, now) }
+        for index in sets.indices { sets[index].changedAt = sets[index].changedAt.usable(at: now) }
     }
 
     private func index(_ device: String, _ stack: String) -> Int? {

@@ -36,6 +36,11 @@ package struct Timestamp: Hashable, Comparable, Sendable, CustomStringConvertibl
     }
 
     package var description: String { rfc3339 }
+
+    /// The time of a stored change; `distantPast`, which no change precedes, for one after now.
+    ///
+    /// A clock that was ahead has stored such a time, and it says nothing about the order of changes.
+    package func usable(at now: Timestamp) -> Timestamp { self > now ? .distantPast : self }
 }
 
 extension Duration {

@@ -183,11 +183,6 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// The database's time.
-    package static func databaseTime() -> PostgresQuery<Timestamp> {
-        PostgresQuery("SELECT clock_timestamp() AS now") { row in try row.value("now") }
-    }
-
     /// Waiting dead letters of one app, newest first, in pages.
     ///
     /// - Parameters:

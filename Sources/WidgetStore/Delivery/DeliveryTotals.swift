@@ -180,12 +180,17 @@ extension PostgresStatement where Self == Statements {
             """
             WITH statistics AS (
                 DELETE FROM delivery_statistics s WHERE s.bucket < now() - interval '\(DeliveryTotals.keptDays) days'
-            ), gone AS (
+            ), old AS MATERIALIZED (
                 SELECT r.id FROM registration r
                 WHERE r.channel = 0 AND r.registered_at < now() - interval '90 days'
                 ORDER BY r.registered_at LIMIT $1::int8 FOR UPDATE SKIP LOCKED
+            ), ahead AS MATERIALIZED (
+                -- The time of a clock that was ahead, which no later event respects.
+                SELECT r.id FROM registration r
+                WHERE r.channel = 0 AND r.registered_at > now() + interval '90 days'
+                LIMIT $1::int8 FOR UPDATE SKIP LOCKED
             )
-            DELETE FROM registration r USING gone g WHERE r.id = g.id
+            DELETE FROM registration r USING (SELECT id FROM old UNION ALL SELECT id FROM ahead) g WHERE r.id = g.id
             """, limit)
     }
 }

@@ -79,7 +79,8 @@ private let writeRegistrationsSQL = """
             SELECT o.id FROM input i JOIN registration o ON o.app_id = i.app_id AND o.token_digest = i.token_digest))
         ORDER BY r.id FOR NO KEY UPDATE
     ), stamped AS (
-        SELECT i.*, CASE WHEN i.by_arrival THEN greatest(i.time, least(h.registered_at, now())) ELSE i.time END AS registered_at
+        SELECT i.*, CASE WHEN i.by_arrival THEN greatest(i.time, \(usableTime("h.registered_at")))
+            ELSE i.time END AS registered_at
         FROM input i LEFT JOIN held h USING (app_id, user_id, device_id)
     ), written AS (
         INSERT INTO registration AS r (app_id, user_id, device_id, registered_at, channel, environment, topic, token_key,
@@ -106,7 +107,7 @@ private let writeRegistrationsSQL = """
                 WHEN r.changed > r.sent THEN least(r.listed_at, greatest(now(), r.eligible_at,
                     CASE WHEN r.token_digest = excluded.token_digest THEN r.retry_at END))
                 ELSE r.listed_at END
-        WHERE least(r.registered_at, now()) <= excluded.registered_at
+        WHERE r.registered_at <= excluded.registered_at OR r.registered_at > clock_timestamp()
         RETURNING r.id, r.app_id, r.user_id, r.device_id, r.listed_at, r.channel
     ), flagged AS (
         UPDATE app a SET delivers = true
@@ -130,7 +131,8 @@ private let releaseTokensSQL = """
         WHERE EXISTS (
             SELECT FROM registration o
             WHERE o.app_id = r.app_id AND o.token_digest = r.token_digest
-                AND (o.registered_at, o.id) > (r.registered_at, r.id))
+                AND (coalesce(\(usableTime("o.registered_at")), '-infinity'), o.id)
+                    > (coalesce(\(usableTime("r.registered_at")), '-infinity'), r.id))
         ORDER BY r.id FOR NO KEY UPDATE OF r
     )
     UPDATE registration r SET \(cleared) FROM stale s WHERE r.id = s.id

@@ -18,7 +18,7 @@ extension WidgetStore {
                 var pipeline = PostgresPipeline()
                 _ = pipeline.append(.createPeople(keys))
                 let read = pipeline.append(.readPeople(keys))
-                let clock = pipeline.append(.transactionTime())
+                let clock = pipeline.append(.databaseTime())
                 let results = try await connection.run(pipeline)
                 let now = results.rows(clock).first ?? .distantFuture
                 var counts = ImportCounts()
@@ -26,7 +26,7 @@ extension WidgetStore {
                 for person in results.rows(read) {
                     let changes = people[ScopedIdentifier(person.appID, person.user)] ?? []
                     var record = try person.record(app: changes.first?.app.name ?? "")
-                    record.limitTimes(to: now)
+                    record.forgetTimes(after: now)
                     let effects = changes.map { record.apply(.stack($0.arrangement, at: min($0.time, now))) }
                     let applied = effects.count { $0 != .ignored }
                     counts.stacks += applied

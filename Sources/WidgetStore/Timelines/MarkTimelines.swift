@@ -170,6 +170,9 @@ private let causes = [("topic", "$3::int2"), ("partition", "$4::int4"), ("offset
 /// Whether a marked row may be handed over, as far as there is room.
 private let isUrgent = "(m.listed_anew AND m.listed_at <= now() AND m.listed_lane <= \(ReloadLane.push.rawValue))"
 
+/// Time of the latest counted view.
+private let viewedAt = usableTime("t.viewed_at")
+
 private let markTimelinesSQL = """
     WITH token AS MATERIALIZED (
         SELECT CASE WHEN $9::int8 IS NOT NULL THEN nextval('token') END AS token
@@ -206,7 +209,7 @@ private let markTimelinesSQL = """
         UNION ALL
         SELECT NULL, v.timeline_id, v.kind_id, 0, 0, NULL, v.times, false, false
         FROM viewed v JOIN timeline t ON t.id = v.timeline_id
-        WHERE t.asleep OR t.viewed_at IS NULL
+        WHERE t.asleep OR \(viewedAt) IS NULL
             OR (SELECT max(at) FROM unnest(v.times) AS u (at)) >= t.viewed_at + interval '1 hour'
         UNION ALL
         SELECT NULL, t.id, t.kind_id, 0, 0, $7::int2, NULL, true, false
@@ -233,11 +236,11 @@ private let markTimelinesSQL = """
             hash = CASE WHEN l.revived AND t.orphaned THEN NULL ELSE t.hash END,
             placed_at = CASE WHEN l.revived THEN now() ELSE t.placed_at END,
             views = CASE WHEN l.times IS NULL THEN t.views
-                ELSE t.views + (count_views(t.view_rate, t.viewed_at, l.times)).views END,
+                ELSE t.views + (count_views(t.view_rate, \(viewedAt), l.times)).views END,
             view_rate = CASE WHEN l.times IS NULL THEN t.view_rate
-                ELSE (count_views(t.view_rate, t.viewed_at, l.times)).view_rate END,
+                ELSE (count_views(t.view_rate, \(viewedAt), l.times)).view_rate END,
             viewed_at = CASE WHEN l.times IS NULL THEN t.viewed_at
-                ELSE (count_views(t.view_rate, t.viewed_at, l.times)).viewed_at END
+                ELSE (count_views(t.view_rate, \(viewedAt), l.times)).viewed_at END
         FROM ordered l WHERE t.id = l.id
         RETURNING t.listed_anew, t.listed_lane, t.id, l.events, \(ClaimedTimeline.columns(kind: "l.k_"))
     ), handable AS (

@@ -51,7 +51,7 @@ extension WidgetStore {
     /// database's.
     /// - Throws: `PostgresError`, and ``KindConflict`` for a kind with an unreadable definition; without effect.
     package func importWidgets(_ widgets: [ImportedWidget]) async throws -> ImportCounts {
-        guard !widgets.isEmpty, let now = try await pool.query(.transactionTime()).first else { return ImportCounts() }
+        guard !widgets.isEmpty, let now = try await pool.query(.databaseTime()).first else { return ImportCounts() }
         var widgets = widgets
         for index in widgets.indices { widgets[index].time = min(widgets[index].time, now) }
         // The latest row of each widget: an `UPDATE` takes one row from its input.
@@ -60,13 +60,13 @@ extension WidgetStore {
         }
         let latest = Array(byKey.values)
         var counts = try await retryingConflicts(attempts: Self.importAttempts, isIdempotent: false) {
-            try await importChunk(latest, now: now)
+            try await importChunk(latest)
         }
         counts.older += widgets.count - latest.count
         return counts
     }
 
-    private func importChunk(_ widgets: [ImportedWidget], now: Timestamp) async throws -> ImportCounts {
+    private func importChunk(_ widgets: [ImportedWidget]) async throws -> ImportCounts {
         try await pool.withTransaction { connection in
             // During an import of hours the kinds' definitions may change.
             let stored = try await connection.query(.listKinds())
@@ -78,7 +78,9 @@ extension WidgetStore {
             var reading = PostgresPipeline()
             _ = reading.append(.lockWidgets(scope))
             let read = reading.append(.readWidgets(scope))
-            var chunk = ImportChunk(stored: try await connection.run(reading).rows(read), now: now)
+            let clock = reading.append(.databaseTime())
+            let results = try await connection.run(reading)
+            var chunk = ImportChunk(stored: results.rows(read), now: results.rows(clock).first ?? .distantFuture)
             var isUnchanged: [Int32: Bool] = [:]
             for widget in widgets {
                 let kind = kinds[widget.kind.id] ?? widget.kind
@@ -144,7 +146,7 @@ private struct ImportChunk {
     mutating func add(_ widget: ImportedWidget, kind: RegisteredKind, isResolved: Bool) {
         var (resolved, placement) = (widget.resolved, widget.placement)
         let old = stored[ScopedIdentifier(kind.appID, widget.placement.widget)]
-        if let old, min(old.changedAt, now) > widget.time {
+        if let old, old.changedAt.usable(at: now) > widget.time {
             counts.older += 1
             return
         }

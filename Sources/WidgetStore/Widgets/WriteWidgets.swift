@@ -88,8 +88,16 @@ private let deleteRemovedWidgetsSQL = """
             AND w.app_id <> ALL (ARRAY(SELECT v.app_id FROM diversion v))
         ORDER BY w.changed_at LIMIT $3::int8
         FOR UPDATE SKIP LOCKED
+    ), ahead AS MATERIALIZED (
+        -- The time of a clock that was ahead, which no later event respects.
+        SELECT w.app_id, w.id FROM widget w
+        WHERE w.timeline_id IS NULL AND w.changed_at > now() + $1::int8 * interval '1 millisecond'
+            AND w.app_id <> ALL (ARRAY(SELECT v.app_id FROM diversion v))
+        LIMIT $3::int8
+        FOR UPDATE SKIP LOCKED
     ), deleted AS (
-        DELETE FROM widget w USING old o WHERE w.app_id = o.app_id AND w.id = o.id RETURNING 1
+        DELETE FROM widget w USING (SELECT app_id, id FROM old UNION ALL SELECT app_id, id FROM ahead) o
+        WHERE w.app_id = o.app_id AND w.id = o.id RETURNING 1
     )
     SELECT (SELECT count(*) FROM deleted) AS deleted, \(OldRows.next(after: "o.changed_at", in: "old o"))
     """

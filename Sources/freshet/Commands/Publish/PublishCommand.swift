@@ -28,7 +28,7 @@ struct PublishCommand: AsyncParsableCommand {
 
             With --stdin each line of standard input is an event: a CloudEvent in JSON, or {"type", "data"} with any \
             of "id", "source", "time", "key". Invalid lines are reported with their numbers; the others are published, and \
-            the exit status is 1.
+            the exit status is 1. Effects are not awaited.
 
             Examples:
               freshet publish push --app com.example.bank --user u42 --kind DueDate --matching '{"card":"acme"}'
