@@ -141,6 +141,7 @@ extension Settings {
     private func limits(
         _ connect: Duration, _ read: Duration, _ trustRoots: String?, _ key: String
     ) throws(CommandFailure) -> ConnectionLimits {
+        if let proxyProblem { throw CommandFailure(.configuration, "\(proxyProblem); \(ProxyVariables.advice)") }
         var limits = ConnectionLimits(connectTimeout: connect, readTimeout: read)
         do throws(ConnectionLimits.InvalidTrustRoots) {
             if let trustRoots { try limits.trust(roots: trustRoots) }

@@ -1,7 +1,8 @@
 /// Environment variables that name an HTTP proxy for a program's requests.
 ///
 /// Freshet does not use a proxy: it checks the address of each connection to a provider or webhook, which a proxy would
-/// hide. A process with such a variable does not start, since it would pass by the proxy that the operator demands.
+/// hide. With such a variable no process and no command makes requests, since they would pass by the proxy that the
+/// operator demands.
 package enum ProxyVariables {
     private static let names = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
 

@@ -43,6 +43,7 @@ extension Settings {
         environment: [String: String] = ProcessInfo.processInfo.environment, requiring required: [String] = []
     ) -> LoadedSettings {
         var reading = SettingsReading()
+        reading.settings.proxyProblem = ProxyVariables.problem(in: environment)
         var sources: [SettingSource] = []
         let variables = SettingSource.environment(environment)
         reading.checkVariables(variables, names: SettingKey.knownNames + [fileKey])

@@ -27,6 +27,8 @@ package struct Settings: Sendable {
     package var health = HealthSettings()
     package var metrics = MetricsSettings()
     package var log = LogSettings()
+    /// Description of the environment's variables that ask for a proxy; nil without any. No HTTP client is made then.
+    package var proxyProblem: String?
 }
 
 /// Parts of Freshet that a process runs.

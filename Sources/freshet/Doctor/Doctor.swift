@@ -16,7 +16,6 @@ struct Doctor: Sendable {
     /// App whose providers and devices are checked; nil: all.
     var app: String?
     var logger = LogSettings.ofCommands
-    var environment = ProcessInfo.processInfo.environment
 
     /// Checks whose findings concern an app, and show nothing of the installation or of other apps.
     private static let checksOfApps = ["ingest", "kinds", "providers", "delivery"]
@@ -124,7 +123,7 @@ struct Doctor: Sendable {
 
     private func checkSettings() -> [Finding] {
         var found = warnings.map { Finding.warning("settings", $0, "fix or remove this setting") }
-        if let problem = ProxyVariables.problem(in: environment) {
+        if let problem = settings.proxyProblem {
             found.problem("settings", problem, ProxyVariables.advice)
         }
         let delivery = settings.kafka.deliveryTimeout

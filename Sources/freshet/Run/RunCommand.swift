@@ -39,9 +39,6 @@ struct RunCommand: AsyncParsableCommand {
     @OptionGroup var settings: SettingsOptions
 
     func run() async throws {
-        if let problem = ProxyVariables.problem(in: ProcessInfo.processInfo.environment) {
-            throw CommandFailure(.configuration, "\(problem); \(ProxyVariables.advice)")
-        }
         var options: [String: String] = [:]
         if let role { options["role"] = role.rawValue }
         let loaded = try settings.load(options: options, requiring: ["postgres.url", "kafka.bootstrapServers"])
