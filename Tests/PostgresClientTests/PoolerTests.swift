@@ -8,43 +8,52 @@ import Testing
 struct PoolerTests {
     private static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
-    @Test("A pooler in transaction mode is recognized, and gets no settings and no prepared statements")
+    @Test("A pooler in transaction mode is recognized by a pool and by a listener, and gets no settings")
     func transactionMode() async throws {
         try await withDatabase { database in
             let pooler = try TransactionPooler(to: database.configuration)
             defer { pooler.stop() }
             var configuration = database.configuration
             configuration.connectionString = pooler.connectionString
-            let error = await #expect(throws: PostgresError.self) {
-                try await PoolerCheck(configuration, logger: Self.quiet).requireSessions()
+            for _ in 1...2 {
+                let pool = PostgresPool(configuration: configuration, logger: Self.quiet)
+                let error = await #expect(throws: PostgresError.self) { try await pool.query(Jit()) }
+                #expect(error?.kind == .configuration && error?.isRetriable == false)
+                #expect(error?.message.contains("pooler in transaction") == true && error?.hint != nil)
+                await pool.shutdown()
             }
-            #expect(error?.kind == .configuration && error?.isRetriable == false)
-            #expect(error?.message.contains("pooler in transaction") == true && error?.hint != nil)
+            #expect(pooler.statements.allSatisfy { !$0.contains("set_config") }, "\(pooler.statements)")
         }
     }
 
-    @Test("A server is accepted, and keeps no session")
-    func server() async throws {
+    @Test("A pooler in session mode is accepted, and is asked for a second connection only once")
+    func sessionMode() async throws {
         try await withDatabase { database in
-            try await PoolerCheck(database.configuration, logger: Self.quiet).requireSessions()
-        }
-    }
-
-    @Test("Through a pooler in transaction mode, settings of one connection leak into another")
-    func leak() async throws {
-        // What the check is for: without it, this is how a pool would leave the sessions of other clients.
-        try await withDatabase { database in
-            let pooler = try TransactionPooler(to: database.configuration)
+            let pooler = try TransactionPooler(to: database.configuration, keepsSessions: true)
             defer { pooler.stop() }
             var configuration = database.configuration
             configuration.connectionString = pooler.connectionString
-            let pools = (0..<2).map { _ in PostgresPool(configuration: configuration, logger: Self.quiet) }
-            _ = try await pools[0].withConnection { try await $0.simple("SET application_name = 'leaked'") }
-            let name = try await pools[1].withConnection { connection in
-                try await connection.query(ApplicationName())
+            for connections in [2, 3] {
+                let pool = PostgresPool(configuration: configuration, logger: Self.quiet)
+                #expect(try await pool.query(Jit()) == ["off"])
+                await pool.shutdown()
+                #expect(pooler.clients == connections)
             }
-            #expect(name == ["leaked"])
-            for pool in pools { await pool.shutdown() }
+        }
+    }
+
+    @Test("A server is accepted with the only connection that it grants")
+    func server() async throws {
+        try await withDatabase { database in
+            try await database.pool.withConnection {
+                try await $0.simple("CREATE ROLE \(database.name) LOGIN PASSWORD 'p' CONNECTION LIMIT 1")
+            }
+            var configuration = database.configuration
+            configuration.connectionString += " user=\(database.name) password=p"
+            let pool = PostgresPool(configuration: configuration, logger: Self.quiet)
+            #expect(try await pool.query(Jit()) == ["off"])
+            await pool.shutdown()
+            try await database.pool.withConnection { try await $0.simple("DROP ROLE \(database.name)") }
         }
     }
 
@@ -73,8 +82,9 @@ struct PoolerTests {
     }
 }
 
-private struct ApplicationName: PostgresStatement {
-    let sql = "SELECT current_setting('application_name') AS name"
+/// A setting that each session gets.
+private struct Jit: PostgresStatement {
+    let sql = "SELECT current_setting('jit') AS jit"
 
-    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("name") }
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("jit") }
 }

@@ -22,9 +22,6 @@ package struct NodePreparation: Sendable {
     /// - Throws: ``CommandFailure`` when migrations are missing and are not to be applied; `PostgresError` when waiting
     ///   cannot help.
     package func prepareDatabase(migrate: Bool) async throws {
-        try await waitingForDatabase {
-            try await PoolerCheck(pool.configuration, logger: logger).requireSessions()
-        }
         let migrator = PostgresMigrator(migrations: StoreMigrations.all)
         let status = try await waitingForDatabase { try await migrator.check(on: pool) }
         if let newest = status.newer.last {

@@ -49,6 +49,9 @@ struct LibpqConnection: ~Copyable {
 
     var socket: Int32 { unsafe PQsocket(connection) }
 
+    /// Server process that the login has named.
+    var namedProcess: Int32 { unsafe PQbackendPID(connection) }
+
     var isLost: Bool { unsafe PQstatus(connection) == CONNECTION_BAD }
 
     /// The server asked for a password, and there was none.

@@ -32,11 +32,12 @@ extension ConnectionDriver {
 
     /// Id of the server process that runs a statement, by the simple protocol, which prepares nothing.
     ///
-    /// - Parameter begins: leaves a transaction open.
-    func backend(begins: Bool) throws(PostgresError) -> String {
+    /// - Parameter first: statement to run before, such as BEGIN.
+    func backend(after first: String = "") throws(PostgresError) -> String {
         defer { finishCancel() }
-        let begin = begins ? "BEGIN; " : ""
-        guard connection.sendSimple(begin + "SELECT pg_catalog.pg_backend_pid()") else { throw lost() }
+        expectAnswers(to: 1)
+        defer { expectNothing() }
+        guard connection.sendSimple("\(first); SELECT pg_catalog.pg_backend_pid()") else { throw lost() }
         var (failure, value): (PostgresError?, String?)
         try readSimple(into: &failure, &value)
         if let failure { throw failure }

@@ -28,9 +28,9 @@ final class ConnectionDriver {
     /// Request to cancel the current call, and time at which the connection is given up.
     private var cancel: (request: LibpqCancel?, deadline: ContinuousClock.Instant)?
 
-    /// Connects and configures the session; waits as long as the configuration allows.
+    /// Connects, checks that the session is not shared, and configures it; waits as long as the configuration allows.
     ///
-    /// - Parameter isPlain: leaves the session's settings as they are.
+    /// - Parameter isPlain: leaves the session as it is, unchecked.
     init(
         connecting configuration: PostgresConfiguration, logger: Logger, thread: ConnectionThread,
         isPlain: Bool = false, notified: @escaping @Sendable (_ channel: String, _ payload: String) -> Void
@@ -45,6 +45,7 @@ final class ConnectionDriver {
         self.notified = notified
         notices.attach(to: self.connection)
         guard !isPlain else { return }
+        try requireSession()
         var pipeline = PostgresPipeline()
         _ = pipeline.append(.configureSession(configuration))
         _ = try run(Exchange(items: pipeline.items))

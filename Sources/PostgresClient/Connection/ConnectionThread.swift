@@ -59,15 +59,11 @@ final class ConnectionThread: Sendable {
     }
 
     /// Starts the thread, which connects first.
-    ///
-    /// - Parameter isPlain: leaves the session's settings as they are.
     func start(
-        configuration: PostgresConfiguration, logger: Logger, isPlain: Bool = false, preparations: [Preparation] = [],
-        events: Events
+        configuration: PostgresConfiguration, logger: Logger, preparations: [Preparation] = [], events: Events
     ) {
         startThread(named: "pg-connection") {
-            self.main(
-                configuration: configuration, logger: logger, isPlain: isPlain, preparations, events: events)
+            self.main(configuration: configuration, logger: logger, preparations, events: events)
         }
     }
 
@@ -184,12 +180,11 @@ extension ConnectionThread {
     }
 
     private func main(
-        configuration: PostgresConfiguration, logger: Logger, isPlain: Bool, _ preparations: [Preparation],
-        events: Events
+        configuration: PostgresConfiguration, logger: Logger, _ preparations: [Preparation], events: Events
     ) {
         do throws(PostgresError) {
             let driver = try ConnectionDriver(
-                connecting: configuration, logger: logger, thread: self, isPlain: isPlain, notified: events.notified)
+                connecting: configuration, logger: logger, thread: self, notified: events.notified)
             for prepare in preparations { try prepare(driver) }
             state.withLock { $0.socket = driver.socket }
             events.opened()

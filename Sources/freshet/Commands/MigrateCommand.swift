@@ -51,7 +51,6 @@ struct MigrateCommand: AsyncParsableCommand {
     ) async throws -> PostgresMigrator.Status {
         while true {
             do throws(PostgresError) {
-                try await PoolerCheck(pool.configuration, logger: LogSettings.ofCommands).requireSessions()
                 let status = try await migrator.check(on: pool)
                 if !check || status.pending.isEmpty || ContinuousClock.now >= end { return status }
             } catch {

@@ -10,7 +10,6 @@ extension Doctor {
 
     func checkPostgres(_ pool: PostgresPool) async throws -> [Finding] {
         do throws(PostgresError) {
-            try await PoolerCheck(pool.configuration, logger: logger).requireSessions()
             return try await postgres(pool)
         } catch {
             if error.kind == .configuration || error.kind == .migration {

@@ -5,7 +5,7 @@ import WidgetModel
 
 @Suite("Commands through a connection pooler in transaction mode", .tags(.process), .timeLimit(.patience))
 struct PoolerProcessTests {
-    @Test("No process starts, nothing is migrated, and doctor names the pooler")
+    @Test("No process starts, nothing is migrated, no command sets anything, and doctor names the pooler")
     func refused() async throws {
         try await withDatabase { database in
             let pooler = try TransactionPooler(to: database.configuration)
@@ -13,6 +13,7 @@ struct PoolerProcessTests {
             let environment = ["FRESHET_POSTGRES_URL": pooler.connectionString]
             for arguments in [
                 ["run", "--migrate", "--set", "kafka.embedded=true"], ["migrate"], ["migrate", "--check"],
+                ["apps", "list"],
             ] {
                 let refused = try await FreshetProcess.run(arguments, environment: environment)
                 #expect(refused.status == 78, "\(arguments): \(refused.err)")
@@ -29,6 +30,7 @@ struct PoolerProcessTests {
                     $0["check"] == "postgres" && $0["severity"] == "problem"
                         && $0["message"]?.stringValue?.contains("a connection pooler in transaction") == true
                 }, "\(doctor.out)")
+            #expect(pooler.statements.allSatisfy { !$0.contains("set_config") }, "\(pooler.statements)")
         }
     }
 }

@@ -3,8 +3,8 @@ import Glibc
 package import PostgresClient
 
 /// Stand-in for a connection pooler in transaction mode: after its login, a client has a server's connection only from
-/// the first message of a transaction to its end, and the connection that was used last is the next one. A thread
-/// serves each client.
+/// the first message of a transaction to its end, and the connection that was used last is the next one. As PgBouncer
+/// does, it names a process of its own at the login. A thread serves each client.
 package final class TransactionPooler: Sendable {
     package struct Failure: Error {
         let message: String
@@ -14,6 +14,8 @@ package final class TransactionPooler: Sendable {
         /// Server connections outside of transactions; the last one is used next.
         var idle: [Int32] = []
         var open: [Int32] = []
+        var clients = 0
+        var statements: [String] = []
     }
 
     private let state = Locked(State())
@@ -21,8 +23,19 @@ package final class TransactionPooler: Sendable {
     private let server: sockaddr_in
     package let connectionString: String
 
-    /// - Parameter configuration: of a server of this machine, in the form of TestSupport's.
-    package init(to configuration: PostgresConfiguration) throws {
+    private let keepsSessions: Bool
+
+    /// Number of clients so far.
+    package var clients: Int { state.withLock { $0.clients } }
+
+    /// Statements of both protocols so far.
+    package var statements: [String] { state.withLock { $0.statements } }
+
+    /// - Parameters:
+    ///   - configuration: of a server of this machine, in the form of TestSupport's.
+    ///   - keepsSessions: session mode: a client keeps its server's connection.
+    package init(to configuration: PostgresConfiguration, keepsSessions: Bool = false) throws {
+        self.keepsSessions = keepsSessions
         var rest: [String] = []
         var port = UInt16(5432)
         for pair in configuration.connectionString.split(separator: " ") where !pair.hasPrefix("host=") {
@@ -71,11 +84,21 @@ package final class TransactionPooler: Sendable {
 
     private func serve(_ client: Int32) {
         let server = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        state.withLock { $0.open += [client, server] }
+        state.withLock { state in
+            state.clients += 1
+            state.open += [client, server]
+        }
         var address = self.server
         guard Self.with(&address, { connect(server, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }) == 0,
             login(client, server)
         else {
+            shutdown(client, Int32(SHUT_RDWR))
+            return
+        }
+        if keepsSessions {
+            while let request = Self.message(from: client), transaction(client, server, request) {}
+            // Ends the session.
+            shutdown(server, Int32(SHUT_RDWR))
             shutdown(client, Int32(SHUT_RDWR))
             return
         }
@@ -95,7 +118,8 @@ package final class TransactionPooler: Sendable {
         guard let startup = Self.message(from: client, letters: 0), Self.write(startup, to: server) else {
             return false
         }
-        while let answer = Self.message(from: server) {
+        while var answer = Self.message(from: server) {
+            if answer[0] == UInt8(ascii: "K") { answer.replaceSubrange(5..<9, with: [1, 2, 3, 4]) }
             guard Self.write(answer, to: client) else { return false }
             switch answer[0] {
             case UInt8(ascii: "Z"): return true
@@ -112,6 +136,10 @@ package final class TransactionPooler: Sendable {
     private func transaction(_ client: Int32, _ server: Int32, _ first: [UInt8]) -> Bool {
         var request = first
         while true {
+            if [UInt8(ascii: "Q"), UInt8(ascii: "P")].contains(request[0]) {
+                let text = String(decoding: request.dropFirst(5), as: UTF8.self)
+                state.withLock { $0.statements.append(text) }
+            }
             guard Self.write(request, to: server) else { return false }
             if [UInt8(ascii: "Q"), UInt8(ascii: "S")].contains(request[0]) {
                 var status = UInt8(ascii: "T")
