@@ -65,23 +65,43 @@ package struct KafkaReader: Sendable {
         }
     }
 
+    /// Number of offsets that ``firstReadable(of:from:timeout:tried:)`` tries at a time.
+    private static let triedAtOnce: Int64 = 32
+
     /// The first offset from this one on at which a partition can be read, its end included.
     ///
-    /// - Parameter timeout: time limit of the wait at each offset.
+    /// - Parameters:
+    ///   - timeout: time limit of the wait at each offset.
+    ///   - tried: called with the next offset to try.
     /// - Throws: if the brokers do not answer.
     package func firstReadable(
-        of partition: TopicPartition, from offset: Int64, timeout: Duration = .seconds(3)
+        of partition: TopicPartition, from offset: Int64, timeout: Duration = .seconds(3),
+        tried: (Int64) -> Void = { _ in }
     ) async throws(KafkaError) -> Int64 {
-        try await perform { reader in
+        var offset = offset
+        while true {
             // A batch does not tell where it ends, so that each offset is tried: no readable message may be skipped.
-            var offset = offset
-            while true {
-                switch reader.read(partition, at: offset...offset, timeout: timeout) {
-                case .success: return .success(offset)
-                case .failure(let error) where error.isUnreadableBatch: offset += 1
-                case .failure(let error): return .failure(error)
+            // Several at once, since a batch that librdkafka drops without an error takes the whole time limit.
+            let results = await withTaskGroup { group in
+                for place in offset..<offset + Self.triedAtOnce {
+                    group.addTask { (place, await error(of: partition, at: place, timeout)) }
                 }
+                return await group.reduce(into: [:]) { $0[$1.0] = $1.1 }
             }
+            for place in offset..<offset + Self.triedAtOnce {
+                guard let error = results[place] else { return place }
+                guard error.isUnreadableBatch else { throw error }
+            }
+            offset += Self.triedAtOnce
+            tried(offset)
+        }
+    }
+
+    private func error(of partition: TopicPartition, at offset: Int64, _ timeout: Duration) async -> KafkaError? {
+        do throws(KafkaError) {
+            return try await check([partition: offset], timeout: timeout)[partition]
+        } catch {
+            return error
         }
     }
 

@@ -76,4 +76,20 @@ struct UnreadableBatchTests {
             #expect(!log.lines.contains { $0.text == "Kafka consumer" })
         }
     }
+
+    @Test("The end of many batches that are dropped silently is found without waiting for each, and told")
+    func many() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            guard let embedded = ingest.kafka.embedded else { return }
+            let place = TopicPartition(topic: ingest.configuration.topics.pushes, partition: 0)
+            for _ in 0..<40 { try await RawRecordBatch(.unreadableLZ4).produce(to: embedded, place) }
+            try await ingest.publish([ingest.push("u0")])
+            let reader = KafkaReader(configuration: ingest.kafka.configuration, logger: IngestHarness.quiet)
+            var told: [Int64] = []
+            let begin = ContinuousClock.now
+            let found = try await reader.firstReadable(of: place, from: 0, timeout: .seconds(10)) { told.append($0) }
+            #expect(found == 40 && told == [32])
+            #expect(begin.duration(to: .now) < .seconds(200), "one after the other they take 400 s")
+        }
+    }
 }

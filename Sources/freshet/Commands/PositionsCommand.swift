@@ -40,8 +40,8 @@ struct PositionsCommand: AsyncParsableCommand {
             abstract: "Sets the position of one partition.",
             discussion: """
                 The process that owns the partition goes on from there. An earlier position applies events again; a later \
-                one skips events. readable skips a batch that cannot be read: it tries one offset after the other from the \
-                position on, which may take seconds for each, and goes on at the first one that can be read.
+                one skips events. readable skips a batch that cannot be read: it tries the offsets from the position on, 32 \
+                at a time, which may take seconds, and goes on at the first one that can be read.
 
                 Examples:
                   freshet positions set freshet.pushes 3 1200
@@ -90,8 +90,13 @@ struct PositionsCommand: AsyncParsableCommand {
             guard (bounds.earliest..<bounds.end).contains(begin) else {
                 throw CommandFailure(.failure, "the log of \(place) has no message at its position \(begin)")
             }
+            var said = ContinuousClock.now
             let found = try await KafkaReader(configuration: kafka, logger: LogSettings.ofCommands)
-                .firstReadable(of: place, from: begin)
+                .firstReadable(of: place, from: begin) { next in
+                    guard said.duration(to: .now) >= .seconds(1) else { return }
+                    said = .now
+                    Terminal.complain("\(place): offsets \(begin) to \(next - 1) of \(bounds.end - 1) cannot be read")
+                }
             guard found > begin else {
                 throw CommandFailure(
                     .failure, "\(place) can be read at its position \(begin): nothing is to be skipped")
