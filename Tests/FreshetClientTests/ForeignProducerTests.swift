@@ -36,7 +36,7 @@ private enum Programs {
             (continuation: CheckedContinuation<Int32, any Error>) in
             process.terminationHandler = { continuation.resume(returning: $0.terminationStatus) }
             do {
-                try process.run()
+                try process.runAndCloseFiles()
             } catch {
                 process.terminationHandler = nil
                 continuation.resume(throwing: error)

@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 import Synchronization
 package import WidgetModel
 
@@ -30,7 +30,8 @@ package final class FreshetProcess: Sendable {
     package static let patientDelivery = ["FRESHET_KAFKA_DELIVERY_TIMEOUT": "5m", "FRESHET_WORKERS_LEASE": "15m"]
 
     private let process: Process
-    private let folder: URL
+    /// Folder of its files.
+    package let folder: URL
     private let exit: Ending
 
     /// Exit, set on one of Foundation's threads.
@@ -67,7 +68,7 @@ package final class FreshetProcess: Sendable {
                 $0 = Exit(status: process.terminationStatus, isSignal: process.terminationReason == .uncaughtSignal)
             }
         }
-        try process.run()
+        try process.runAndCloseFiles()
     }
 
     deinit {

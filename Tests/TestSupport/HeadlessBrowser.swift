@@ -36,7 +36,7 @@ package enum HeadlessBrowser {
         process.standardError = handle
         let ended = AsyncStream<Void>.makeStream()
         process.terminationHandler = { _ in ended.continuation.finish() }
-        try process.run()
+        try process.runAndCloseFiles()
         for await _ in ended.stream {}
         guard !process.isRunning else {
             process.terminate()

@@ -47,7 +47,7 @@ struct FuzzToolTests {
         process.standardError = handle
         try await withCheckedThrowingContinuation { (done: CheckedContinuation<Void, any Error>) in
             process.terminationHandler = { _ in done.resume() }
-            do { try process.run() } catch { done.resume(throwing: error) }
+            do { try process.runAndCloseFiles() } catch { done.resume(throwing: error) }
         }
         return Ended(
             status: process.terminationStatus, isSignal: process.terminationReason == .uncaughtSignal,

@@ -95,7 +95,7 @@ struct KcatTests {
         process.standardError = try FileHandle(forWritingTo: errors)
         let ending = Ending()
         process.terminationHandler = { process in ending.status.withLock { $0 = process.terminationStatus } }
-        try process.run()
+        try process.runAndCloseFiles()
         defer { if process.isRunning { process.terminate() } }
         try await eventually("kcat ends") { ending.status.withLock { $0 } != nil }
         return (ending.status.withLock { $0 } ?? -1, try String(contentsOf: errors, encoding: .utf8))
