@@ -94,6 +94,37 @@ struct OtherLogTests {
         }
     }
 
+    @Test("With `earliest` another log whose bounds are unknown at first is read once a broker reports them")
+    func earliestWithUnknownBounds() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            guard ingest.kafka.embedded != nil else { return }
+            try await applyTen(ingest)
+            try await withOtherCluster(ingest) { other in
+                let log = RecordedLog()
+                let service = ingest.quickService(
+                    logger: log.logger,
+                    {
+                        $0.offsetOutOfRange = .earliest
+                        $0.recheckInterval = .milliseconds(100)
+                    }
+                ) { $0.kafka = other.configuration }
+                try other.pushRequestErrors(
+                    .listOffsets, Array(repeating: .topicAuthorizationFailed, count: 100_000))
+                try await ingest.running([service]) {
+                    try await eventually("the query for the bounds fails") {
+                        log.lines.contains { $0.text == "cannot ask for the bounds of a log" }
+                    }
+                    #expect(try await ingest.counted() == 10)
+                    try other.clearRequestErrors(.listOffsets)
+                    try await eventually("the log is read from its beginning") { try await ingest.counted() == 30 }
+                    try await eventually("no obstacles remain") { service.obstacles.isEmpty }
+                }
+                let topic = ingest.configuration.topics.pushes
+                #expect(log.lines.count { $0.level == .critical && $0.metadata["topic"] == "\(topic)" } == 1)
+            }
+        }
+    }
+
     @Test("A topic that is missing for a while is compared when it is there again")
     func whileRunning() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
