@@ -222,6 +222,7 @@ let package = Package(
             dependencies: [
                 "ReloadWorkers", "ReloadIngest", "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel",
                 "WidgetSimulator", "WidgetStore", "Randomness", "TestSupport", logging, lifecycle, httpClient, nio, tls,
+                .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             swiftSettings: strict),

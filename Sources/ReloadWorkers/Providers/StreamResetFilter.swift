@@ -9,6 +9,9 @@ import NIOHTTP2
 ///
 /// A reset with CANCEL becomes one with INTERNAL_ERROR. SwiftNIO reports the streams that a GOAWAY leaves out as cancelled.
 /// These have not been processed and are sent again, but a request that the peer itself cancels may have been.
+///
+/// The filter joins a connection that has received bytes already, maybe the first part of a frame. It passes bytes on as
+/// they are until the answer to a PING, behind which a frame begins.
 struct StreamResetFilter: ByteToMessageDecoder {
     typealias InboundOut = ByteBuffer
 
@@ -44,11 +47,29 @@ struct StreamResetFilter: ByteToMessageDecoder {
     /// Most answered streams that are remembered; beyond them all are forgotten.
     private static let remembered = 4_096
 
+    /// Answer to the PING.
+    private let answerToPing: [UInt8]
+    /// Whether the next byte begins a frame.
+    private var isAligned = false
+    /// Latest bytes before alignment, which may be the first part of the answer.
+    private var latest: [UInt8] = []
+
     private var answered: Set<UInt32> = []
     /// Whether the bytes have the form of frames. Otherwise the HTTP/2 handler is to find the error.
     private var areFrames = true
 
+    /// - Parameter ping: content of the PING, which no other frame has by chance.
+    init(after ping: UInt64) {
+        let content = stride(from: 56, through: 0, by: -8).map { UInt8(truncatingIfNeeded: ping >> $0) }
+        // A frame of 8 bytes, PING, ACK, of the connection.
+        answerToPing = [0, 0, 8, 6, 1, 0, 0, 0, 0] + content
+    }
+
     mutating func decode(context: ChannelHandlerContext, buffer: inout ByteBuffer) throws -> DecodingState {
+        guard isAligned else {
+            if let passed = passToAnswer(&buffer) { context.fireChannelRead(wrapInboundOut(passed)) }
+            return isAligned ? .continue : .needMoreData
+        }
         guard areFrames else {
             if let rest = buffer.readSlice(length: buffer.readableBytes) {
                 context.fireChannelRead(wrapInboundOut(rest))
@@ -76,6 +97,17 @@ struct StreamResetFilter: ByteToMessageDecoder {
         return .continue
     }
 
+    /// Takes the bytes up to the end of the answer to the PING; all of them without it.
+    private mutating func passToAnswer(_ buffer: inout ByteBuffer) -> ByteBuffer? {
+        let bytes = latest + buffer.readableBytesView
+        guard let place = bytes.firstRange(of: answerToPing) else {
+            latest = bytes.suffix(answerToPing.count - 1)
+            return buffer.readSlice(length: buffer.readableBytes)
+        }
+        isAligned = true
+        return buffer.readSlice(length: place.upperBound - latest.count)
+    }
+
     private mutating func noteAnswer(_ stream: UInt32) {
         if answered.count >= Self.remembered { answered = [] }
         answered.insert(stream)
@@ -83,14 +115,18 @@ struct StreamResetFilter: ByteToMessageDecoder {
 }
 
 extension StreamResetFilter {
-    /// Adds the filter in front of the HTTP/2 handler of a connection that is ready for requests. The server's frames so
-    /// far are complete: it has sent its settings.
+    /// Adds the filter in front of the HTTP/2 handler of a connection that is ready for requests, and sends the PING: a
+    /// server answers it before requests that come later.
     static func add(to channel: any Channel) -> EventLoopFuture<Void> {
         channel.eventLoop.flatSubmit {
             channel.eventLoop.makeCompletedFuture {
                 let pipeline = channel.pipeline.syncOperations
                 let http2 = try pipeline.handler(type: NIOHTTP2Handler.self)
-                try pipeline.addHandler(ByteToMessageHandler(StreamResetFilter()), position: .before(http2))
+                let ping = UInt64.random(in: 0 ... .max)
+                let filter = ByteToMessageHandler(StreamResetFilter(after: ping))
+                try pipeline.addHandler(filter, position: .before(http2))
+                let payload = HTTP2Frame.FramePayload.ping(HTTP2PingData(withInteger: ping), ack: false)
+                channel.writeAndFlush(HTTP2Frame(streamID: .rootStream, payload: payload), promise: nil)
             }
         }
     }
