@@ -58,6 +58,31 @@ struct ConnectionTests {
         }
     }
 
+    @Test("A provider's connection on which too many requests were reset is left, too")
+    func resetsOfProvider() async throws {
+        try await withDelivery { delivery in
+            delivery.apns.set { _ in .reset }
+            let egress = EgressGuard(try EgressPolicy(allowing: ["127.0.0.0/8", "::1", "localhost"]))
+            var configuration = ProviderClient.configuration(egress: egress, limits: try delivery.connectionLimits())
+            configuration.httpVersion = .automatic
+            let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+            let account = try delivery.accounts([
+                TestKinds.app: try #require(delivery.configuration.apnsKeys.values.first)
+            ])
+            let token = try await #require(account[TestKinds.app]).token.text()
+            let client = APNsClient(accounts: account, urls: delivery.configuration.apnsURLs, timeout: Patience.limit)
+            let address = APNsAddress(token: [1, 2], environment: .production, topic: DeliveryHarness.topic)
+            let push = APNsPush(app: TestKinds.app, address: address, isUrgent: true)
+            for _ in 0..<300 {
+                await #expect(throws: (any Error).self) {
+                    try await http.exchange(client.request(push, token), timeout: Patience.limit, upTo: 4_096)
+                }
+            }
+            #expect(delivery.apns.statistics.connections >= 2)
+            try await http.shutdown()
+        }
+    }
+
     @Test("A push whose stream the server resets is sent once, since the server may have taken it")
     func resetOnce() async throws {
         try await withDelivery { delivery in

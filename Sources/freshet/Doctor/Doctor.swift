@@ -121,7 +121,7 @@ struct Doctor: Sendable {
 
     // MARK: Settings and keys
 
-    private func checkSettings() -> [Finding] {
+    func checkSettings() -> [Finding] {
         var found = warnings.map { Finding.warning("settings", $0, "fix or remove this setting") }
         if let problem = settings.proxyProblem {
             found.problem("settings", problem, ProxyVariables.advice)

@@ -95,6 +95,17 @@ import WidgetModel
         #expect(Doctor.judge(failure, of: "https://p.example.com", app: "com.example").severity == severity)
     }
 
+    @Test("A variable that names a proxy is a problem, unless everything is exempt")
+    func proxy() {
+        for (exempt, isFound) in [("localhost", true), ("*", false)] {
+            var doctor = Doctor(settings: Settings(), warnings: [], timeLimit: .seconds(5))
+            doctor.environment = ["HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": exempt]
+            #expect(
+                doctor.checkSettings().contains { $0.severity == .problem && $0.message.contains("HTTPS_PROXY") }
+                    == isFound)
+        }
+    }
+
     @Test("An audit counter above zero is a problem")
     func audit() {
         let name = MetricCatalogue.auditAppointed.name
