@@ -18,10 +18,15 @@ struct BadTokenTests {
         _ body: (DeliveryHarness, DeliveryService) async throws -> Void
     ) async throws {
         try await withDelivery(logger: logger) { delivery in
-            var configuration = delivery.configuration
-            configuration.apnsURLs[.sandbox] = delivery.apns.sandboxURL
-            try await body(delivery, delivery.makeServiceWith(configuration, DeliveryPulse()))
+            try await body(delivery, other(delivery))
         }
+    }
+
+    /// Creates the delivery of another process.
+    private func other(_ delivery: DeliveryHarness) -> DeliveryService {
+        var configuration = delivery.configuration
+        configuration.apnsURLs[.sandbox] = delivery.apns.sandboxURL
+        return delivery.makeServiceWith(configuration, DeliveryPulse())
     }
 
     /// Sends to all waiting devices, as if their back-off were over.
@@ -178,23 +183,54 @@ struct BadTokenTests {
         }
     }
 
-    @Test("Tokens may be forgotten while at least half of the latest answers of their topic accept a push")
-    func majority() {
-        let tokens = BadTokens()
-        func record(bad count: Int) { for _ in 0..<count { tokens.recordBad("t") } }
-        func record(accepted count: Int) { for _ in 0..<count { tokens.recordAccepted("t") } }
-        #expect(!tokens.areMostAccepted("t"), "nothing is known")
-        record(bad: 1)
-        #expect(!tokens.areMostAccepted("t"))
-        record(accepted: 10)
-        record(bad: 9)
-        #expect(tokens.areMostAccepted("t"))
-        record(bad: 1)
-        #expect(!tokens.areMostAccepted("t") && !tokens.areMostAccepted("other"))
-        // Earlier answers lose their weight.
-        record(accepted: 1_000)
-        #expect(tokens.areMostAccepted("t"))
-        record(bad: 200)
-        #expect(!tokens.areMostAccepted("t"))
+    @Test("A process forgets a token that it has not seen, by what others have been told of the topic")
+    func byOthers() async throws {
+        try await withEnvironments { delivery, service in
+            delivery.apns.set { $0.token == "1000000000000000" ? Self.unknown : nil }
+            try await place(5, delivery)
+            try await deliver(delivery, service)
+            // Only the device with the unknown token waits.
+            try await deliver(delivery, other(delivery))
+            #expect(try await tokens(delivery) == 4)
+        }
+    }
+
+    @Test("A process whose own pushes are accepted forgets no token of a topic of which others know few")
+    func notByItself() async throws {
+        try await withEnvironments { delivery, service in
+            delivery.apns.set { $0.token == "1000004000000000" ? nil : Self.unknown }
+            try await place(5, delivery)
+            try await deliver(delivery, service)
+            let other = other(delivery)
+            for _ in 0..<2 {
+                try await delivery.change()
+                try await delivery.mark()
+                try await deliver(delivery, other)
+            }
+            #expect(try await tokens(delivery) == 5)
+        }
+    }
+
+    @Test("The latest answers of a topic decide, however many were accepted before")
+    func latest() async throws {
+        try await withEnvironments { delivery, service in
+            try await place(100, delivery)
+            for _ in 0..<5 {
+                try await delivery.change()
+                try await delivery.mark()
+                try await deliver(delivery, service)
+            }
+            #expect(delivery.apns.statistics.accepted >= 500)
+            delivery.apns.set { _ in Self.unknown }
+            for _ in 0..<2 {
+                try await delivery.change()
+                try await delivery.mark()
+                try await deliver(delivery, service)
+            }
+            #expect(try await tokens(delivery) == 100)
+            #expect(
+                try await delivery.store.integer("SELECT max(accepted + unknown) FROM push_topic") < 400,
+                "earlier answers lose their weight")
+        }
     }
 }

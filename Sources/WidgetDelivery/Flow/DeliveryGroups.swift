@@ -23,9 +23,6 @@ struct DeliveryGroups: Sendable {
 extension DueDevice {
     /// Everything that fails together: a topic of an app, or its webhook.
     var route: String {
-        switch channel {
-        case .apns(_, let environment, let topic): "\(app)/\(environment.rawValue)/\(topic)"
-        case .webhook: app
-        }
+        pushTopic.map { "\(app)/\($0.environment.rawValue)/\($0.topic)" } ?? app
     }
 }

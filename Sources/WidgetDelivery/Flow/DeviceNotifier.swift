@@ -16,7 +16,6 @@ struct DeviceNotifier: Sendable {
     let statistics: DeliveryStatistics
     let logger: Logger
     private let limiter = LogLimiter()
-    private let badTokens = BadTokens()
 
     // MARK: Pushes
 
@@ -26,7 +25,10 @@ struct DeviceNotifier: Sendable {
         if let rest = routes.admit(device.route, at: now()) { return .resting(until: rest) }
         do {
             let result = try await send(token, environment, topic, to: device)
-            return .settled([settle(result, device, at: now())])
+            // If the service knows few tokens of the topic, the topic or the environment is wrong, and no token is dead.
+            let isAgain = result.answer.effect == .badToken && device.hasBadToken
+            let isDead = isAgain ? try await store.query(.knowsMostTokens(like: device)).first ?? false : false
+            return .settled([settle(result, device, isDead: isDead, at: now())])
         } catch let error as APNsClient.Unanswered {
             // The service may have accepted the push.
             count(.unanswered, device)
@@ -71,21 +73,21 @@ struct DeviceNotifier: Sendable {
         }
     }
 
-    private func settle(_ result: PushResult, _ device: DueDevice, at time: Timestamp) -> DeliverySettlement {
+    /// - Parameter isDead: whether the service does not know the token again, but knows most others.
+    private func settle(
+        _ result: PushResult, _ device: DueDevice, isDead: Bool, at time: Timestamp
+    ) -> DeliverySettlement {
         let answer = result.answer
         var outcome = DeliveryOutcome(
             verdict: answer.verdict, answer: answer.status, reason: result.reason, apnsID: answer.apnsID,
             environment: result.environment)
         switch answer.effect {
-        case .accepted: badTokens.recordAccepted(device.route)
-        case .badToken:
-            if !device.hasBadToken {
-                badTokens.recordBad(device.route)
-            } else if badTokens.areMostAccepted(device.route) {
-                outcome.verdict = .forget(since: nil)
-            }
+        case .accepted: outcome.isTokenKnown = true
+        // A token counts once, however often it is tried again.
+        case .badToken: outcome.isTokenKnown = device.hasBadToken ? nil : false
         case .forget, .renew, .slowDevice, .slowTopic, .wrongDevice, .wrongKey, .broken: break
         }
+        if isDead { outcome.verdict = .forget(since: nil) }
         var rest: RouteBackoff.Rest?
         if case .rest(let delay) = outcome.verdict {
             rest = routes.failed(device.route, at: time, retryAfter: delay)

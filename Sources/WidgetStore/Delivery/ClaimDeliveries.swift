@@ -58,6 +58,14 @@ package struct LeasedDelivery: Sendable {
     }
 }
 
+extension DueDevice {
+    /// Environment and topic of its pushes; nil with a webhook.
+    package var pushTopic: (environment: APNsAddress.Environment, topic: String)? {
+        guard case .apns(_, let environment, let topic) = channel else { return nil }
+        return (environment, topic)
+    }
+}
+
 private let claimSQL = """
     WITH picked AS (
         SELECT d.id FROM delivery d WHERE d.ready_at <= now() AND d.app_id <> ALL ($2::int4[])
