@@ -26,25 +26,29 @@ struct AuditWalker {
 
     /// Audits the timelines of a pass, unless another process does or the pass is later.
     ///
-    /// A process that takes over continues before the first suspect of its predecessor.
+    /// A process that takes over continues where its predecessor stopped. The suspects of the latter are lost, so that the
+    /// next pass follows without a pause.
     func pass() async throws {
         let configuration = context.configuration
         let take = Statements.takeAudit(worker: context.worker, lease: configuration.auditLease)
         guard let position = try await context.pool.query(take).first else { return }
         var suspects = AuditSuspects(pass: position.pass)
-        var last: Int64? = position.cursor
-        while let after = last {
-            last = try await readTimelines(after: after, &suspects)
-            guard try await advance(to: min(last ?? after, suspects.first.map { $0 - 1 } ?? .max)) else { return }
+        var cursor = position.cursor
+        var isAtEnd = false
+        while !isAtEnd {
+            let last = try await readTimelines(after: cursor, &suspects)
+            isAtEnd = last == nil
+            cursor = last ?? cursor
+            guard try await advance(to: cursor) else { return }
         }
-        let resume = suspects.first.map { $0 - 1 }
         var list: Int64? = suspects.isEmpty ? nil : 0
         while let after = list {
             list = try await readLists(after: after, &suspects)
-            guard try await advance(to: resume ?? 0) else { return }
+            guard try await advance(to: cursor) else { return }
         }
         try await appoint(suspects.timelines)
-        let end = Statements.endAuditPass(worker: context.worker, interval: configuration.auditInterval)
+        let end = Statements.endAuditPass(
+            worker: context.worker, isWhole: position.isAtStart, interval: configuration.auditInterval)
         _ = try await context.pool.execute(end)
     }
 

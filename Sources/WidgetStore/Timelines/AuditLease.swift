@@ -6,6 +6,16 @@ package struct AuditPosition: Hashable, Sendable {
     package let pass: Int64
     /// Timelines up to this one are audited.
     package let cursor: Int64
+
+    package var isAtStart: Bool { cursor == 0 }
+}
+
+/// Progress of the audit.
+package struct AuditProgress: Hashable, Sendable {
+    /// Time since the audit has advanced, beyond the pause between two passes.
+    package let silence: Duration
+    /// Time since the pass began that follows the latest whole one.
+    package let unfinished: Duration
 }
 
 extension PostgresStatement where Self == Statements {
@@ -35,25 +45,31 @@ extension PostgresStatement where Self == Statements {
 
     /// Ends the pass and the lease.
     ///
-    /// - Parameter interval: pause until the next pass.
-    package static func endAuditPass(worker: PostgresUUID, interval: Duration) -> PostgresQuery<Void> {
+    /// - Parameters:
+    ///   - isWhole: Whether the process has read all timelines of the pass. Otherwise the next pass begins at once.
+    ///   - interval: pause after a whole pass.
+    package static func endAuditPass(worker: PostgresUUID, isWhole: Bool, interval: Duration) -> PostgresQuery<Void> {
         PostgresQuery(
             """
             UPDATE audit
             SET worker = NULL, lease_ends_at = '-infinity', pass = pass + 1, cursor = 0, advanced_at = now(),
-                pass_begins_at = now() + $2::int8 * interval '1 millisecond'
+                pass_begins_at = CASE WHEN $2::bool THEN now() + $3::int8 * interval '1 millisecond'
+                                      ELSE pass_begins_at END
             WHERE worker = $1::uuid
-            """, worker, interval.wholeMilliseconds
+            """, worker, isWhole, interval.wholeMilliseconds
         )
     }
 
-    /// Time since the audit has advanced, beyond the pause between two passes, in seconds.
-    package static func auditSilence() -> PostgresQuery<Double> {
+    /// Progress of the audit.
+    package static func auditProgress() -> PostgresQuery<AuditProgress> {
         PostgresQuery(
             """
-            SELECT greatest(0, extract(epoch FROM now() - greatest(advanced_at, pass_begins_at)))::float8 AS silence
+            SELECT greatest(0, extract(epoch FROM now() - greatest(advanced_at, pass_begins_at)))::float8 AS silence,
+                   greatest(0, extract(epoch FROM now() - pass_begins_at))::float8 AS unfinished
             FROM audit
             """
-        ) { row in try row.value("silence") }
+        ) { row in
+            try AuditProgress(silence: .seconds(row.value("silence")), unfinished: .seconds(row.value("unfinished")))
+        }
     }
 }

@@ -102,8 +102,6 @@ package struct AuditSuspects: Sendable {
     private var appointments: [Int64: Timestamp] = [:]
     /// Share of the timelines that are audited, as a divisor. A power of two.
     private var divisor: UInt64 = 1
-    /// First suspect of the pass, which another process starts with if this one stops.
-    package private(set) var first: Int64?
     /// Latest appointment.
     package private(set) var latest = Timestamp.distantPast
 
@@ -126,7 +124,6 @@ package struct AuditSuspects: Sendable {
     package mutating func add(_ timeline: AuditedTimeline) {
         guard isAudited(timeline.id) else { return }
         appointments[timeline.id] = timeline.listedAt
-        first = first ?? timeline.id
         latest = max(latest, timeline.listedAt)
         while appointments.count > limit {
             divisor &*= 2

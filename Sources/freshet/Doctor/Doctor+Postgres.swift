@@ -244,15 +244,23 @@ extension Doctor {
         guard try await pool.query(.otherWorkers(than: nil)).first == true else {
             throw Finding.skipped(check, "no worker is registered")
         }
-        return [Self.judge(auditSilence: .seconds(try await pool.query(.auditSilence()).first ?? 0))]
+        return try await pool.query(.auditProgress()).map(Self.judge)
     }
 
-    /// Finding for the time since the audit has advanced, beyond its pauses.
-    static func judge(auditSilence silence: Duration) -> Finding {
+    static func judge(_ audit: AuditProgress) -> Finding {
         let check = "audit.progress"
-        guard silence > .seconds(1_800) else { return .ok(check, "the audit of work lists advances") }
-        return .warning(
-            check, "the audit of work lists has not advanced for \(silence.words)",
-            "look for \"cannot audit\" in the logs of the workers: its statements fail or exceed their time limit")
+        if audit.silence > .seconds(1_800) {
+            return .warning(
+                check, "the audit of work lists has not advanced for \(audit.silence.words)",
+                "look for \"cannot audit\" in the logs of the workers: its statements fail or exceed their time limit")
+        }
+        // A pass reads 100 million timelines in less.
+        if audit.unfinished > .seconds(86_400) {
+            return .warning(
+                check, "no whole pass of the audit of work lists has ended for \(audit.unfinished.words)",
+                "look for \"cannot audit\" and for restarts in the logs of the workers: a pass is whole only if one "
+                    + "process does all of it")
+        }
+        return .ok(check, "the audit of work lists advances")
     }
 }

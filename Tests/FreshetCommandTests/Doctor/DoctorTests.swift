@@ -1,4 +1,5 @@
 import Foundation
+import PostgresClient
 import ReloadWorkers
 import TestSupport
 import Testing
@@ -115,10 +116,30 @@ import WidgetModel
         #expect(Doctor.judge(metrics: "other 7\n").severity == .skipped)
     }
 
-    @Test("An audit that stands for half an hour is a warning")
-    func auditProgress() {
-        #expect(Doctor.judge(auditSilence: .seconds(1_700)).severity == .ok)
-        #expect(Doctor.judge(auditSilence: .seconds(3_600)).severity == .warning)
+    @Test("An audit that stands for half an hour, or ends no whole pass in a day, is a warning")
+    func auditProgress() async throws {
+        try await withStore { store in
+            let check = Doctor.Check(name: "audit.progress") {
+                try await Doctor(settings: Settings(), warnings: [], timeLimit: .seconds(5)).checkAuditProgress(
+                    store.pool)
+            }
+            func finding(advanced: String, began: String) async throws -> Finding? {
+                try await store.sql(
+                    """
+                    UPDATE audit SET advanced_at = now() - interval '\(advanced)',
+                        pass_begins_at = now() - interval '\(began)'
+                    """)
+                return await Doctor.findings(of: check).first
+            }
+            #expect(try await finding(advanced: "1 hour", began: "1 hour")?.severity == .skipped, "no worker")
+            _ = try await store.pool.query(.registerWorker(PostgresUUID(high: 1, low: 1)))
+            #expect(try await finding(advanced: "20 minutes", began: "20 hours")?.severity == .ok)
+            #expect(try await finding(advanced: "20 hours", began: "-5 minutes")?.severity == .ok, "between two passes")
+            let stands = try await finding(advanced: "1 hour", began: "20 hours")
+            #expect(stands?.severity == .warning && stands?.message.contains("has not advanced") == true)
+            let endless = try await finding(advanced: "1 second", began: "2 days")
+            #expect(endless?.severity == .warning && endless?.message.contains("no whole pass") == true)
+        }
     }
 
     @Test("A check that hangs becomes a finding after its time limit")

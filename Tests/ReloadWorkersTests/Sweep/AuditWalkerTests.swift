@@ -1,3 +1,4 @@
+import PostgresClient
 import TestSupport
 import Testing
 import WidgetModel
@@ -81,27 +82,48 @@ struct AuditWalkerTests {
         }
     }
 
-    @Test("A process does not audit while another one does, and continues before its suspects if it stops")
+    @Test("A process does not audit while another one does, and continues where it stopped")
     func takenOver() async throws {
         try await withWorker(configure: configure) { worker in
-            try await worker.store.place((0..<10).map { .test("w\($0)", user: "u\($0)") })
-            try await worker.store.sql("DELETE FROM work")
-            let stopped = "00000000-0000-0001-0000-000000000001"
-            func lease(_ end: String) async throws {
-                try await worker.store.sql(
-                    """
-                    UPDATE audit SET worker = '\(stopped)', lease_ends_at = now() + interval '\(end)',
-                        cursor = (SELECT min(id) + 4 FROM timeline)
-                    """)
+            let store = worker.store
+            try await store.place((0..<10).map { .test("w\($0)", user: "u\($0)") })
+            try await store.sql("DELETE FROM work")
+            // Stops after its first chunk, all of whose timelines are suspects.
+            let stopping = worker.another { $0.auditSpacing = .seconds(100_000) }
+            let stopped = Task { try await pass(stopping) }
+            try await eventually("the first chunk is read") {
+                try await store.integer("SELECT cursor FROM audit") > 0
             }
-            try await lease("1 hour")
+            let isBehind = "SELECT count(*) FROM audit WHERE cursor = (SELECT min(id) + 3 FROM timeline)"
+            #expect(try await store.integer(isBehind) == 1)
             try await pass(worker)
             #expect(worker.counts.auditAppointed == 0)
-            try await lease("-1 second")
+            stopped.cancel()
+            _ = await stopped.result
+            try await store.sql("UPDATE audit SET lease_ends_at = now()")
             try await pass(worker)
-            #expect(worker.counts.auditAppointed == 5, "those behind the cursor")
+            #expect(worker.counts.auditAppointed == 6, "those behind the cursor")
             try await pass(worker)
             #expect(worker.counts.auditAppointed == 10)
+        }
+    }
+
+    @Test("A pass that one process has not done as a whole is followed by another one without a pause")
+    func whole() async throws {
+        try await withWorker {
+            configure(&$0)
+            $0.auditInterval = .seconds(600)
+        } _: { worker in
+            let store = worker.store
+            try await store.place((0..<10).map { .test("w\($0)", user: "u\($0)") })
+            try await store.sql(
+                "UPDATE audit SET cursor = (SELECT min(id) FROM timeline), pass_begins_at = now() - interval '1 day'")
+            try await pass(worker)
+            let unfinished = try await store.pool.query(.auditProgress()).first?.unfinished
+            #expect(unfinished.map { $0 >= .seconds(86_000) } == true)
+            try await pass(worker)
+            #expect(try await store.integer("SELECT pass FROM audit WHERE pass_begins_at > now()") == 2)
+            #expect(try await store.pool.query(.auditProgress()).first?.unfinished == .zero)
         }
     }
 }
