@@ -48,6 +48,9 @@ let package = Package(
         .executableTarget(
             name: "statements", dependencies: ["PostgresClient", "WidgetModel", "WidgetStore", logging],
             swiftSettings: strict),
+        .executableTarget(
+            name: "audit", dependencies: ["PostgresClient", "WidgetModel", "WidgetStore", logging],
+            swiftSettings: strict),
         .target(name: "CAllocations"),
         .target(
             name: "Cases",
