@@ -271,8 +271,8 @@ let package = Package(
             name: "FreshetCommandTests",
             dependencies: [
                 "freshet", "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "WidgetModel",
-                "WidgetEvents", "WidgetStore", "WidgetRepresentation", "FreshetClient", "ReloadWorkers", "WidgetAPI",
-                "TestSupport", logging, lifecycle, crypto, httpClient, hummingbird, nio, argumentParser,
+                "WidgetEvents", "WidgetStore", "WidgetRepresentation", "FreshetClient", "ReloadIngest", "ReloadWorkers",
+                "WidgetAPI", "TestSupport", logging, lifecycle, crypto, httpClient, hummingbird, nio, argumentParser,
                 .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "Yams", package: "Yams"),
             ],
             exclude: ["Preview/preview.py", "Simulate/report.py"],

@@ -14,7 +14,11 @@ package struct RowRetention: Service {
             @Sendable (_ limits: [RowLimit], _ place: Int64, _ chunk: Int) -> PostgresQuery<DeletedChunk>
 
         /// Name of the rows in the log and in the database.
-        let name: String
+        package let name: String
+        /// Age at which rows are deleted.
+        package let age: Duration
+        /// Statement with the age of the oldest row; no row without one.
+        package let oldest: PostgresQuery<Duration>
         /// Time from one round to the next, of all processes.
         var interval = Duration.seconds(60)
         /// Pause between two chunks of a round.
@@ -99,20 +103,29 @@ extension RowRetention.Rows {
     private static let hour = Duration.seconds(3_600)
 
     package static func eventOutcomes(olderThan age: Duration = hour, most: Int = most) -> RowRetention.Rows {
-        RowRetention.Rows(name: "outcomes", excess: Statements.outcomesInExcess(of: most)) {
+        RowRetention.Rows(
+            name: "outcomes", age: age, oldest: Statements.oldestEventOutcome(),
+            excess: Statements.outcomesInExcess(of: most)
+        ) {
             Statements.deleteOldEventOutcomes(olderThan: age, limits: $0, after: $1, limit: $2)
         }
     }
 
     package static func idempotencyKeys(olderThan age: Duration = hour, most: Int = most) -> RowRetention.Rows {
-        RowRetention.Rows(name: "idempotency keys", excess: Statements.keysInExcess(of: most)) {
+        RowRetention.Rows(
+            name: "idempotency keys", age: age, oldest: Statements.oldestIdempotencyKey(),
+            excess: Statements.keysInExcess(of: most)
+        ) {
             Statements.deleteOldIdempotencyKeys(olderThan: age, limits: $0, after: $1, limit: $2)
         }
     }
 
     /// Tombstones of widgets that were removed before they were placed.
     package static func unplacedWidgets(olderThan age: Duration = hour * 24, most: Int = most) -> RowRetention.Rows {
-        RowRetention.Rows(name: "tombstones of unknown widgets", excess: Statements.unplacedInExcess(of: most)) {
+        RowRetention.Rows(
+            name: "tombstones of unknown widgets", age: age, oldest: Statements.oldestUnplacedWidget(),
+            excess: Statements.unplacedInExcess(of: most)
+        ) {
             Statements.deleteUnplacedWidgets(olderThan: age, limits: $0, after: $1, limit: $2)
         }
     }
@@ -120,14 +133,14 @@ extension RowRetention.Rows {
     /// Tombstones of removed widgets. An event that is older than the removal must not bring the widget back: it may
     /// wait in Kafka for the topic's retention, and then as a dead letter for that of dead letters.
     package static func removedWidgets(olderThan age: Duration) -> RowRetention.Rows {
-        RowRetention.Rows(name: "removed widgets") {
+        RowRetention.Rows(name: "removed widgets", age: age, oldest: Statements.oldestRemovedWidget()) {
             Statements.deleteRemovedWidgets(olderThan: age, after: $1, limit: $2)
         }
     }
 
     /// Trace contexts of events, which are only hints.
     package static func eventTraces(olderThan age: Duration = hour) -> RowRetention.Rows {
-        RowRetention.Rows(name: "trace contexts") {
+        RowRetention.Rows(name: "trace contexts", age: age, oldest: Statements.oldestEventTrace()) {
             Statements.deleteOldEventTraces(olderThan: age, after: $1, limit: $2)
         }
     }
@@ -136,7 +149,10 @@ extension RowRetention.Rows {
     package static func deadLetters(
         olderThan age: Duration, pace: Duration = .milliseconds(200)
     ) -> RowRetention.Rows {
-        RowRetention.Rows(name: "dead letters", interval: .seconds(600), pace: pace, chunk: 1_000) {
+        RowRetention.Rows(
+            name: "dead letters", age: age, oldest: Statements.oldestDoneDeadLetter(), interval: .seconds(600),
+            pace: pace, chunk: 1_000
+        ) {
             Statements.deleteOldDeadLetters(olderThan: age, after: $1, limit: $2)
         }
     }

@@ -1,5 +1,6 @@
 package import PostgresClient
 package import WidgetModel
+import WidgetStore
 
 /// Settings of a process's workers. The defaults suit a small installation.
 package struct WorkerConfiguration: Sendable {
@@ -41,6 +42,7 @@ package struct WorkerConfiguration: Sendable {
     package var sweepChunk = 1_000
     /// Number of a kind's timelines in the bulk lane at which the sweeper waits.
     package var bulkHighWater = 5_000
+    package var maximumBulkLists: Int { max(1, bulkHighWater / Appending.limit) }
     /// Least time between two looks for sweeps: every claim makes room for a little more.
     package var sweepSpacing = Duration.milliseconds(50)
 

@@ -55,7 +55,7 @@ struct Sweeper {
     private func sweep() async throws -> Turn {
         let configuration = context.configuration
         let chunk = context.sweepSize.share(of: configuration.sweepChunk)
-        let lists = max(1, configuration.bulkHighWater / Appending.limit)
+        let lists = configuration.maximumBulkLists
         let sweeps = try await context.pool.query(.listSweeps(limit: Self.sweeps, maximumLists: lists))
         func runChunk(_ sweep: (id: Int64, isWalk: Bool)) async throws -> Bool {
             let done =
@@ -77,7 +77,7 @@ struct Sweeper {
         let store = WidgetStore(pool: context.pool)
         // Each moved widget may orphan one timeline and place another.
         let limit = max(1, context.sweepSize.share(of: context.configuration.sweepChunk) / 2)
-        let lists = max(1, context.configuration.bulkHighWater / Appending.limit)
+        let lists = context.configuration.maximumBulkLists
         let kinds = try await context.pool.query(.kindsToChange(maximumLists: lists))
         func runChunk(_ kind: Int32) async throws -> Bool {
             // Nil: another process has it, or its next pass is later.

@@ -184,6 +184,11 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(ignoredEventsSQL, app, widget) { row in try EventOutcome(row) }
     }
 
+    /// Age of the oldest outcome.
+    package static func oldestEventOutcome() -> PostgresQuery<Duration> {
+        OldRows.oldest("o.recorded_at", in: "event_outcome o", by: "o.seq")
+    }
+
     /// Deletes the outcomes that are old or exceed an app's limit in the chunk behind a place.
     package static func deleteOldEventOutcomes(
         olderThan age: Duration, limits: [RowLimit] = [], after place: Int64 = 0, limit: Int,

@@ -62,6 +62,11 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
+    /// Age of the oldest trace context.
+    package static func oldestEventTrace() -> PostgresQuery<Duration> {
+        OldRows.oldest("t.received_at", in: "event_trace t")
+    }
+
     /// Deletes a chunk of old trace contexts.
     ///
     /// - Parameter place: time of the first one to look at, in microseconds since 1970.

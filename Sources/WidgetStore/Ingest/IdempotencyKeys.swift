@@ -21,6 +21,11 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(claimIdempotencyKeySQL, app, key, request) { row in try row.value("request") }
     }
 
+    /// Age of the oldest key.
+    package static func oldestIdempotencyKey() -> PostgresQuery<Duration> {
+        OldRows.oldest("k.recorded_at", in: "idempotency_key k", by: "k.seq")
+    }
+
     /// Deletes the keys that are old or exceed an app's limit in the chunk behind a place.
     package static func deleteOldIdempotencyKeys(
         olderThan age: Duration, limits: [RowLimit] = [], after place: Int64 = 0, limit: Int,

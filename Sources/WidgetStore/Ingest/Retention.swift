@@ -59,6 +59,17 @@ enum OldRows {
         """
     }
 
+    /// Query for the age of the first row by a time, or by another order of the rows; no row without one.
+    static func oldest(
+        _ time: String, in rows: String, by order: String? = nil, function: String = #function
+    ) -> PostgresQuery<Duration> {
+        PostgresQuery(
+            """
+            SELECT extract(epoch FROM now() - \(time))::float8 AS age FROM \(rows) ORDER BY \(order ?? time) LIMIT 1
+            """, binding: PostgresParameters(), function: function
+        ) { row in .seconds(try row.value("age")) }
+    }
+
     /// Query for the apps with more than `$1` rows, an estimate from a part of a large table.
     static func limits(of table: String) -> String {
         """

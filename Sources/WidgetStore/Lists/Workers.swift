@@ -54,6 +54,14 @@ package struct TokenOrigin: Hashable, Sendable {
     }
 }
 
+/// History of the database as its latest tokens show it.
+package struct TokenHistory: Hashable, Sendable {
+    /// Whether a process has connected since the last failover or restore.
+    package let isKnown: Bool
+    /// Failovers and restores that processes have found.
+    package let jumps: Int64
+}
+
 private let checkTokenOriginSQL = """
     WITH present AS MATERIALIZED (
         SELECT s.system_identifier, wal_timeline() AS wal_timeline FROM pg_control_system() s
@@ -95,6 +103,18 @@ extension PostgresStatement where Self == Statements {
     /// revision that the mark has read.
     package static func nextToken() -> PostgresQuery<Int64> {
         PostgresQuery("SELECT nextval('token') AS token") { row in try row.value("token") }
+    }
+
+    /// Whether the database has the history of its latest tokens, without a change of it.
+    package static func tokenHistory() -> PostgresQuery<TokenHistory> {
+        PostgresQuery(
+            """
+            SELECT (o.system_identifier, o.wal_timeline)
+                       IS NOT DISTINCT FROM (s.system_identifier, wal_timeline()) AS known,
+                   (SELECT last_value >> \(tokenBits) FROM token) AS jumps
+            FROM token_origin o, pg_control_system() s
+            """
+        ) { row in try TokenHistory(isKnown: row.value("known"), jumps: row.value("jumps")) }
     }
 
     /// Compares the server's identity and WAL timeline with those under which tokens were last issued. If they differ,

@@ -22,8 +22,9 @@ enum SweepRoom {
 /// Most sweeps of a queue that run at the same time. Equal requests merge in those behind them.
 private let concurrentSweeps = 8
 
-private let listSweepsSQL = """
-    WITH RECURSIVE queue AS (
+/// CTE with the queues that have sweeps, read without those behind the first of each.
+private let queues = """
+    queue AS (
         (SELECT s.app_id, coalesce(s.kind_id, 0) AS kind_id, s.queue FROM sweep s
          ORDER BY s.app_id, coalesce(s.kind_id, 0), s.queue LIMIT 1)
         UNION ALL
@@ -31,12 +32,22 @@ private let listSweepsSQL = """
             SELECT s.app_id, coalesce(s.kind_id, 0), s.queue FROM sweep s
             WHERE (s.app_id, coalesce(s.kind_id, 0), s.queue) > (q.app_id, q.kind_id, q.queue)
             ORDER BY s.app_id, coalesce(s.kind_id, 0), s.queue LIMIT 1) n
-    ), open AS (
+    )
+    """
+
+/// Condition that a queue's kind has room for more lists.
+private func hasRoom(limit: String) -> String {
+    """
+    CASE WHEN q.kind_id = 0 THEN true
+         WHEN q.queue = 0 THEN \(SweepRoom.ofWalks(kind: "q.kind_id", limit: limit))
+         ELSE \(SweepRoom.ofMarks(kind: "q.kind_id", limit: limit)) END
+    """
+}
+
+private let listSweepsSQL = """
+    WITH RECURSIVE \(queues), open AS (
         SELECT q.* FROM queue q JOIN app a ON a.id = q.app_id LEFT JOIN kind k ON k.id = q.kind_id
-        WHERE a.paused_at IS NULL AND k.paused_at IS NULL AND CASE
-            WHEN q.kind_id = 0 THEN true
-            WHEN q.queue = 0 THEN \(SweepRoom.ofWalks(kind: "q.kind_id", limit: "$2"))
-            ELSE \(SweepRoom.ofMarks(kind: "q.kind_id", limit: "$2")) END
+        WHERE a.paused_at IS NULL AND k.paused_at IS NULL AND \(hasRoom(limit: "$2"))
     ), ranked AS (
         SELECT s.id, o.queue = 0 AS walk, s.ran_at,
                row_number() OVER (PARTITION BY o.app_id ORDER BY s.ran_at, s.id) AS turn
@@ -48,7 +59,62 @@ private let listSweepsSQL = """
     SELECT id, walk FROM ranked ORDER BY turn, ran_at, id LIMIT $1::int8
     """
 
+/// Sweeps of a kind, or of all kinds of users and devices of an app, none of which has gone on for some time.
+package struct WaitingSweeps: Hashable, Sendable {
+    package enum Obstacle: String, Sendable, PostgresConvertible {
+        case appPaused, kindPaused
+        /// Too many of the kind's lists wait for workers.
+        case noRoom
+    }
+
+    /// Most counted sweeps.
+    package static let limit = 1_000
+
+    package let app: String
+    /// Nil: all kinds.
+    package let kind: String?
+    package let count: Int
+    package let silence: Duration
+    /// Nil: none, so that no worker sweeps, or each chunk fails.
+    package let obstacle: Obstacle?
+}
+
+private let waitingSweepsSQL = """
+    WITH RECURSIVE \(queues), waiting AS (
+        SELECT q.*, f.count, f.active_at FROM queue q CROSS JOIN LATERAL (
+            SELECT count(*) AS count, greatest(min(s.created_at), max(s.ran_at)) AS active_at FROM (
+                SELECT s.created_at, s.ran_at FROM sweep s
+                WHERE s.app_id = q.app_id AND coalesce(s.kind_id, 0) = q.kind_id AND s.queue = q.queue
+                ORDER BY s.id LIMIT \(WaitingSweeps.limit)) s) f
+        WHERE f.active_at < now() - $2::int8 * interval '1 millisecond'
+    )
+    SELECT a.name AS app, k.name AS kind, q.count, extract(epoch FROM now() - q.active_at)::float8 AS silence,
+           CASE WHEN a.paused_at IS NOT NULL THEN '\(WaitingSweeps.Obstacle.appPaused.rawValue)'
+                WHEN k.paused_at IS NOT NULL THEN '\(WaitingSweeps.Obstacle.kindPaused.rawValue)'
+                WHEN NOT \(hasRoom(limit: "$3")) THEN '\(WaitingSweeps.Obstacle.noRoom.rawValue)' END AS obstacle
+    FROM waiting q JOIN app a ON a.id = q.app_id LEFT JOIN kind k ON k.id = q.kind_id
+    WHERE $1::text IS NULL OR a.name = $1::text
+    ORDER BY q.active_at LIMIT $4::int8
+    """
+
 extension PostgresStatement where Self == Statements {
+    /// Sweeps that have not gone on for some time, and why, those that wait longest first.
+    ///
+    /// - Parameters:
+    ///   - app: nil: every app.
+    ///   - silence: time since the sweeps were requested, and since the latest chunk.
+    ///   - maximumLists: number of a kind's bulk lists at which its sweeps wait.
+    ///   - limit: most kinds to return.
+    package static func waitingSweeps(app: String?, silence: Duration, maximumLists: Int, limit: Int)
+        -> PostgresQuery<WaitingSweeps>
+    {
+        PostgresQuery(waitingSweepsSQL, app, silence.wholeMilliseconds, maximumLists, limit) { row in
+            try WaitingSweeps(
+                app: row.value("app"), kind: row.optional("kind"), count: row.value("count"),
+                silence: .seconds(row.value("silence")), obstacle: row.optional("obstacle"))
+        }
+    }
+
     /// Sweeps that can continue, in turns between apps; of an app, those first whose latest chunk is longest ago. Paused
     /// apps and kinds and kinds with too many bulk lists are left out. Sweeps without a generation mark.
     ///

@@ -79,13 +79,15 @@ private let deleteUnplacedWidgetsSQL = """
     SELECT \(OldRows.answer)
     """
 
+private let isDeletable = "w.app_id <> ALL (ARRAY(SELECT v.app_id FROM diversion v))"
+
 private let deleteRemovedWidgetsSQL = """
     WITH old AS MATERIALIZED (
         SELECT w.app_id, w.id, w.changed_at FROM widget w
         WHERE w.timeline_id IS NULL
             AND w.changed_at >= timestamptz 'epoch' + $2::int8 * interval '1 microsecond'
             AND w.changed_at < now() - $1::int8 * interval '1 millisecond'
-            AND w.app_id <> ALL (ARRAY(SELECT v.app_id FROM diversion v))
+            AND \(isDeletable)
         ORDER BY w.changed_at LIMIT $3::int8
         FOR UPDATE SKIP LOCKED
     ), ahead AS MATERIALIZED (
@@ -121,6 +123,16 @@ extension PostgresStatement where Self == Statements {
     ) -> PostgresQuery<DeletedChunk> {
         OldRows.query(
             deleteUnplacedWidgetsSQL, olderThan: age, limits: limits, after: place, limit: limit, function: function)
+    }
+
+    /// Age of the oldest tombstone of a never placed widget.
+    package static func oldestUnplacedWidget() -> PostgresQuery<Duration> {
+        OldRows.oldest("u.recorded_at", in: "unplaced_widget u", by: "u.seq")
+    }
+
+    /// Time since the last change of the removed widget that changed first. Those of diverted apps are left out.
+    package static func oldestRemovedWidget() -> PostgresQuery<Duration> {
+        OldRows.oldest("w.changed_at", in: "widget w WHERE w.timeline_id IS NULL AND \(isDeletable)")
     }
 
     /// Deletes a chunk of the removed widgets whose last change is older than an age. Those of diverted apps stay, since

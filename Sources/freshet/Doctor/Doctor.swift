@@ -18,7 +18,7 @@ struct Doctor: Sendable {
     var logger = LogSettings.ofCommands
 
     /// Checks whose findings concern an app, and show nothing of the installation or of other apps.
-    private static let checksOfApps = ["ingest", "kinds", "providers", "delivery"]
+    private static let checksOfApps = ["ingest", "sweeps", "kinds", "providers", "delivery"]
 
     /// A check that throws a ``Finding`` ends with it.
     struct Check: Sendable {
@@ -103,6 +103,9 @@ struct Doctor: Sendable {
             Check(name: "kafka.positions") { try await checkPositions(pool) },
             Check(name: "postgres") { try await checkPostgres(pool) },
             Check(name: "clock") { try await checkClock(pool) }, Check(name: "ingest") { try await checkIngest(pool) },
+            Check(name: "history") { try await checkHistory(pool) },
+            Check(name: "retention") { try await checkRetention(pool) },
+            Check(name: "sweeps") { try await checkSweeps(pool) },
             Check(name: "audit.progress") { try await checkAuditProgress(pool) },
             Check(name: "kinds") { try await checkKinds(pool) },
             Check(name: "providers") { try await checkProviders(pool) },

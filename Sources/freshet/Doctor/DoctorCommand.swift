@@ -9,8 +9,8 @@ struct DoctorCommand: AsyncParsableCommand {
         discussion: """
             Run it where Freshet runs, with the same settings. It checks the settings, Kafka (topics, partitions, retention, \
             compaction, the right to read), PostgreSQL (version, migrations, settings, connections, indexes, vacuum), the \
-            clocks, the keys of tokens, the audit's counter of the process on health.port, halted topics, and \
-            every provider with a signed request for no timelines.
+            clocks, the keys of tokens, the audit's counter of the process on health.port, halted topics, sweeps that \
+            wait, rows that are not deleted, and every provider with a signed request for no timelines.
 
             It changes nothing, so it cannot check rights to write. Every check has a time limit.
 

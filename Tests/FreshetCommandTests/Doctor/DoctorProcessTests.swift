@@ -34,7 +34,7 @@ import WidgetStore
                 "postgres",
                 "postgres.settings",
                 "postgres.connections", "postgres.migrations", "clock", "ingest", "kinds", "providers", "audit",
-                "audit.progress",
+                "audit.progress", "sweeps", "retention", "history",
             ] {
                 #expect(checks.contains(check), "\(check) is missing in \(doctor.out)")
             }
