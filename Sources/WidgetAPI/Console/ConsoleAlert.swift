@@ -1,7 +1,7 @@
 /// Alerts, which are headings of the runbook.
 enum ConsoleAlert: String, CaseIterable {
     case down, ingestLagging, ingestHalted, ingestBlocked, partitionStands, eventsLost, timelinesOverdue
-    case auditAppointed, timelinesStale, deadLetters, kindUnreadable, appDiverted, eventsDropped
+    case auditAppointed, timelinesStale, deadLetters, kindUnreadable, timelinesUnreadable, appDiverted, eventsDropped
     case deadLetterQuota, breakerOpen, providerErrors, oldTransaction, deadTuples, poolWaits, outputFailing
     case metricsStale, deliveryLate, deliveryStalled, pushesRefused, webhookFails, webhookDisabled
 

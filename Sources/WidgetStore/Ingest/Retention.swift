@@ -20,12 +20,22 @@ package struct DeletedChunk: Hashable, Sendable {
     }
 }
 
+/// Sample of a table that reads a bounded number of pages; of a small table, all of them.
+enum TableSample {
+    private static let pages = 2_000
+
+    /// Expression of the percentage for `TABLESAMPLE SYSTEM`.
+    static func percent(of table: String) -> String {
+        """
+        least(100, 100.0 * \(pages) * current_setting('block_size')::int8
+                   / greatest(pg_relation_size('\(table)'), 1))::real
+        """
+    }
+}
+
 /// SQL that deletes the old rows of a table with `seq`, `app_id` and `recorded_at`. A round walks the table once in the
 /// order of `seq`, which is that of `recorded_at`, so that the cost of a chunk does not depend on the size of the table.
 enum OldRows {
-    /// Most pages of a table that are read to find the apps with too many rows.
-    private static let sampledPages = 2_000
-
     /// CTE `deleted`: the deleted rows of the chunk of up to `$3` rows behind `$2` that are older than `$1` milliseconds,
     /// or beyond their app's limit (`$4` and `$5`).
     static func deleted(from table: String, returning columns: String = "e.seq") -> String {
@@ -73,10 +83,7 @@ enum OldRows {
     /// Query for the apps with more than `$1` rows, an estimate from a part of a large table.
     static func limits(of table: String) -> String {
         """
-        WITH share AS MATERIALIZED (
-            SELECT least(100, 100.0 * \(sampledPages) * current_setting('block_size')::int8
-                         / greatest(pg_relation_size('\(table)'), 1))::real AS percent
-        ), sample AS (
+        WITH share AS MATERIALIZED (SELECT \(TableSample.percent(of: table)) AS percent), sample AS (
             SELECT e.app_id, e.seq, row_number() OVER (PARTITION BY e.app_id ORDER BY e.seq DESC) AS place
             FROM \(table) e TABLESAMPLE SYSTEM ((SELECT percent FROM share))
         )

@@ -14,22 +14,29 @@ extension Doctor {
         let secrets: [[UInt8]]
     }
 
-    /// Looks for stored definitions that this version cannot read.
+    /// Looks for stored definitions and families that this version cannot read.
     func checkKinds(_ pool: PostgresPool) async throws -> [Finding] {
         try await requireMigrations("kinds", pool)
         let directory = try await DirectoryCache(pool: pool).refresh()
         let unreadable = directory.unreadable.values.filter { concerns($0.app) }.sorted {
             ($0.app, $0.name) < ($1.app, $1.name)
         }
-        guard !unreadable.isEmpty else {
-            return [.ok("kinds", "the definitions of all registered kinds can be read")]
-        }
-        return unreadable.map { kind in
+        var found: [Finding] = unreadable.map { kind in
             .problem(
                 "kinds", "\(kind.message). Its timelines stand still; events that need the definition wait",
                 "run the version that wrote it, or apply its manifest with this version (`freshet kinds apply`); then "
                     + "`freshet dead-letters replay --app \(kind.app) --cause unreadable`")
         }
+        let families = WidgetFamily.allCases.map(\.rawValue)
+        for kind in try await pool.query(.unknownFamilies(besides: families, app: app)) {
+            found.problem(
+                "kinds",
+                "\(kind.timelines) timelines and \(kind.widgets) widgets of \(kind.kind) of \(kind.app) have a family that "
+                    + "this version does not know: they are not reloaded",
+                "run the version that placed them: see FreshetTimelinesUnreadable in deploy/runbook.md")
+        }
+        if found.isEmpty { found.ok("kinds", "the definitions and families of all registered kinds can be read") }
+        return found
     }
 
     /// Sends each provider a signed request that contains no timelines.

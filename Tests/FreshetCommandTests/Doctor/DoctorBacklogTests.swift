@@ -143,6 +143,27 @@ struct DoctorBacklogTests {
         }
     }
 
+    @Test("Timelines and widgets of a family that only a newer version knows are a problem of their kind")
+    func families() async throws {
+        try await withStore { store in
+            func found(_ app: String? = nil) async -> [Finding] {
+                await findings(store, app: app) { try await $0.checkKinds($1) }
+            }
+            try await store.place((0..<3).map { .test("w\($0)", user: "u\($0)") })
+            #expect(await found().map(\.severity) == [.ok])
+            try await store.sql(
+                """
+                UPDATE timeline SET family = 77 WHERE user_id <> 'u0'; UPDATE widget SET family = 77 WHERE user_id = 'u1'
+                """)
+            let problem = try #require(await found().first)
+            #expect(problem.severity == .problem)
+            let counts = "2 timelines and 1 widgets of Purchases of \(TestKinds.app)"
+            #expect(problem.message.contains(counts), "\(problem)")
+            #expect(problem.advice?.contains("FreshetTimelinesUnreadable") == true)
+            #expect(await found(TestKinds.otherApp).map(\.severity) == [.ok])
+        }
+    }
+
     @Test("Advice refers to headings of the runbook")
     func headings() throws {
         let runbook = try String(contentsOfFile: try #require(Repository.path("deploy/runbook.md")), encoding: .utf8)
