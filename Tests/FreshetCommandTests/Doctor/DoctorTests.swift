@@ -99,8 +99,10 @@ import WidgetModel
     @Test("A variable that names a proxy is a problem, unless everything is exempt")
     func proxy() {
         for (exempt, isFound) in [("localhost", true), ("*", false)] {
-            var doctor = Doctor(settings: Settings(), warnings: [], timeLimit: .seconds(5))
-            doctor.environment = ["HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": exempt]
+            var settings = Settings()
+            settings.proxyProblem = ProxyVariables.problem(
+                in: ["HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": exempt])
+            let doctor = Doctor(settings: settings, warnings: [], timeLimit: .seconds(5))
             #expect(
                 doctor.checkSettings().contains { $0.severity == .problem && $0.message.contains("HTTPS_PROXY") }
                     == isFound)
