@@ -62,7 +62,7 @@ public struct WidgetEvent: Hashable, Sendable {
             throw ModelError(message: error.message, pointer: error.pointer ?? "")
         }
         // A kind may not vary by what is wrong with a placement's environment; a device's has no other use.
-        if case .environmentChanged(_, _, let environment, _) = event, let problem = environment.problems.first {
+        if case .device(.environment(_, let environment, _)) = event.change, let problem = environment.problems.first {
             throw ModelError(message: problem.message, pointer: "/environment\(problem.pointer)")
         }
         return event

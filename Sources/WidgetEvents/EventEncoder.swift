@@ -67,15 +67,10 @@ package enum EventEncoder {
 
     /// The event's own partition key: its user, else its device or widget, else its app.
     package static func key(of event: FreshetEvent) -> String {
-        switch event {
-        case .push(let request), .appChange(let request), .operatorReload(let request):
-            request.audience.identifier ?? request.app
-        case .placed(let placement): placement.user
-        case .configured(_, let widget, _), .removed(_, let widget), .viewed(_, let widget): widget
-        case .environmentChanged(_, let device, _, _): device
-        case .stackChanged, .stackTurned, .shortcutsReplaced, .interactionDonated, .deviceRegistered,
-            .deviceUnregistered:
-            event.person ?? event.app
+        switch event.change {
+        case .reload(let request): request.audience.identifier ?? event.app
+        case .device(.environment(let device, _, _)): device
+        default: event.user ?? event.widget ?? event.app
         }
     }
 
@@ -83,13 +78,11 @@ package enum EventEncoder {
     package static func data(of event: FreshetEvent) -> [UInt8] {
         var members = JSONObjectWriter()
         members.append("app", event.app)
-        switch event {
-        case .push(let request), .operatorReload(let request):
+        switch event.change {
+        case .reload(let request):
             append(request, to: &members)
-        case .appChange(let request):
-            append(request, to: &members)
-            members.append("state", request.reason.name)
-        case .placed(let placement):
+            if event.type == .appChanged { members.append("state", request.reason.name) }
+        case .widget(.placed(let placement)):
             members.append("widget", placement.widget)
             members.append("user", placement.user)
             members.append("device", placement.device)
@@ -97,46 +90,54 @@ package enum EventEncoder {
             members.append("family", placement.family.name)
             members.append("configuration", json: placement.configuration.canonical.utf8)
             append(placement.environment, to: &members)
-        case .configured(_, let widget, let configuration):
+        case .widget(.configured(let widget, let configuration)):
             members.append("widget", widget)
             members.append("configuration", json: configuration.canonical.utf8)
-        case .removed(_, let widget), .viewed(_, let widget):
+        case .widget(.removed(let widget)), .view(let widget):
             members.append("widget", widget)
-        case .environmentChanged(_, let device, let environment, let significantTimeChange):
-            members.append("device", device)
-            append(environment, to: &members)
-            if significantTimeChange { members.append("significantTimeChange", json: "true".utf8) }
-        case .stackChanged(_, let user, let stack):
-            members.append("user", user)
+        case .device(let change):
+            members.append("user", event.user)
+            members.append("device", change.device)
+            append(change, to: &members)
+        case .person(let change):
+            members.append("user", event.user)
+            append(change, to: &members)
+        case .interaction(let interaction):
+            members.append("user", event.user)
+            members.append("device", interaction.device)
+            members.append("kind", interaction.kind)
+            members.append("configuration", json: interaction.configuration.canonical.utf8)
+            members.append("timeZone", interaction.timeZone)
+        }
+        return members.finish()
+    }
+
+    private static func append(_ change: PersonChange, to members: inout JSONObjectWriter) {
+        switch change {
+        case .stack(let stack):
             members.append("device", stack.device)
             members.append("stack", stack.name)
             members.append("widgets", json: JSONValue.texts(stack.widgets).encoded)
             members.append("smartRotate", json: "\(stack.smartRotate)".utf8)
             members.append("suggestions", json: "\(stack.suggestions)".utf8)
-        case .stackTurned(_, let user, let device, let stack, let widget):
-            members.append("user", user)
+        case .turned(let device, let stack, let widget):
             members.append("device", device)
             members.append("stack", stack)
             members.append("widget", widget)
-        case .shortcutsReplaced(_, let user, let device, let shortcuts):
-            members.append("user", user)
+        case .shortcuts(let device, let shortcuts):
             members.append("device", device)
             members.append("shortcuts", json: JSONValue.array(shortcuts.map(\.json)).encoded)
-        case .interactionDonated(_, let user, let interaction):
-            members.append("user", user)
-            members.append("device", interaction.device)
-            members.append("kind", interaction.kind)
-            members.append("configuration", json: interaction.configuration.canonical.utf8)
-            members.append("timeZone", interaction.timeZone)
-        case .deviceRegistered(_, let registration):
-            members.append("user", registration.user)
-            members.append("device", registration.device)
-            members.append("channel", json: registration.channel.json.encoded)
-        case .deviceUnregistered(_, let user, let device):
-            members.append("user", user)
-            members.append("device", device)
         }
-        return members.finish()
+    }
+
+    private static func append(_ change: DeviceChange, to members: inout JSONObjectWriter) {
+        switch change {
+        case .environment(_, let environment, let isSignificant):
+            append(environment, to: &members)
+            if isSignificant { members.append("significantTimeChange", json: "true".utf8) }
+        case .registered(_, let channel): members.append("channel", json: channel.json.encoded)
+        case .unregistered: break
+        }
     }
 
     private static func append(_ request: ReloadRequest, to members: inout JSONObjectWriter) {
@@ -156,5 +157,35 @@ package enum EventEncoder {
     private static func append(_ environment: WidgetEnvironment, to members: inout JSONObjectWriter) {
         let value: JSONValue = ["locale": .string(environment.locale), "timeZone": .string(environment.timeZone)]
         members.append("environment", json: value.encoded)
+    }
+}
+
+extension RelevantShortcut {
+    /// As an event says it, without the app.
+    var json: JSONValue {
+        var object = JSONObject()
+        object["kind"] = .string(content.kind)
+        if content.configuration != .empty { object["configuration"] = content.configuration.value }
+        if !role.isEmpty { object["role"] = .string(role) }
+        if !ranges.isEmpty {
+            object["ranges"] = .array(ranges.map { ["from": .time($0.lowerBound), "until": .time($0.upperBound)] })
+        }
+        return .object(object)
+    }
+}
+
+extension DeliveryChannel {
+    /// As an event says it.
+    var json: JSONValue {
+        switch self {
+        case .webhook: ["webhook": true]
+        case .apns(let address):
+            [
+                "apns": [
+                    "token": .string(Hex.text(address.token)), "environment": .string(address.environment.rawValue),
+                    "topic": .string(address.topic),
+                ]
+            ]
+        }
     }
 }

@@ -1,89 +1,67 @@
 package import WidgetModel
 
-/// A consumed event.
-package enum FreshetEvent: Hashable, Sendable {
-    /// A service requests a reload (reason `push`).
-    case push(ReloadRequest)
-    /// Data has changed in the app (reason `foreground` or `background`).
-    case appChange(ReloadRequest)
-    /// An operator requests a reload (reason `operator`).
-    case operatorReload(ReloadRequest)
-    case placed(WidgetPlacement)
-    case configured(app: String, widget: String, configuration: WidgetConfiguration)
-    case removed(app: String, widget: String)
-    case viewed(app: String, widget: String)
-    /// `significantTimeChange`: midnight passed, or the clock or the time zone was set.
-    case environmentChanged(app: String, device: String, environment: WidgetEnvironment, significantTimeChange: Bool)
-    case stackChanged(app: String, user: String, StackArrangement)
-    /// A person turned the stack by hand to a widget.
-    case stackTurned(app: String, user: String, device: String, stack: String, widget: String)
-    /// The whole set of an app's relevant shortcuts, for one device of the user or all.
-    case shortcutsReplaced(app: String, user: String, device: String?, [RelevantShortcut])
-    case interactionDonated(app: String, user: String, DonatedInteraction)
-    case deviceRegistered(app: String, DeviceRegistration)
-    case deviceUnregistered(app: String, user: String, device: String)
+/// A consumed event about one app.
+package struct FreshetEvent: Hashable, Sendable {
+    package enum Change: Hashable, Sendable {
+        /// Requests new timelines.
+        case reload(ReloadRequest)
+        case widget(WidgetChange)
+        /// A widget was seen.
+        case view(widget: String)
+        case device(DeviceChange)
+        case person(PersonChange)
+        /// Content was seen in the app.
+        case interaction(DonatedInteraction)
+    }
+
+    package let app: String
+    /// User of a placement, a registration, a stack, shortcuts or an interaction; nil for other events.
+    package let user: String?
+    package let change: Change
+
+    package init(app: String, user: String? = nil, _ change: Change) {
+        self.app = app
+        self.user = user
+        self.change = change
+    }
+
+    package init(_ request: ReloadRequest) {
+        self.init(app: request.app, .reload(request))
+    }
+
+    package init(_ placement: WidgetPlacement) {
+        self.init(app: placement.app, user: placement.user, .widget(.placed(placement)))
+    }
 
     package var type: EventType {
-        switch self {
-        case .push: .pushReceived
-        case .appChange: .appChanged
-        case .operatorReload: .reloadRequested
-        case .placed: .widgetPlaced
-        case .configured: .widgetConfigured
-        case .removed: .widgetRemoved
-        case .viewed: .widgetViewed
-        case .environmentChanged: .deviceEnvironmentChanged
-        case .stackChanged: .stackChanged
-        case .stackTurned: .stackTurned
-        case .shortcutsReplaced: .shortcutsReplaced
-        case .interactionDonated: .interactionDonated
-        case .deviceRegistered: .deviceRegistered
-        case .deviceUnregistered: .deviceUnregistered
+        switch change {
+        case .reload(let request):
+            switch request.reason {
+            case .foreground, .background: .appChanged
+            case .operator: .reloadRequested
+            case .push, .placed, .configured, .environment, .policy: .pushReceived
+            }
+        case .widget(.placed): .widgetPlaced
+        case .widget(.configured): .widgetConfigured
+        case .widget(.removed): .widgetRemoved
+        case .view: .widgetViewed
+        case .device(.environment): .deviceEnvironmentChanged
+        case .device(.registered): .deviceRegistered
+        case .device(.unregistered): .deviceUnregistered
+        case .person(.stack): .stackChanged
+        case .person(.turned): .stackTurned
+        case .person(.shortcuts): .shortcutsReplaced
+        case .interaction: .interactionDonated
         }
     }
 
-    package var app: String {
-        switch self {
-        case .push(let request), .appChange(let request), .operatorReload(let request): request.app
-        case .placed(let placement): placement.app
-        case .configured(let app, _, _), .removed(let app, _), .viewed(let app, _),
-            .environmentChanged(let app, _, _, _), .stackChanged(let app, _, _),
-            .stackTurned(let app, _, _, _, _), .shortcutsReplaced(let app, _, _, _),
-            .interactionDonated(let app, _, _), .deviceRegistered(let app, _), .deviceUnregistered(let app, _, _):
-            app
+    /// The widget that the event is about; nil for other events.
+    package var widget: String? {
+        switch change {
+        case .widget(let change): change.widget
+        case .view(let widget): widget
+        case .reload, .device, .person, .interaction: nil
         }
-    }
-}
-
-extension FreshetEvent {
-    /// User of an event about stacks, shortcuts, interactions or devices; nil for other events.
-    package var person: String? {
-        switch self {
-        case .stackChanged(_, let user, _), .stackTurned(_, let user, _, _, _), .shortcutsReplaced(_, let user, _, _),
-            .interactionDonated(_, let user, _), .deviceUnregistered(_, let user, _):
-            user
-        case .deviceRegistered(_, let registration): registration.user
-        case .push, .appChange, .operatorReload, .placed, .configured, .removed, .viewed, .environmentChanged: nil
-        }
-    }
-}
-
-/// A view of content in an app, from which Freshet learns the person's habits.
-package struct DonatedInteraction: Hashable, Sendable {
-    package var kind: String
-    /// Values of the kind's intent.
-    package var configuration: WidgetConfiguration
-    package var device: String?
-    /// IANA name of the person's time zone; nil for that of the person's widgets.
-    package var timeZone: String?
-
-    package init(
-        kind: String, configuration: WidgetConfiguration = .empty, device: String? = nil, timeZone: String? = nil
-    ) {
-        self.kind = kind
-        self.configuration = configuration
-        self.device = device
-        self.timeZone = timeZone
     }
 }
 

@@ -1,223 +1,248 @@
 internal import WidgetModel
 
+/// Reads the data of events.
+///
+/// Variables for required members have placeholder values, which are never returned: `members` throws if a member is
+/// missing.
 extension JSONReader {
-    /// Reads the data of an event. Each type reads the members that it has and skips the others.
     mutating func event(of type: EventType) throws(JSONError) -> FreshetEvent {
-        let data = try EventData(type.members, from: &self)
-        let app = try require(data.app, "app", data)
-        switch type {
-        case .pushReceived: return .push(try reloadRequest(.push, app, data))
-        case .appChanged: return .appChange(try reloadRequest(nil, app, data))
-        case .reloadRequested: return .operatorReload(try reloadRequest(.operator, app, data))
-        case .widgetPlaced: return .placed(try placement(app, data))
-        case .widgetConfigured:
-            return .configured(
-                app: app, widget: try require(data.widget, "widget", data),
-                configuration: try require(data.configuration, "configuration", data))
-        case .widgetRemoved: return .removed(app: app, widget: try require(data.widget, "widget", data))
-        case .widgetViewed: return .viewed(app: app, widget: try require(data.widget, "widget", data))
-        case .deviceEnvironmentChanged:
-            return .environmentChanged(
-                app: app, device: try require(data.device, "device", data),
-                environment: try require(data.environment, "environment", data),
-                significantTimeChange: data.significantTimeChange)
-        case .deviceRegistered:
-            return .deviceRegistered(
-                app: app,
-                DeviceRegistration(
-                    user: try require(data.user, "user", data), device: try require(data.device, "device", data),
-                    channel: try require(data.channel, "channel", data)))
-        case .deviceUnregistered:
-            return .deviceUnregistered(
-                app: app, user: try require(data.user, "user", data), device: try require(data.device, "device", data))
-        case .stackChanged, .stackTurned, .shortcutsReplaced, .interactionDonated:
-            return try personEvent(of: type, app, user: try require(data.user, "user", data), data)
-        }
-    }
-
-    private func personEvent(
-        of type: EventType, _ app: String, user: String, _ data: EventData
-    ) throws(JSONError) -> FreshetEvent {
-        switch type {
-        case .stackChanged:
-            let stack = StackArrangement(
-                device: try require(data.device, "device", data), name: try require(data.stack, "stack", data),
-                widgets: try require(data.widgets, "widgets", data), smartRotate: data.smartRotate,
-                suggestions: data.suggestions)
-            return .stackChanged(app: app, user: user, stack)
-        case .stackTurned:
-            return .stackTurned(
-                app: app, user: user, device: try require(data.device, "device", data),
-                stack: try require(data.stack, "stack", data), widget: try require(data.widget, "widget", data))
-        case .shortcutsReplaced:
-            let shortcuts = try require(data.shortcuts, "shortcuts", data).map { shortcut in
-                var shortcut = shortcut
-                shortcut.content.app = app
-                return shortcut
-            }
-            return .shortcutsReplaced(app: app, user: user, device: data.device, shortcuts)
-        default:
-            return .interactionDonated(
-                app: app, user: user,
-                DonatedInteraction(
-                    kind: try require(data.kind, "kind", data), configuration: data.configuration ?? .empty,
-                    device: data.device, timeZone: data.timeZone))
-        }
+        var problems: [JSONError]?
+        return try event(of: type, &problems)
     }
 
     /// All errors of data that ``event(of:)`` refuses: at most one for each member in the order of the data, then those
-    /// of missing members.
+    /// of missing members. Bytes behind the data are an error if there is no other.
     mutating func problems(of type: EventType) -> [JSONError] {
-        var problems: [JSONError] = []
+        var problems: [JSONError]? = []
         do throws(JSONError) {
-            var data = EventData()
-            var open = type.members.required
-            var object = try beginObject()
-            while let key = try nextKey(&object) {
-                open.removeAll { $0.rawValue == text(of: key) }
-                let start = checkpoint
-                do throws(JSONError) {
-                    try data.read(key, of: type.members, from: &self)
-                } catch {
-                    problems.append(error)
-                    rewind(to: start)
-                    try skip()
-                }
-            }
+            _ = try event(of: type, &problems)
             try finish()
-            problems += open.map { missing($0.rawValue, inObjectAt: object.start) }
         } catch {
-            // A member that is broken in itself cannot be skipped either.
-            if problems.last != error { problems.append(error) }
+            if problems?.last != error { problems?.append(error) }
         }
-        return problems
+        return problems ?? []
     }
 
-    /// - Parameter reason: nil for the one of the data's `state`.
-    private func reloadRequest(
-        _ reason: ReloadReason?, _ app: String, _ data: EventData
-    ) throws(JSONError) -> ReloadRequest {
-        ReloadRequest(
-            app: app, audience: try require(data.audience, "audience", data),
-            kinds: try require(data.kinds, "kinds", data), matching: data.matching,
-            reason: try require(reason ?? data.state, "state", data))
+    /// - Parameter problems: receives the errors of members; nil to throw the first one.
+    private mutating func event(
+        of type: EventType, _ problems: inout [JSONError]?
+    ) throws(JSONError) -> FreshetEvent {
+        switch type {
+        case .pushReceived, .appChanged, .reloadRequested: try reloadEvent(type, &problems)
+        case .widgetPlaced: try placementEvent(&problems)
+        case .widgetConfigured, .widgetRemoved, .widgetViewed: try widgetEvent(type, &problems)
+        case .deviceEnvironmentChanged, .deviceRegistered, .deviceUnregistered: try deviceEvent(type, &problems)
+        case .stackChanged, .stackTurned: try stackEvent(type, &problems)
+        case .shortcutsReplaced: try shortcutsEvent(&problems)
+        case .interactionDonated: try interactionEvent(&problems)
+        }
     }
 
-    private func placement(_ app: String, _ data: EventData) throws(JSONError) -> WidgetPlacement {
-        WidgetPlacement(
-            app: app, widget: try require(data.widget, "widget", data),
-            user: try require(data.user, "user", data), device: try require(data.device, "device", data),
-            kind: try require(data.kind, "kind", data), family: try require(data.family, "family", data),
-            configuration: data.configuration ?? .empty,
-            environment: try require(data.environment, "environment", data))
+    private mutating func reloadEvent(
+        _ type: EventType, _ problems: inout [JSONError]?
+    ) throws(JSONError) -> FreshetEvent {
+        var (app, audience, kinds) = ("", Audience.everyone, KindScope.all)
+        var matching: WidgetConfiguration?
+        var reason = type == .reloadRequested ? ReloadReason.operator : .push
+        try members(of: type, &problems) { (reader, name) throws(JSONError) in
+            switch name {
+            case "audience": audience = try reader.audience()
+            case "kinds": kinds = try reader.kindScope()
+            case "matching":
+                let predicate = try WidgetConfiguration(from: &reader)
+                // Every configuration contains the empty one, so that such a request stays O(1).
+                matching = predicate.isEmpty ? nil : predicate
+            case "state": reason = try reader.appState()
+            case "app": app = try reader.identifier()
+            default: try reader.skip()
+            }
+        }
+        return FreshetEvent(
+            ReloadRequest(app: app, audience: audience, kinds: kinds, matching: matching, reason: reason))
     }
 
-    private func require<Value>(_ value: Value?, _ name: String, _ data: EventData) throws(JSONError) -> Value {
-        guard let value else { throw missing(name, inObjectAt: data.start) }
-        return value
+    private mutating func placementEvent(_ problems: inout [JSONError]?) throws(JSONError) -> FreshetEvent {
+        var placement = WidgetPlacement(
+            app: "", widget: "", user: "", device: "", kind: "", family: .systemSmall,
+            environment: WidgetEnvironment(storedLocale: "", timeZone: ""))
+        try members(of: .widgetPlaced, &problems) { (reader, name) throws(JSONError) in
+            switch name {
+            case "widget": placement.widget = try reader.identifier()
+            case "user": placement.user = try reader.identifier()
+            case "device": placement.device = try reader.identifier()
+            case "kind": placement.kind = try reader.identifier()
+            case "family": placement.family = try reader.family()
+            case "configuration": placement.configuration = try WidgetConfiguration(from: &reader)
+            case "environment": placement.environment = try reader.environment()
+            case "app": placement.app = try reader.identifier()
+            default: try reader.skip()
+            }
+        }
+        return FreshetEvent(placement)
+    }
+
+    private mutating func widgetEvent(
+        _ type: EventType, _ problems: inout [JSONError]?
+    ) throws(JSONError) -> FreshetEvent {
+        var (app, widget, configuration) = ("", "", WidgetConfiguration.empty)
+        try members(of: type, &problems) { (reader, name) throws(JSONError) in
+            switch name {
+            case "widget": widget = try reader.identifier()
+            case "configuration": configuration = try WidgetConfiguration(from: &reader)
+            case "app": app = try reader.identifier()
+            default: try reader.skip()
+            }
+        }
+        let change: FreshetEvent.Change =
+            switch type {
+            case .widgetConfigured: .widget(.configured(widget: widget, configuration))
+            case .widgetRemoved: .widget(.removed(widget: widget))
+            default: .view(widget: widget)
+            }
+        return FreshetEvent(app: app, change)
+    }
+
+    private mutating func deviceEvent(
+        _ type: EventType, _ problems: inout [JSONError]?
+    ) throws(JSONError) -> FreshetEvent {
+        var (app, device, channel, isSignificant) = ("", "", DeliveryChannel.webhook, false)
+        var user: String?
+        var environment = WidgetEnvironment(storedLocale: "", timeZone: "")
+        try members(of: type, &problems) { (reader, name) throws(JSONError) in
+            switch name {
+            case "user": user = try reader.identifier()
+            case "device": device = try reader.identifier()
+            case "environment": environment = try reader.environment()
+            case "significantTimeChange": isSignificant = try reader.bool()
+            case "channel": channel = try reader.deliveryChannel()
+            case "app": app = try reader.identifier()
+            default: try reader.skip()
+            }
+        }
+        let change: DeviceChange =
+            switch type {
+            case .deviceRegistered: .registered(device: device, channel)
+            case .deviceUnregistered: .unregistered(device: device)
+            default: .environment(device: device, environment, isSignificant: isSignificant)
+            }
+        return FreshetEvent(app: app, user: user, .device(change))
+    }
+
+    private mutating func stackEvent(
+        _ type: EventType, _ problems: inout [JSONError]?
+    ) throws(JSONError) -> FreshetEvent {
+        var (app, user, widget) = ("", "", "")
+        var stack = StackArrangement(device: "", name: "", widgets: [])
+        try members(of: type, &problems) { (reader, name) throws(JSONError) in
+            switch name {
+            case "user": user = try reader.identifier()
+            case "device": stack.device = try reader.identifier()
+            case "stack": stack.name = try reader.identifier()
+            case "widget": widget = try reader.identifier()
+            case "widgets": stack.widgets = try reader.widgetsOfStack()
+            case "smartRotate": stack.smartRotate = try reader.bool()
+            case "suggestions": stack.suggestions = try reader.bool()
+            case "app": app = try reader.identifier()
+            default: try reader.skip()
+            }
+        }
+        return FreshetEvent(
+            app: app, user: user,
+            .person(
+                type == .stackChanged
+                    ? .stack(stack) : .turned(device: stack.device, stack: stack.name, widget: widget)))
+    }
+
+    private mutating func shortcutsEvent(_ problems: inout [JSONError]?) throws(JSONError) -> FreshetEvent {
+        var (app, user, shortcuts) = ("", "", [RelevantShortcut]())
+        var device: String?
+        try members(of: .shortcutsReplaced, &problems) { (reader, name) throws(JSONError) in
+            switch name {
+            case "user": user = try reader.identifier()
+            case "device": device = try reader.identifier()
+            case "shortcuts": shortcuts = try reader.shortcuts()
+            case "app": app = try reader.identifier()
+            default: try reader.skip()
+            }
+        }
+        for index in shortcuts.indices { shortcuts[index].content.app = app }
+        return FreshetEvent(app: app, user: user, .person(.shortcuts(device: device, shortcuts)))
+    }
+
+    private mutating func interactionEvent(_ problems: inout [JSONError]?) throws(JSONError) -> FreshetEvent {
+        var (app, user, interaction) = ("", "", DonatedInteraction(kind: ""))
+        try members(of: .interactionDonated, &problems) { (reader, name) throws(JSONError) in
+            switch name {
+            case "user": user = try reader.identifier()
+            case "kind": interaction.kind = try reader.identifier()
+            case "configuration": interaction.configuration = try WidgetConfiguration(from: &reader)
+            case "device": interaction.device = try reader.identifier()
+            case "timeZone": interaction.timeZone = try reader.timeZone()
+            case "app": app = try reader.identifier()
+            default: try reader.skip()
+            }
+        }
+        return FreshetEvent(app: app, user: user, .interaction(interaction))
+    }
+
+    /// Reads the members that the type has, and skips others. Returns if none of the required ones is missing.
+    ///
+    /// - Parameters:
+    ///   - problems: receives the errors of members, of which the last is thrown; nil to throw the first one.
+    ///   - read: reads the value of the member with this name.
+    private mutating func members(
+        of type: EventType, _ problems: inout [JSONError]?,
+        _ read: (inout JSONReader, String) throws(JSONError) -> Void
+    ) throws(JSONError) {
+        let (required, optional) = type.members
+        var found: UInt32 = 0
+        var object = try beginObject()
+        while let key = try nextKey(&object) {
+            let name = text(of: key)
+            if let index = required.firstIndex(of: name) {
+                found |= 1 << UInt32(index)
+            } else if !optional.contains(name) {
+                try skip()
+                continue
+            } else if try takeNull() {
+                continue
+            }
+            let start = checkpoint
+            do throws(JSONError) {
+                try read(&self, name)
+            } catch {
+                if problems == nil { throw error }
+                problems?.append(error)
+                rewind(to: start)
+                try skip()
+            }
+        }
+        for (index, name) in required.enumerated() where found & (1 << UInt32(index)) == 0 {
+            let error = missing(name, inObjectAt: object.start)
+            if problems == nil { throw error }
+            problems?.append(error)
+        }
+        if let last = problems?.last { throw last }
     }
 }
 
 extension EventType {
     /// The members of the type's data; optional ones may be null.
-    fileprivate var members: (required: [EventData.Member], optional: [EventData.Member]) {
+    fileprivate var members: (required: [String], optional: [String]) {
         switch self {
-        case .pushReceived, .reloadRequested: ([.app, .audience, .kinds], [.matching])
-        case .appChanged: ([.app, .audience, .kinds, .state], [.matching])
-        case .widgetPlaced: ([.app, .widget, .user, .device, .kind, .family, .environment], [.configuration])
-        case .widgetConfigured: ([.app, .widget, .configuration], [])
-        case .widgetRemoved, .widgetViewed: ([.app, .widget], [])
-        case .deviceEnvironmentChanged: ([.app, .device, .environment], [.significantTimeChange])
-        case .stackChanged: ([.app, .user, .device, .stack, .widgets], [.smartRotate, .suggestions])
-        case .stackTurned: ([.app, .user, .device, .stack, .widget], [])
-        case .shortcutsReplaced: ([.app, .user, .shortcuts], [.device])
-        case .interactionDonated: ([.app, .user, .kind], [.configuration, .device, .timeZone])
-        case .deviceRegistered: ([.app, .user, .device, .channel], [])
-        case .deviceUnregistered: ([.app, .user, .device], [])
-        }
-    }
-}
-
-/// The members of an event's data.
-private struct EventData {
-    enum Member: String {
-        case app, audience, kinds, matching, state, widget, user, device, kind, family, configuration, environment
-        case significantTimeChange, stack, widgets, smartRotate, suggestions, shortcuts, timeZone, channel
-    }
-
-    private(set) var app: String?
-    private(set) var audience: Audience?
-    private(set) var kinds: KindScope?
-    private(set) var matching: WidgetConfiguration?
-    private(set) var state: ReloadReason?
-    private(set) var widget: String?
-    private(set) var user: String?
-    private(set) var device: String?
-    private(set) var kind: String?
-    private(set) var family: WidgetFamily?
-    private(set) var configuration: WidgetConfiguration?
-    private(set) var environment: WidgetEnvironment?
-    private(set) var significantTimeChange = false
-    private(set) var stack: String?
-    private(set) var widgets: [String]?
-    private(set) var smartRotate = true
-    private(set) var suggestions = true
-    /// Without the name of their app.
-    private(set) var shortcuts: [RelevantShortcut]?
-    private(set) var timeZone: String?
-    private(set) var channel: DeliveryChannel?
-    /// Index of the data in the reader's bytes.
-    private(set) var start = 0
-
-    init() {}
-
-    init(
-        _ members: (required: [Member], optional: [Member]), from reader: inout JSONReader
-    ) throws(JSONError) {
-        var object = try reader.beginObject()
-        start = object.start
-        while let key = try reader.nextKey(&object) { try read(key, of: members, from: &reader) }
-    }
-
-    /// Reads a member of the type, or skips any other.
-    mutating func read(
-        _ key: JSONStringToken, of members: (required: [Member], optional: [Member]), from reader: inout JSONReader
-    ) throws(JSONError) {
-        let member = Member(rawValue: reader.text(of: key))
-        if let member, members.required.contains(member) {
-            try read(member, from: &reader)
-        } else if let member, members.optional.contains(member) {
-            if try !reader.takeNull() { try read(member, from: &reader) }
-        } else {
-            try reader.skip()
-        }
-    }
-
-    private mutating func read(_ member: Member, from reader: inout JSONReader) throws(JSONError) {
-        switch member {
-        case .app: app = try reader.identifier()
-        case .audience: audience = try reader.audience()
-        case .kinds: kinds = try reader.kindScope()
-        case .matching:
-            let predicate = try WidgetConfiguration(from: &reader)
-            // Every configuration contains the empty one, so that such a request stays O(1).
-            matching = predicate.isEmpty ? nil : predicate
-        case .state: state = try reader.appState()
-        case .widget: widget = try reader.identifier()
-        case .user: user = try reader.identifier()
-        case .device: device = try reader.identifier()
-        case .kind: kind = try reader.identifier()
-        case .family: family = try reader.family()
-        case .configuration: configuration = try WidgetConfiguration(from: &reader)
-        case .environment: environment = try reader.environment()
-        case .significantTimeChange: significantTimeChange = try reader.bool()
-        case .stack: stack = try reader.identifier()
-        case .widgets: widgets = try reader.widgetsOfStack()
-        case .smartRotate: smartRotate = try reader.bool()
-        case .suggestions: suggestions = try reader.bool()
-        case .shortcuts: shortcuts = try reader.shortcuts()
-        case .timeZone: timeZone = try reader.timeZone()
-        case .channel: channel = try reader.deliveryChannel()
+        case .pushReceived, .reloadRequested: (["app", "audience", "kinds"], ["matching"])
+        case .appChanged: (["app", "audience", "kinds", "state"], ["matching"])
+        case .widgetPlaced:
+            (["app", "widget", "user", "device", "kind", "family", "environment"], ["configuration"])
+        case .widgetConfigured: (["app", "widget", "configuration"], [])
+        case .widgetRemoved, .widgetViewed: (["app", "widget"], [])
+        case .deviceEnvironmentChanged: (["app", "device", "environment"], ["significantTimeChange"])
+        case .deviceRegistered: (["app", "user", "device", "channel"], [])
+        case .deviceUnregistered: (["app", "user", "device"], [])
+        case .stackChanged: (["app", "user", "device", "stack", "widgets"], ["smartRotate", "suggestions"])
+        case .stackTurned: (["app", "user", "device", "stack", "widget"], [])
+        case .shortcutsReplaced: (["app", "user", "shortcuts"], ["device"])
+        case .interactionDonated: (["app", "user", "kind"], ["configuration", "device", "timeZone"])
         }
     }
 }

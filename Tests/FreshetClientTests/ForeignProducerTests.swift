@@ -61,7 +61,7 @@ struct ForeignProducerTests {
     private static let app = "com.example.bank"
 
     private static func push() throws -> FreshetEvent {
-        .push(
+        .reload(
             ReloadRequest(
                 app: app, audience: .user("u42"), kinds: .kinds(["RecentPurchases"]),
                 matching: try WidgetConfiguration(["card": "acme"]), reason: .push))

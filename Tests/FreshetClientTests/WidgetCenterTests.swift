@@ -34,19 +34,19 @@ struct WidgetCenterTests {
         let pushes = received.filter { $0.topic == "freshet.pushes" }
         #expect(
             pushes.map(\.event.event) == [
-                .push(
+                .reload(
                     ReloadRequest(
                         app: app, audience: .user("u1"), kinds: .kinds(["Purchases"]),
                         matching: WidgetConfiguration(storedCanonical: #"{"card":"acme"}"#), reason: .push)),
-                .push(ReloadRequest(app: app, audience: .everyone, kinds: .all, reason: .push)),
+                .reload(ReloadRequest(app: app, audience: .everyone, kinds: .all, reason: .push)),
             ])
         #expect(pushes.map(\.key) == ["u1", app])
         #expect(
             received.filter { $0.topic == "freshet.app-changes" }.map(\.event.event) == [
-                .appChange(
+                .reload(
                     ReloadRequest(
                         app: app, audience: .device("d1"), kinds: .kinds(["A", "B"]), reason: .foreground)),
-                .operatorReload(
+                .reload(
                     ReloadRequest(
                         app: app, audience: .everyone, kinds: .kinds(["A"]),
                         matching: WidgetConfiguration(storedCanonical: #"{"card":"acme"}"#), reason: .operator)),

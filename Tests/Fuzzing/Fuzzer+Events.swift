@@ -96,7 +96,7 @@ extension Fuzzer {
         structured.append(header: "content-type", Array(EventEncoder.structuredContentType.utf8))
         structured.value = structured.append(EventEncoder.structured(event, id: "1", source: "s", time: nil))
         try checkSame(event, structured, topic)
-        if case .placed(let placement) = event {
+        if case .widget(.placed(let placement)) = event.change {
             try Self.checkCanonical(placement.configuration)
             let identities = (0..<2).map { _ in
                 TimelineIdentity(

@@ -1,4 +1,5 @@
 import KafkaClient
+import TestSupport
 import Testing
 import WidgetEvents
 import WidgetModel
@@ -43,7 +44,7 @@ struct BatchFoldTests {
         for (offset, audience) in [Audience.user("u1"), .everyone].enumerated() {
             let request = ReloadRequest(
                 app: SampleKind.appName, audience: audience, kinds: .kinds(["Purchases"]), reason: .operator)
-            fold.add(BatchEvent(record: offset, position: .at(offset), time: nil, event: .operatorReload(request)))
+            fold.add(BatchEvent(record: offset, position: .at(offset), time: nil, event: .reload(request)))
         }
         let mark = try #require(fold.marks.first)
         #expect(mark.urgency == .forced && mark.lane == .interactive)
@@ -82,7 +83,7 @@ struct BatchFoldTests {
         for (offset, audience) in [Audience.widget("w"), .user("u"), .device("d"), .user("v")].enumerated() {
             let request = ReloadRequest(
                 app: SampleKind.appName, audience: audience, kinds: .kinds(["Purchases"]), reason: .push)
-            fold.add(BatchEvent(record: offset, position: .at(offset), time: nil, event: .push(request)))
+            fold.add(BatchEvent(record: offset, position: .at(offset), time: nil, event: .reload(request)))
         }
         fold.add(.push(user: "u", kinds: ["Purchases"], offset: 4))
         #expect(fold.marks.map(\.audienceID) == ["w", "d", "v", "u"])
@@ -172,7 +173,7 @@ struct BatchFoldTests {
         #expect(rejected.code == "invalidValue")
         #expect(rejected.message.contains("accessoryInline"))
         #expect(fold.unknownNames.isEmpty)
-        #expect(fold.lifecycle.isEmpty)
+        #expect(fold.changes.isEmpty)
     }
 
     @Test(
@@ -187,7 +188,7 @@ struct BatchFoldTests {
                     .sample("w1", kind: "Configured", configuration: try WidgetConfiguration(json: Array(text.utf8))))))
         let rejected = try #require(fold.rejected.first)
         #expect(rejected.code == "invalidValue" && rejected.pointer == pointer)
-        #expect(fold.lifecycle.isEmpty)
+        #expect(fold.changes.isEmpty)
     }
 
     @Test("A lifecycle event without a time is rejected")
@@ -211,7 +212,7 @@ struct BatchFoldTests {
                         app: SampleKind.appName, device: "d1", environment: environment,
                         significantTimeChange: isSignificant)))
         }
-        #expect(fold.lifecycle.count == 2)
+        #expect(fold.changes.count == 2)
         let mark = try #require(fold.marks.first)
         #expect(mark.events == 1)
         #expect(mark.urgency == .free)
@@ -235,7 +236,7 @@ struct BatchFoldTests {
         let batch = KafkaBatch(
             (0..<100).map { index in
                 let event = EventEncoder.encode(
-                    .push(
+                    .reload(
                         ReloadRequest(
                             app: SampleKind.appName, audience: .user("u\(index)"), kinds: .all, reason: .push)),
                     id: "\(index)", source: "s", time: nil)

@@ -26,7 +26,7 @@ extension IngestHarness {
 
     /// A reload of everyone, which increments the generation.
     func everyone(_ app: String, kinds: KindScope = .all) -> FreshetEvent {
-        .push(ReloadRequest(app: app, audience: .everyone, kinds: kinds, reason: .push))
+        .reload(ReloadRequest(app: app, audience: .everyone, kinds: kinds, reason: .push))
     }
 
     /// A reload of a kind that the app does not have.

@@ -1,4 +1,5 @@
 import Testing
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -16,14 +17,15 @@ struct DeviceFoldTests {
     private static func step(
         _ record: Int, device: String = "d1", user: String = "u1", _ channel: DeliveryChannel?, at time: Int64 = 1,
         byArrival: Bool = false
-    ) -> DeviceStep {
-        DeviceStep(
-            record: record, app: .sample, user: user, device: device, channel: channel,
-            time: Timestamp(microseconds: time), isOrderedByArrival: byArrival)
+    ) -> FoldedChange {
+        FoldedChange(
+            .device(channel.map { .registered(device: device, $0) } ?? .unregistered(device: device)),
+            at: Timestamp(microseconds: time), record: record, user: user,
+            handling: EventHandling(isOrderedByArrival: byArrival))
     }
 
     private static func fold(
-        _ steps: [DeviceStep], registered: [RegisteredDevice] = [], keys: DeviceTokenKeys? = keys,
+        _ steps: [FoldedChange], registered: [RegisteredDevice] = [], keys: DeviceTokenKeys? = keys,
         _ change: (inout RegistrationRules) -> Void = { _ in }
     ) -> DeviceFold {
         var rules = RegistrationRules()

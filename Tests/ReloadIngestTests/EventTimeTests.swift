@@ -67,7 +67,7 @@ struct EventTimeTests {
             }
             func registered(_ channel: DeliveryChannel) -> FreshetEvent {
                 .deviceRegistered(
-                    app: TestKinds.app, DeviceRegistration(user: "u1", device: "d1", channel: channel))
+                    app: TestKinds.app, user: "u1", device: "d1", channel: channel)
             }
             func arranged(_ widgets: [String]) -> FreshetEvent {
                 .stackChanged(
@@ -140,9 +140,9 @@ struct EventTimeTests {
                     [
                         .placed(.test("w1")), .placed(.test("w2", user: "u2", device: "d2")),
                         .deviceRegistered(
-                            app: TestKinds.app, DeviceRegistration(user: "u1", device: "d1", channel: .webhook)),
+                            app: TestKinds.app, user: "u1", device: "d1", channel: .webhook),
                         .deviceRegistered(
-                            app: TestKinds.app, DeviceRegistration(user: "u2", device: "d2", channel: .webhook)),
+                            app: TestKinds.app, user: "u2", device: "d2", channel: .webhook),
                         arranged("u1", ["w1"]), arranged("u2", ["w2"]),
                         shortcuts([RelevantShortcut(content: content, role: "", ranges: [])]),
                     ], at: WallClock.now())
@@ -175,7 +175,7 @@ struct EventTimeTests {
                 try await ingest.publish(
                     [
                         .deviceRegistered(
-                            app: TestKinds.app, DeviceRegistration(user: "u2", device: "d2", channel: .webhook))
+                            app: TestKinds.app, user: "u2", device: "d2", channel: .webhook)
                     ], at: WallClock.now(), handling: EventHandling(isOrderedByArrival: true))
                 try await ingest.waitUntilApplied(13)
             }

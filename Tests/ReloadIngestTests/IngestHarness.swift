@@ -138,7 +138,7 @@ struct IngestHarness: Sendable {
     }
 
     func push(_ user: String, kinds: [String] = ["Purchases"], matching: WidgetConfiguration? = nil) -> FreshetEvent {
-        .push(
+        .reload(
             ReloadRequest(
                 app: TestKinds.app, audience: .user(user), kinds: KindScope(names: kinds) ?? .all,
                 matching: matching, reason: .push))

@@ -27,7 +27,7 @@ struct IngestServiceTests {
                 try await ingest.store.settle()
                 try await ingest.publish([ingest.push("u1"), ingest.push("u1"), ingest.push("nobody")])
                 try await ingest.publish([
-                    .appChange(
+                    .reload(
                         ReloadRequest(app: TestKinds.app, audience: .user("u2"), kinds: .all, reason: .foreground))
                 ])
                 try await ingest.publish(
@@ -119,7 +119,7 @@ struct IngestServiceTests {
                 (0..<5).map { .test("w\($0)", user: "crowd", configuration: #"{"n":\#($0)}"#) })
             try await ingest.store.settle()
             func request(_ kinds: KindScope, _ matching: WidgetConfiguration? = nil) -> FreshetEvent {
-                .push(
+                .reload(
                     ReloadRequest(
                         app: TestKinds.app, audience: .everyone, kinds: kinds, matching: matching, reason: .push))
             }

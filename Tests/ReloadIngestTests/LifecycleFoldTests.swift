@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import WidgetEvents
 import WidgetModel
@@ -8,12 +9,11 @@ import WidgetStore
 @Suite("Lifecycle events of a batch are folded onto stored widgets")
 struct LifecycleFoldTests {
     private func fold(
-        _ stored: [StoredWidget], _ steps: [(LifecycleStep.Operation)]
+        _ stored: [StoredWidget], _ changes: [(FreshetEvent.Change, Timestamp)]
     ) throws -> (writes: LifecycleWrites, rejected: [RejectedEvent]) {
         var fold = try LifecycleFold(stored: stored, directory: .sample, now: .distantFuture)
-        for (offset, operation) in steps.enumerated() {
-            fold.apply(
-                LifecycleStep(record: offset, position: .at(offset), app: .sample, operation: operation))
+        for (offset, (change, time)) in changes.enumerated() {
+            fold.apply(FoldedChange(change, at: time, record: offset))
         }
         return (try fold.writes(), fold.rejected)
     }
@@ -23,7 +23,7 @@ struct LifecycleFoldTests {
     @Test("A placement inserts a widget and a timeline with its kind's identity")
     func placed() throws {
         let placement = WidgetPlacement.sample("w1", user: "u1")
-        let (writes, rejected) = try fold([], [.widget("w1", .placed(placement, at: at(1)))])
+        let (writes, rejected) = try fold([], [(.widget(.placed(placement)), at(1))])
         #expect(rejected.isEmpty)
         let write = try #require(writes.inserts.first)
         #expect(writes.updates.isEmpty)
@@ -35,13 +35,13 @@ struct LifecycleFoldTests {
 
     @Test("A thousand widgets of a shared kind with ten configurations share ten timelines")
     func shared() throws {
-        let steps = try (0..<1000).map { index in
+        let changes = try (0..<1000).map { index in
             let configuration = try WidgetConfiguration(json: Array(#"{"city":"\#(index % 10)"}"#.utf8))
             let placement = WidgetPlacement.sample(
                 "w\(index)", user: "u\(index)", kind: "Weather", configuration: configuration)
-            return LifecycleStep.Operation.widget("w\(index)", .placed(placement, at: at(1)))
+            return (FreshetEvent.Change.widget(.placed(placement)), at(1))
         }
-        let (writes, _) = try fold([], steps)
+        let (writes, _) = try fold([], changes)
         #expect(writes.inserts.count == 1000)
         #expect(writes.placements.count == 10)
     }
@@ -50,7 +50,7 @@ struct LifecycleFoldTests {
     func configured() throws {
         let stored = StoredWidget.sample("w1", changedAt: at(1))
         let configuration = try WidgetConfiguration(json: Array(#"{"card":"globex"}"#.utf8))
-        let (writes, _) = try fold([stored], [.widget("w1", .configured(configuration, at: at(2)))])
+        let (writes, _) = try fold([stored], [(.widget(.configured(widget: "w1", configuration)), at(2))])
         #expect(writes.inserts.isEmpty)
         #expect(writes.updates.first?.timeline != stored.timeline?.id)
         #expect(writes.placements.map(\.id) == writes.updates.compactMap(\.timeline))
@@ -63,7 +63,7 @@ struct LifecycleFoldTests {
     func refusedConfiguration(text: String, pointer: String) throws {
         let stored = StoredWidget.sample("w1", kindID: SampleKind.configured, changedAt: at(1))
         let configuration = try WidgetConfiguration(json: Array(text.utf8))
-        let (writes, rejected) = try fold([stored], [.widget("w1", .configured(configuration, at: at(2)))])
+        let (writes, rejected) = try fold([stored], [(.widget(.configured(widget: "w1", configuration)), at(2))])
         #expect(rejected.map(\.code) == ["invalidValue"] && rejected.map(\.pointer) == [pointer])
         #expect(writes.updates.isEmpty && writes.placements.isEmpty)
     }
@@ -77,7 +77,7 @@ struct LifecycleFoldTests {
         ] {
             let configuration = try WidgetConfiguration(json: Array(text.utf8))
             let placement = WidgetPlacement.sample("w1", kind: "Configured", configuration: configuration)
-            writes.append(try fold([], [.widget("w1", .placed(placement, at: at(1)))]).writes)
+            writes.append(try fold([], [(.widget(.placed(placement)), at(1))]).writes)
         }
         #expect(writes[0].placements.map(\.id) == writes[1].placements.map(\.id))
         #expect(writes[0].placements.first?.identity.configuration.canonical == #"{"card":"acme","category":"all"}"#)
@@ -90,7 +90,7 @@ struct LifecycleFoldTests {
     @Test("An older event neither overrides a newer one nor writes anything")
     func older() throws {
         let stored = StoredWidget.sample("w1", changedAt: at(10))
-        let (writes, rejected) = try fold([stored], [.widget("w1", .removed("w1", at: at(9)))])
+        let (writes, rejected) = try fold([stored], [(.widget(.removed(widget: "w1")), at(9))])
         #expect(writes.updates.isEmpty && writes.inserts.isEmpty && writes.departures.isEmpty)
         #expect(rejected.isEmpty)
     }
@@ -101,8 +101,8 @@ struct LifecycleFoldTests {
         let (writes, _) = try fold(
             [stored],
             [
-                .widget("w1", .removed("w1", at: at(5))),
-                .widget("w1", .placed(.sample("w1"), at: at(4))),
+                (.widget(.removed(widget: "w1")), at(5)),
+                (.widget(.placed(.sample("w1"))), at(4)),
             ])
         #expect(writes.updates.count == 1)
         #expect(writes.updates.first?.timeline == nil && writes.updates.first?.write.timelineID == nil)
@@ -116,20 +116,20 @@ struct LifecycleFoldTests {
     func replaced() throws {
         let stored = StoredWidget.sample("w1", changedAt: at(1))
         let (writes, _) = try fold(
-            [stored], [.widget("w1", .removed("w1", at: at(5))), .widget("w1", .placed(.sample("w1"), at: at(6)))])
+            [stored], [(.widget(.removed(widget: "w1")), at(5)), (.widget(.placed(.sample("w1"))), at(6))])
         #expect(writes.updates.map(\.write.isBack) == [true])
         #expect(writes.updates.first?.write.timelineID == stored.timeline?.row)
         #expect(writes.placements.map(\.id) == [stored.timeline?.id] && writes.departures.isEmpty)
 
         // Placing the widget again unchanged resets no views, but wakes a timeline that sleeps.
-        let (again, _) = try fold([stored], [.widget("w1", .placed(.sample("w1"), at: at(6)))])
+        let (again, _) = try fold([stored], [(.widget(.placed(.sample("w1"))), at(6))])
         #expect(again.updates.map(\.write.isBack) == [false] && again.placements.count == 1)
     }
 
     @Test("A widget placed and removed in one batch is stored as a tombstone")
     func placedAndRemoved() throws {
         let (writes, _) = try fold(
-            [], [.widget("w1", .placed(.sample("w1"), at: at(1))), .widget("w1", .removed("w1", at: at(2)))])
+            [], [(.widget(.placed(.sample("w1"))), at(1)), (.widget(.removed(widget: "w1")), at(2))])
         #expect(writes.inserts.count == 1)
         #expect(writes.inserts.first?.timeline == nil && writes.inserts.first?.write.timelineID == nil)
         #expect(writes.placements.isEmpty && writes.departures.isEmpty)
@@ -143,9 +143,9 @@ struct LifecycleFoldTests {
         let (writes, _) = try fold(
             [here, leaving],
             [
-                .widget("w3", .placed(.sample("w3", device: "d1"), at: at(2))),
-                .widget("w2", .placed(.sample("w2", device: "d9"), at: at(2))),
-                .device("d1", environment, at: at(3)),
+                (.widget(.placed(.sample("w3", device: "d1"))), at(2)),
+                (.widget(.placed(.sample("w2", device: "d9"))), at(2)),
+                (.device(.environment(device: "d1", environment, isSignificant: false)), at(3)),
             ])
         let environments = Dictionary(
             (writes.inserts + writes.updates).map { ($0.write.id, $0.write.environment) }, uniquingKeysWith: { $1 })
@@ -156,10 +156,10 @@ struct LifecycleFoldTests {
 
     @Test("Configuring a widget that is unknown or removed is ignored without a dead letter")
     func unknownWidget() throws {
-        let (nothing, rejected) = try fold([], [.widget("w9", .configured(.empty, at: at(1)))])
+        let (nothing, rejected) = try fold([], [(.widget(.configured(widget: "w9", .empty)), at(1))])
         #expect(rejected.isEmpty && nothing.inserts.isEmpty)
         let removed = StoredWidget.sample("w1", isRemoved: true, changedAt: at(1))
-        let (writes, none) = try fold([removed], [.widget("w1", .configured(.empty, at: at(2)))])
+        let (writes, none) = try fold([removed], [(.widget(.configured(widget: "w1", .empty)), at(2))])
         #expect(none.isEmpty)
         #expect(writes.updates.isEmpty)
     }
@@ -177,26 +177,29 @@ struct LifecycleFoldTests {
         let stored = StoredWidget.sample("w1", kindID: SampleKind.retired, changedAt: at(1))
         let environment = WidgetEnvironment(storedLocale: "en-AU", timeZone: "Australia/Sydney")
         let (writes, rejected) = try fold(
-            [stored], [.widget("w1", .configured(.empty, at: at(2))), .device("d1", environment, at: at(3))])
+            [stored],
+            [
+                (.widget(.configured(widget: "w1", .empty)), at(2)),
+                (.device(.environment(device: "d1", environment, isSignificant: false)), at(3)),
+            ])
         #expect(rejected.map(\.code) == ["unknownKind"] && rejected[0].record == 0)
         #expect(writes.updates.isEmpty && writes.placements.isEmpty)
 
-        let (removal, none) = try fold([stored], [.widget("w1", .removed("w1", at: at(2)))])
+        let (removal, none) = try fold([stored], [(.widget(.removed(widget: "w1")), at(2))])
         #expect(none.isEmpty)
         #expect(removal.updates.map(\.write.timelineID) == [nil] && removal.departures == [stored.timeline?.row])
 
         var foreign = try LifecycleFold(stored: [stored], directory: .sample, now: .distantFuture)
         foreign.apply(
-            LifecycleStep(
-                record: 0, position: .at(0), app: .sample, operation: .widget("w1", .configured(.empty, at: at(2))),
-                handling: EventHandling(user: "u2")))
+            FoldedChange(
+                .widget(.configured(widget: "w1", .empty)), at: at(2), handling: EventHandling(user: "u2")))
         #expect(foreign.rejected.isEmpty && foreign.ignored.map(\.reason) == [.foreign], "its kind is not disclosed")
 
         let (other, _) = try fold(
             [stored],
             [
-                .widget("w1", .placed(.sample("w1", kind: "DueDate"), at: at(2))),
-                .widget("w1", .configured(.empty, at: at(3))),
+                (.widget(.placed(.sample("w1", kind: "DueDate"))), at(2)),
+                (.widget(.configured(widget: "w1", .empty)), at(3)),
             ])
         #expect(other.updates.map(\.write.kindID) == [SampleKind.dueDate], "the new placement has a live kind")
     }

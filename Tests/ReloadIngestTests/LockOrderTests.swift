@@ -49,7 +49,6 @@ struct LockOrderTests {
     func registrationsLast() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
-            let registration = DeviceRegistration(user: "u1", device: "d1", channel: .webhook)
             let request = ReloadRequest(
                 app: TestKinds.app, audience: .user("u1"), kinds: .all, reason: .push)
             let directory = try await store.directory()
@@ -57,7 +56,8 @@ struct LockOrderTests {
             @Sendable func apply(_ first: Int) async throws {
                 var fold = BatchFold(directory: directory)
                 for (record, event) in [
-                    FreshetEvent.deviceRegistered(app: TestKinds.app, registration), .push(request),
+                    FreshetEvent.deviceRegistered(
+                        app: TestKinds.app, user: "u1", device: "d1", channel: .webhook), .reload(request),
                 ].enumerated() {
                     fold.add(
                         BatchEvent(

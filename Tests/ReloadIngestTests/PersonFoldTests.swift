@@ -33,7 +33,7 @@ struct PersonFoldTests {
         fold.add(Self.event(Self.donation("Purchases"), offset: 3, at: nil))
         #expect(fold.rejected.map(\.pointer) == ["/kind", "/shortcuts/1/kind", "/app", nil])
         #expect(fold.rejected.map(\.code) == ["unknownKind", "unknownKind", "unknownApp", "missingAttribute"])
-        #expect(fold.people.isEmpty && fold.accepted == 0)
+        #expect(fold.changes.isEmpty && fold.accepted == 0)
         #expect(!fold.isPlain)
     }
 

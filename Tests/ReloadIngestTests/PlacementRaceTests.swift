@@ -102,7 +102,7 @@ struct PlacementRaceTests {
                     try await store.waitUntilBlocked()
                     // A request during the collection marks nothing and does not wait.
                     let request = ReloadRequest(app: TestKinds.app, audience: .user("u1"), kinds: .all, reason: .push)
-                    try await apply([.push(request)], at: at, in: store)
+                    try await apply([.reload(request)], at: at, in: store)
                     #expect(try await connection.query(.collectTimelines([row])).isEmpty)
                 }
                 try await group.waitForAll()

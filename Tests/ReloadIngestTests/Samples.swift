@@ -1,3 +1,4 @@
+import TestSupport
 import WidgetEvents
 import WidgetModel
 
@@ -12,6 +13,17 @@ enum SampleKind {
     static let weather: Int32 = 13
     static let retired: Int32 = 14
     static let configured: Int32 = 15
+}
+
+extension FoldedChange {
+    init(
+        _ change: FreshetEvent.Change, at time: Timestamp, record: Int = 0, user: String? = nil,
+        handling: EventHandling = EventHandling()
+    ) {
+        self.init(
+            record: record, position: .at(record), app: .sample, time: time, user: user, change: change,
+            handling: handling)
+    }
 }
 
 extension RegisteredApp {
@@ -71,7 +83,7 @@ extension BatchEvent {
     private static func request(_ request: ReloadRequest, _ offset: Int) -> BatchEvent {
         BatchEvent(
             record: offset, position: .at(offset), time: nil,
-            event: request.reason == .push ? .push(request) : .appChange(request))
+            event: .reload(request))
     }
 
     static func push(

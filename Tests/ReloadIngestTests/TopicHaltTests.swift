@@ -14,7 +14,7 @@ struct TopicHaltTests {
 
     /// A change in an app, which goes to a different topic than pushes.
     private func change(_ app: String, kinds: KindScope = .all) -> FreshetEvent {
-        .appChange(ReloadRequest(app: app, audience: .everyone, kinds: kinds, reason: .background))
+        .reload(ReloadRequest(app: app, audience: .everyone, kinds: kinds, reason: .background))
     }
 
     @Test("Several apps over their limit halt the topic, whose offsets stay until an operator resumes it")

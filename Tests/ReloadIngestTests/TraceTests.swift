@@ -17,7 +17,7 @@ struct TraceTests {
     private static func push(_ number: Int, app: String, trace: TraceParent?) -> BatchEvent {
         BatchEvent(
             record: number, position: .at(number), time: nil,
-            event: .push(ReloadRequest(app: app, audience: .user("u"), kinds: .all, reason: .push)), trace: trace)
+            event: .reload(ReloadRequest(app: app, audience: .user("u"), kinds: .all, reason: .push)), trace: trace)
     }
 
     @Test("Sampled trace contexts of accepted events are kept")

@@ -42,11 +42,10 @@ struct StackRoutesTests {
             let shortcut = RelevantShortcut(content: WidgetContent(app: TestKinds.app, kind: "Weather"))
             var person = PersonRecord()
             let stack = StackArrangement(device: "d1", name: "home", widgets: ["w-d1", "w2"])
-            for change in [
-                PersonChange.stack(stack, at: Timestamp(microseconds: 2)),
-                .turned(device: "d1", stack: "home", widget: "w2", at: WallClock.now()),
-                .shortcuts(device: nil, [shortcut], at: Timestamp(microseconds: 2)),
-            ] { _ = person.apply(change) }
+            for change in [PersonChange.stack(stack), .shortcuts(device: nil, [shortcut])] {
+                _ = person.apply(change, at: Timestamp(microseconds: 2))
+            }
+            _ = person.apply(.turned(device: "d1", stack: "home", widget: "w2"), at: WallClock.now())
             try await store.sql("UPDATE person SET arrangement = '\(person.storedArrangement)'")
             try await withAPI(store) { api in
                 let path = "\(TestAPI.base)/users/u1/stacks/home/explanation"

@@ -256,7 +256,7 @@ extension TestStore {
         var person = PersonRecord()
         for device in Set(["d1", device]).sorted() {
             let stack = StackArrangement(device: device, name: "home", widgets: [widget ?? "w-\(device)"])
-            _ = person.apply(.stack(stack, at: Timestamp(microseconds: 1)))
+            _ = person.apply(.stack(stack), at: Timestamp(microseconds: 1))
         }
         let plan = StackPlan(key: key, schedule: StackSchedule(), plannedAt: Timestamp(microseconds: 1))
         try await store.wantSchedule(key)

@@ -274,13 +274,14 @@ struct TenancyMatrixTests {
                 // Ingest ignores placements of another person's widgets: the owners do not change.
                 let record = WidgetRecord(.test("taken"), changedAt: Timestamp(microseconds: 1))
                 for (event, handling) in try zip(events, api.published.handlings()) {
-                    guard case .placed(let placement) = event.event, let time = event.envelope.time else {
+                    guard case .widget(.placed(let placement)) = event.event.change, let time = event.envelope.time
+                    else {
                         Issue.record("\(event)")
                         continue
                     }
                     #expect(placement.user == "u2" && handling.user == "u2")
                     let outcome = WidgetLifecycle.apply(
-                        .placed(placement, at: time), to: record, limitedTo: handling.user)
+                        .placed(placement), at: time, to: record, limitedTo: handling.user)
                     #expect(outcome == .ignored(.foreign))
                 }
                 // Reading them gives the same answers, too.

@@ -75,14 +75,14 @@ struct WriteRoutesTests {
                 let events = try api.published.events().map(\.event)
                 #expect(
                     events == [
-                        .push(
+                        .reload(
                             ReloadRequest(app: TestKinds.app, audience: .everyone, kinds: .all, reason: .push)),
-                        .appChange(
+                        .reload(
                             ReloadRequest(
                                 app: TestKinds.app, audience: .user("u1"), kinds: .kinds(["Purchases"]),
                                 matching: WidgetConfiguration(storedCanonical: #"{"card":"acme"}"#),
                                 reason: .background)),
-                        .operatorReload(
+                        .reload(
                             ReloadRequest(app: TestKinds.app, audience: .device("d1"), kinds: .all, reason: .operator)),
                     ])
             }

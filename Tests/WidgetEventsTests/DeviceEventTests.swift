@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import WidgetEvents
 import WidgetModel
@@ -15,12 +16,11 @@ struct DeviceEventTests {
         "Encoded events are decoded unchanged",
         arguments: [
             FreshetEvent.deviceUnregistered(app: "a", user: "u", device: "d"),
-            .deviceRegistered(app: "a", DeviceRegistration(user: "u", device: "d", channel: .webhook)),
+            .deviceRegistered(app: "a", user: "u", device: "d", channel: .webhook),
             .deviceRegistered(
                 app: "a",
-                DeviceRegistration(
-                    user: "u", device: "d",
-                    channel: .apns(APNsAddress(token: Array(0..<32), environment: .sandbox, topic: topic)))),
+                user: "u", device: "d",
+                channel: .apns(APNsAddress(token: Array(0..<32), environment: .sandbox, topic: topic))),
         ])
     func roundTrip(_ event: FreshetEvent) throws {
         #expect(try EventDecoder().decode(data: EventEncoder.data(of: event), of: event.type) == event)
@@ -32,8 +32,7 @@ struct DeviceEventTests {
         let apns = #"{"apns":{"token":"00FFaa1122334455","environment":null,"topic":"\#(Self.topic)"}}"#
         let address = APNsAddress(
             token: [0, 0xFF, 0xAA, 0x11, 0x22, 0x33, 0x44, 0x55], environment: .production, topic: Self.topic)
-        let registration = DeviceRegistration(user: "u", device: "d", channel: .apns(address))
-        #expect(try decode(apns) == .deviceRegistered(app: "a", registration))
+        #expect(try decode(apns) == .deviceRegistered(app: "a", user: "u", device: "d", channel: .apns(address)))
     }
 
     @Test(

@@ -16,7 +16,7 @@ struct EventDecoderTests {
         let decoded = try Message.binary("freshet.push.received.v1", data).decode(.pushes).get()
         #expect(
             decoded.event
-                == .push(
+                == .reload(
                     ReloadRequest(
                         app: "com.example.bank", audience: .user("u42"), kinds: .kinds(["RecentPurchases"]),
                         matching: try WidgetConfiguration(["card": "acme"]), reason: .push)))
@@ -126,14 +126,15 @@ struct EventDecoderTests {
             #"{"v":[{"x":1}],"app":"a.b","audience":{"since":1,"everyone":true},"kinds":"all","#
             + #""matching":null,"z":null}"#
         let event = try Message.binary("freshet.push.received.v1", data).decode(.pushes).get().event
-        #expect(event == .push(ReloadRequest(app: "a.b", audience: .everyone, kinds: .all, reason: .push)))
+        #expect(event == .reload(ReloadRequest(app: "a.b", audience: .everyone, kinds: .all, reason: .push)))
     }
 
     @Test func requestsAreNormalised() throws {
         let data = #"{"app":"a.b","audience":{"user":"u"},"kinds":["b","a","b"],"matching":{}}"#
         let event = try Message.binary("freshet.push.received.v1", data).decode(.pushes).get().event
+        let request = ReloadRequest(app: "a.b", audience: .user("u"), kinds: .kinds(["a", "b"]), reason: .push)
         #expect(
-            event == .push(ReloadRequest(app: "a.b", audience: .user("u"), kinds: .kinds(["a", "b"]), reason: .push)),
+            event == .reload(request),
             "a match without members matches everything and is omitted")
     }
 

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import WidgetModel
 
@@ -76,19 +77,19 @@ enum Samples {
         let configuration = try WidgetConfiguration(["card": "acme", "limits": [1, "two"]])
         let named = KindScope.kinds(["DueDate", "RecentPurchases"])
         return [
-            .push(
+            .reload(
                 ReloadRequest(app: "a.b", audience: .user("u1"), kinds: named, matching: configuration, reason: .push)),
-            .push(ReloadRequest(app: "a.b", audience: .device("d\"1"), kinds: .all, reason: .push)),
-            .push(ReloadRequest(app: "a.b", audience: .widget("é😀"), kinds: .kinds(["K"]), reason: .push)),
-            .push(ReloadRequest(app: "a.b", audience: .everyone, kinds: .all, reason: .push)),
-            .appChange(ReloadRequest(app: "a.b", audience: .user("u1"), kinds: named, reason: .foreground)),
-            .appChange(
+            .reload(ReloadRequest(app: "a.b", audience: .device("d\"1"), kinds: .all, reason: .push)),
+            .reload(ReloadRequest(app: "a.b", audience: .widget("é😀"), kinds: .kinds(["K"]), reason: .push)),
+            .reload(ReloadRequest(app: "a.b", audience: .everyone, kinds: .all, reason: .push)),
+            .reload(ReloadRequest(app: "a.b", audience: .user("u1"), kinds: named, reason: .foreground)),
+            .reload(
                 ReloadRequest(
                     app: "a.b", audience: .everyone, kinds: .all, matching: configuration, reason: .background)),
-            .operatorReload(
+            .reload(
                 ReloadRequest(
                     app: "a.b", audience: .everyone, kinds: named, matching: configuration, reason: .operator)),
-            .operatorReload(ReloadRequest(app: "a.b", audience: .user("u1"), kinds: .all, reason: .operator)),
+            .reload(ReloadRequest(app: "a.b", audience: .user("u1"), kinds: .all, reason: .operator)),
             .placed(
                 WidgetPlacement(
                     app: "a.b", widget: "w", user: "u", device: "d", kind: "K", family: .accessoryInline,

@@ -22,19 +22,19 @@ struct LifecycleTests {
         let (record, outcomes) = WidgetLifecycle.reduce(
             nil,
             [
-                .configured(try Self.configuration("early"), at: Self.at(0)),
-                .placed(try Self.placement("a"), at: Self.at(1)),
-                .configured(try Self.configuration("b"), at: Self.at(3)),
-                .configured(try Self.configuration("late"), at: Self.at(2)),
-                .environment(german, at: Self.at(4)),
-                .environment(german, at: Self.at(5)),
-                .removed("w", at: Self.at(6)),
-                .configured(try Self.configuration("c"), at: Self.at(7)),
-                .environment(german, at: Self.at(7)),
-                .removed("w", at: Self.at(8)),
-                .placed(try Self.placement("old"), at: Self.at(7)),
-                .placed(try Self.placement("d"), at: Self.at(9)),
-                .placed(try Self.placement("d"), at: Self.at(10)),
+                DatedChange(.configured(widget: "w", try Self.configuration("early")), 0),
+                DatedChange(.placed(try Self.placement("a")), 1),
+                DatedChange(.configured(widget: "w", try Self.configuration("b")), 3),
+                DatedChange(.configured(widget: "w", try Self.configuration("late")), 2),
+                DatedChange(german, 4),
+                DatedChange(german, 5),
+                DatedChange(.removed(widget: "w"), 6),
+                DatedChange(.configured(widget: "w", try Self.configuration("c")), 7),
+                DatedChange(german, 7),
+                DatedChange(.removed(widget: "w"), 8),
+                DatedChange(.placed(try Self.placement("old")), 7),
+                DatedChange(.placed(try Self.placement("d")), 9),
+                DatedChange(.placed(try Self.placement("d")), 10),
             ])
         let names = outcomes.map { outcome in
             switch outcome {
@@ -69,7 +69,7 @@ struct LifecycleTests {
             moves.append(move)
         }
         for move in moves {
-            guard case .changed(let next) = WidgetLifecycle.apply(.placed(move, at: Self.at(2)), to: record) else {
+            guard case .changed(let next) = WidgetLifecycle.apply(.placed(move), at: Self.at(2), to: record) else {
                 Issue.record("\(move) is not a change")
                 continue
             }
@@ -81,24 +81,24 @@ struct LifecycleTests {
     /// the rule: effective changes are the running maxima of time once the widget is placed.
     @Test func everyPermutation() throws {
         let environments = try ["de", "fr"].map { try WidgetEnvironment(locale: $0, timeZone: "UTC") }
-        let sets: [[WidgetChange]] = [
+        let sets: [[DatedChange]] = [
             [
-                .placed(try Self.placement("a"), at: Self.at(1)),
-                .configured(try Self.configuration("b"), at: Self.at(2)),
-                .environment(environments[0], at: Self.at(3)), .removed("w", at: Self.at(4)),
-                .placed(try Self.placement("c"), at: Self.at(5)),
+                DatedChange(.placed(try Self.placement("a")), 1),
+                DatedChange(.configured(widget: "w", try Self.configuration("b")), 2),
+                DatedChange(environments[0], 3), DatedChange(.removed(widget: "w"), 4),
+                DatedChange(.placed(try Self.placement("c")), 5),
             ],
             [
-                .placed(try Self.placement("a"), at: Self.at(1)),
-                .configured(try Self.configuration("b"), at: Self.at(1)),
-                .removed("w", at: Self.at(1)), .placed(try Self.placement("c"), at: Self.at(1)),
-                .environment(environments[1], at: Self.at(2)),
+                DatedChange(.placed(try Self.placement("a")), 1),
+                DatedChange(.configured(widget: "w", try Self.configuration("b")), 1),
+                DatedChange(.removed(widget: "w"), 1), DatedChange(.placed(try Self.placement("c")), 1),
+                DatedChange(environments[1], 2),
             ],
             [
-                .placed(try Self.placement("a"), at: Self.at(3)), .removed("w", at: Self.at(2)),
-                .removed("w", at: Self.at(4)),
-                .configured(try Self.configuration("b"), at: Self.at(5)),
-                .configured(try Self.configuration("c"), at: Self.at(3)),
+                DatedChange(.placed(try Self.placement("a")), 3), DatedChange(.removed(widget: "w"), 2),
+                DatedChange(.removed(widget: "w"), 4),
+                DatedChange(.configured(widget: "w", try Self.configuration("b")), 5),
+                DatedChange(.configured(widget: "w", try Self.configuration("c")), 3),
             ],
         ]
         var count = 0
@@ -117,30 +117,30 @@ struct LifecycleTests {
                 // Time never goes back, and a repeated change is at most confirmed.
                 let times = outcomes.compactMap { $0.record?.changedAt }
                 #expect(times == times.sorted())
-                if let last = order.last, let record, case .placed = last, last.at == record.changedAt {
-                    #expect(WidgetLifecycle.apply(last, to: record) == .confirmed(record))
+                if let last = order.last, let record, case .widget(.placed) = last.change, last.at == record.changedAt {
+                    #expect(last.apply(to: record) == .confirmed(record))
                 }
             }
         }
         #expect(count == 360)
     }
 
-    private static func expected(_ changes: [WidgetChange]) -> WidgetRecord? {
+    private static func expected(_ changes: [DatedChange]) -> WidgetRecord? {
         var latest = Timestamp.distantPast
         var record: WidgetRecord?
         for change in changes where change.at >= latest {
             let isShown = record.map { !$0.removed } ?? false
-            switch change {
-            case .placed(let placement, let time):
-                record = WidgetRecord(placement, changedAt: time)
-            case .configured(let configuration, _):
+            switch change.change {
+            case .widget(.placed(let placement)):
+                record = WidgetRecord(placement, changedAt: change.at)
+            case .widget(.configured(_, let configuration)):
                 guard isShown else { continue }
                 record?.configuration = configuration
-            case .environment(let environment, _):
+            case .environment(let environment):
                 guard isShown else { continue }
                 record?.environment = environment
-            case .removed(let widget, let time):
-                record = record ?? WidgetRecord(unplaced: widget, user: "", changedAt: time)
+            case .widget(.removed(let widget)):
+                record = record ?? WidgetRecord(unplaced: widget, user: "", changedAt: change.at)
                 record?.removed = true
             }
             record?.changedAt = change.at
@@ -151,16 +151,16 @@ struct LifecycleTests {
 
     @Test("A removal before the placement is remembered, so an older placement has no effect")
     func removedFirst() throws {
-        let tombstone = try #require(WidgetLifecycle.apply(.removed("w", at: Self.at(5)), to: nil).record)
+        let tombstone = try #require(WidgetLifecycle.apply(.removed(widget: "w"), at: Self.at(5), to: nil).record)
         #expect(tombstone.isUnplaced && tombstone.removed)
         let placement = try Self.placement("a")
-        #expect(WidgetLifecycle.apply(.placed(placement, at: Self.at(4)), to: tombstone) == .ignored(.older))
+        #expect(WidgetLifecycle.apply(.placed(placement), at: Self.at(4), to: tombstone) == .ignored(.older))
         #expect(
-            WidgetLifecycle.apply(.placed(placement, at: Self.at(5)), to: tombstone)
+            WidgetLifecycle.apply(.placed(placement), at: Self.at(5), to: tombstone)
                 == .placed(WidgetRecord(placement, changedAt: Self.at(5))))
-        let configured = WidgetChange.configured(try Self.configuration("b"), at: Self.at(9))
-        #expect(WidgetLifecycle.apply(configured, to: tombstone) == .ignored(.unknown))
-        #expect(WidgetLifecycle.apply(.removed("w", at: Self.at(3)), to: tombstone) == .ignored(.older))
+        let configured = WidgetChange.configured(widget: "w", try Self.configuration("b"))
+        #expect(WidgetLifecycle.apply(configured, at: Self.at(9), to: tombstone) == .ignored(.unknown))
+        #expect(WidgetLifecycle.apply(.removed(widget: "w"), at: Self.at(3), to: tombstone) == .ignored(.older))
     }
 
     @Test("A change on behalf of one user affects neither widgets nor tombstones of another user")
@@ -170,27 +170,28 @@ struct LifecycleTests {
         var foreign = placement
         foreign.user = "u2"
         for change: WidgetChange in [
-            .placed(foreign, at: Self.at(9)), .removed("w", at: Self.at(9)),
-            .configured(try Self.configuration("b"), at: Self.at(9)),
+            .placed(foreign), .removed(widget: "w"), .configured(widget: "w", try Self.configuration("b")),
         ] {
-            #expect(WidgetLifecycle.apply(change, to: record, limitedTo: "u2") == .ignored(.foreign))
-            #expect(WidgetLifecycle.apply(change, to: record, limitedTo: "u").record != nil)
+            #expect(WidgetLifecycle.apply(change, at: Self.at(9), to: record, limitedTo: "u2") == .ignored(.foreign))
+            #expect(WidgetLifecycle.apply(change, at: Self.at(9), to: record, limitedTo: "u").record != nil)
         }
-        let removal = WidgetChange.removed("w", at: Self.at(5))
-        let tombstone = WidgetLifecycle.apply(removal, to: nil, limitedTo: "u2").record
-        let older = WidgetChange.placed(placement, at: Self.at(4))
-        #expect(WidgetLifecycle.apply(older, to: tombstone).record == WidgetRecord(placement, changedAt: Self.at(4)))
-        #expect(WidgetLifecycle.apply(.placed(foreign, at: Self.at(4)), to: tombstone) == .ignored(.older))
+        let removal = WidgetChange.removed(widget: "w")
+        let tombstone = WidgetLifecycle.apply(removal, at: Self.at(5), to: nil, limitedTo: "u2").record
+        let older = WidgetChange.placed(placement)
+        #expect(
+            WidgetLifecycle.apply(older, at: Self.at(4), to: tombstone).record
+                == WidgetRecord(placement, changedAt: Self.at(4)))
+        #expect(WidgetLifecycle.apply(.placed(foreign), at: Self.at(4), to: tombstone) == .ignored(.older))
         // A removal for all users outlasts that of one user, in either order.
-        let all = WidgetLifecycle.apply(removal, to: tombstone).record
-        #expect(WidgetLifecycle.apply(older, to: all) == .ignored(.older))
-        for earlier in [all, WidgetLifecycle.apply(removal, to: nil, limitedTo: "u").record] {
-            let later = WidgetLifecycle.apply(.removed("w", at: Self.at(9)), to: earlier, limitedTo: "u2")
+        let all = WidgetLifecycle.apply(removal, at: Self.at(5), to: tombstone).record
+        #expect(WidgetLifecycle.apply(older, at: Self.at(4), to: all) == .ignored(.older))
+        for earlier in [all, WidgetLifecycle.apply(removal, at: Self.at(5), to: nil, limitedTo: "u").record] {
+            let later = WidgetLifecycle.apply(.removed(widget: "w"), at: Self.at(9), to: earlier, limitedTo: "u2")
             #expect(later == .ignored(.foreign), "the earlier tombstone stays")
         }
     }
 
-    private static func permutations(of changes: [WidgetChange]) -> [[WidgetChange]] {
+    private static func permutations(of changes: [DatedChange]) -> [[DatedChange]] {
         guard let first = changes.first else { return [[]] }
         return permutations(of: Array(changes.dropFirst())).flatMap { rest in
             (0...rest.count).map { Array(rest[..<$0]) + [first] + Array(rest[$0...]) }
@@ -198,14 +199,40 @@ struct LifecycleTests {
     }
 }
 
+/// A change of a widget, or of its device, with its time.
+private struct DatedChange {
+    enum Change {
+        case widget(WidgetChange)
+        case environment(WidgetEnvironment)
+    }
+
+    let change: Change
+    let at: Timestamp
+
+    init(_ change: WidgetChange, _ second: Int64) {
+        (self.change, at) = (.widget(change), Timestamp(microseconds: second * 1_000_000))
+    }
+
+    init(_ environment: WidgetEnvironment, _ second: Int64) {
+        (change, at) = (.environment(environment), Timestamp(microseconds: second * 1_000_000))
+    }
+
+    func apply(to record: WidgetRecord?) -> WidgetOutcome {
+        switch change {
+        case .widget(let change): WidgetLifecycle.apply(change, at: at, to: record)
+        case .environment(let environment): WidgetLifecycle.apply(environment, at: at, to: record)
+        }
+    }
+}
+
 extension WidgetLifecycle {
     /// Applies changes in log order and returns the widget and the outcome of each change.
     fileprivate static func reduce(
-        _ record: WidgetRecord?, _ changes: some Sequence<WidgetChange>
+        _ record: WidgetRecord?, _ changes: some Sequence<DatedChange>
     ) -> (record: WidgetRecord?, outcomes: [WidgetOutcome]) {
         var record = record
         let outcomes = changes.map { change in
-            let outcome = apply(change, to: record)
+            let outcome = change.apply(to: record)
             record = outcome.record ?? record
             return outcome
         }

@@ -62,7 +62,7 @@ struct EventLookupTests {
             let producer = try KafkaProducer(
                 configuration: kafka.configuration, deliveryTimeout: Patience.delivery,
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-            let event = FreshetEvent.push(
+            let event = FreshetEvent.reload(
                 ReloadRequest(app: "a", audience: .user("u1"), kinds: .all, reason: .push))
             let encoded = EventEncoder.encode(event, id: "e1", source: "/tests", time: nil)
             let results = await producer.send([

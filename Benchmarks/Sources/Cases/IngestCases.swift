@@ -16,7 +16,7 @@ struct IngestCases {
     /// Requests, each for one user and kind.
     private let requests = Self.batch(of: topics.pushes) { index in
         // Of the thousand, the last four hundred are for users and kinds that were asked for before.
-        .push(
+        .reload(
             ReloadRequest(
                 app: app, audience: .user("user-\(index * 7_919 % 600)"), kinds: .kinds([kinds[index % 2]]),
                 reason: .push))

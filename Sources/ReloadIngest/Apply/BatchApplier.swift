@@ -136,12 +136,12 @@ struct BatchApplier: Sendable {
         let devices = try await readDevices(of: fold, behind: &last, on: connection)
         outcome.rejected += devices.rejected
         outcome.ignored += devices.ignored
-        let lifecycle = try await applySteps(of: fold, to: &people, behind: &last, on: connection)
+        let lifecycle = try await applyChanges(of: fold, to: &people, behind: &last, on: connection)
         outcome.rejected += people.rejected
         outcome.ignored += people.ignored
         if !people.writes.isEmpty { _ = last.append(.writePeople(people.writes)) }
         var (input, writes) = (input(fold), LifecycleWrites())
-        if !fold.lifecycle.isEmpty, let lifecycle {
+        if let lifecycle {
             writes = try lifecycle.writes(awaitingDefaults: defaultsPatience)
             outcome.undecided = writes.undecided
             outcome.rejected += lifecycle.rejected
@@ -200,15 +200,15 @@ struct BatchApplier: Sendable {
     private func lockPeople(
         of fold: BatchFold, behind pipeline: inout PostgresPipeline, on connection: PostgresConnection
     ) async throws -> PersonFold {
-        let removed = fold.lifecycle.compactMap(\.removedWidget)
+        let removed = fold.changes.compactMap(\.removedWidget)
         var people = PersonFold(of: fold.directory)
-        guard !fold.people.isEmpty || !removed.isEmpty else { return people }
-        var needed = PersonFold.needed(fold.people)
+        var needed = PersonFold.needed(fold.changes)
+        guard !needed.isEmpty || !removed.isEmpty else { return people }
         if !needed.isEmpty { _ = pipeline.append(.createPeople(needed)) }
         if !removed.isEmpty {
             let owners = pipeline.append(.ownersOfWidgets(removed))
             needed = PersonFold.with(
-                needed, try await connection.run(pipeline).rows(owners) + fold.lifecycle.compactMap(\.owner))
+                needed, try await connection.run(pipeline).rows(owners) + fold.changes.compactMap(\.newOwner))
             pipeline = PostgresPipeline()
         }
         let stored = pipeline.append(.readPeople(needed))
@@ -227,14 +227,15 @@ struct BatchApplier: Sendable {
         of fold: BatchFold, behind pipeline: inout PostgresPipeline, on connection: PostgresConnection
     ) async throws -> DeviceFold {
         var (registered, now) = ([RegisteredDevice](), Timestamp.distantFuture)
-        if !fold.devices.isEmpty {
+        let users = DeviceFold.users(of: fold.changes)
+        if !users.isEmpty {
             let clock = pipeline.append(.databaseTime())
-            let stored = pipeline.append(.registeredDevices(of: DeviceFold.users(of: fold.devices)))
+            let stored = pipeline.append(.registeredDevices(of: users))
             let results = try await connection.run(pipeline)
             pipeline = PostgresPipeline()
             (registered, now) = (results.rows(stored), results.rows(clock).first ?? .distantFuture)
         }
-        return DeviceFold(fold.devices, registered: registered, now: now, sealing: tokenKeys, rules: registrations)
+        return DeviceFold(fold.changes, registered: registered, now: now, sealing: tokenKeys, rules: registrations)
     }
 
     /// Appends the writes of registrations, behind the marks: a change of a shared timeline is locked by a store that
@@ -252,17 +253,16 @@ struct BatchApplier: Sendable {
 
     // MARK: Widgets
 
-    /// Locks and reads the widgets of the lifecycle events and those that stacks were turned to, and applies all steps
-    /// in log order: a turn counts for what the widget shows then, and a widget that is removed, or given to another
-    /// user, leaves its stack.
+    /// Locks and reads the widgets of the batch, and applies its events to widgets and people in log order: a turn counts
+    /// for what the widget shows then, and a widget that is removed, or given to another user, leaves its stack.
     ///
     /// - Returns: the widgets; nil without any.
-    private func applySteps(
+    private func applyChanges(
         of fold: BatchFold, to people: inout PersonFold, behind pipeline: inout PostgresPipeline,
         on connection: PostgresConnection
     ) async throws -> LifecycleFold? {
         var lifecycle: LifecycleFold?
-        let needed = LifecycleFold.needed(fold.lifecycle, turned: Set(fold.people.compactMap(\.turnedTo)))
+        let needed = LifecycleFold.needed(fold)
         if !needed.widgets.isEmpty || !needed.devices.isEmpty {
             let scope = WidgetScope(
                 widgets: needed.widgets, devices: needed.devices, deviceLimit: LifecycleFold.deviceLimit + 1)
@@ -275,21 +275,12 @@ struct BatchApplier: Sendable {
             lifecycle = try LifecycleFold(
                 stored: results.rows(stored), directory: fold.directory, now: people.now)
         }
-        var rest = fold.people[...]
-        func applyPeople(before record: Int, _ people: inout PersonFold) {
-            while let step = rest.first, step.record < record {
-                let view = step.turnedTo.flatMap { lifecycle?.view(of: $0.id.text, user: step.user, step.app) }
-                people.apply(step, turnedTo: view)
-                rest.removeFirst()
-            }
+        for event in fold.changes {
+            people.apply(event, turnedTo: lifecycle?.content(turnedToBy: event))
+            guard let departure = lifecycle?.apply(event) else { continue }
+            people.apply(departure, of: event.app, isOrderedByArrival: event.handling.isOrderedByArrival)
         }
-        for step in fold.lifecycle {
-            applyPeople(before: step.record, &people)
-            guard let removal = lifecycle?.apply(step) else { continue }
-            people.apply(
-                removal.change, of: removal.user, step.app, isOrderedByArrival: step.handling.isOrderedByArrival)
-        }
-        applyPeople(before: .max, &people)
+        if let (widget, defaults) = fold.defaults { lifecycle?.complete(widget, with: defaults) }
         // Former owners are known only now. Their rows are locked behind those of widgets, against the order: such a
         // batch may meet a deadlock, and is applied again then.
         let missing = people.missing
@@ -357,5 +348,17 @@ extension LifecycleWrites.Widget {
         var write = write
         write.timelineID = rows[timeline]
         return write
+    }
+}
+
+extension FoldedChange {
+    /// The widget that the event removes.
+    fileprivate var removedWidget: WidgetScope.Name? {
+        if case .widget(.removed(let widget)) = change { (app.id, widget) } else { nil }
+    }
+
+    /// The owner of the widget that the event places.
+    fileprivate var newOwner: PersonKey? {
+        if case .widget(.placed(let placement)) = change { PersonKey(appID: app.id, user: placement.user) } else { nil }
     }
 }

@@ -30,18 +30,10 @@ extension PreparedBatch {
     }
 
     private func outcome(_ event: BatchEvent, _ app: RegisteredApp) -> EventOutcome {
-        let widget: String? =
-            switch event.event {
-            case .placed(let placement): placement.widget
-            case .configured(_, let widget, _), .removed(_, let widget), .viewed(_, let widget): widget
-            case .push, .appChange, .operatorReload, .environmentChanged, .stackChanged, .stackTurned,
-                .shortcutsReplaced, .interactionDonated, .deviceRegistered, .deviceUnregistered:
-                nil
-            }
-        return EventOutcome(
+        EventOutcome(
             appID: app.id, event: event.id, source: event.source, type: event.event.type.rawValue,
             topic: batch.topic(event.record), partition: event.position.partition, offset: event.position.offset,
-            user: event.handling.user, widget: widget, time: event.time)
+            user: event.handling.user, widget: event.event.widget, time: event.time)
     }
 }
 

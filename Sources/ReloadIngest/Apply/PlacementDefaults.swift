@@ -145,14 +145,10 @@ package final class PlacementDefaults: Service {
 
     /// Writes the defaults and makes the widget's timeline due now.
     private func store(_ defaults: WidgetConfiguration, of widget: UndecidedWidget) async {
-        var step = LifecycleStep(
-            record: 0, position: widget.cause, app: widget.app,
-            operation: .defaults(widget.record.widget, kind: widget.kind.name, defaults))
-        step.handling.user = widget.record.user
         for attempt in 1...Self.attempts {
             do {
                 var fold = BatchFold(directory: try await directory.directory(maximumAge: .seconds(5)))
-                fold.add(step)
+                fold.defaults = (widget, defaults)
                 let outcome = try await applier.pool.withTransaction { [fold] connection in
                     try await applier.write(fold, behind: PostgresPipeline(), on: connection, { _, _ in [] }) { _, _ in
                         nil

@@ -2,6 +2,31 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
+/// An event that changes stored rows, with its registered app.
+struct FoldedChange: Sendable {
+    /// Index in the polled batch.
+    let record: Int
+    let position: EventPosition
+    let app: RegisteredApp
+    let time: Timestamp
+    /// The user whom the event names.
+    let user: String?
+    let change: FreshetEvent.Change
+    let handling: EventHandling
+    /// A placement with the values of its kind; nil for other events.
+    var resolved: ResolvedPlacement?
+    /// Content that an interaction views; nil for other events.
+    var content: ViewedContent?
+}
+
+/// Content that a person has viewed: a donation, or the widget that a stack was turned to.
+struct ViewedContent: Sendable {
+    /// Combinations that the view counts for.
+    let keys: [HabitKey]
+    /// Nil: that of the person's widgets.
+    let timeZone: String?
+}
+
 /// Folds a polled batch in memory, so that many events for one target become one row of SQL input.
 /// Pure.
 struct BatchFold: Sendable {
@@ -29,12 +54,10 @@ struct BatchFold: Sendable {
     private(set) var views: [WidgetView] = []
     /// The latest view of each widget.
     private var latestViews: [ScopedIdentifier: Timestamp] = [:]
-    /// Lifecycle events in log order.
-    private(set) var lifecycle: [LifecycleStep] = []
-    /// Events that change people, in log order.
-    private(set) var people: [PersonStep] = []
-    /// Registrations of devices, in log order.
-    private(set) var devices: [DeviceStep] = []
+    /// Events that change rows of widgets, people and devices, in log order.
+    private(set) var changes: [FoldedChange] = []
+    /// Dynamic defaults that complete the configuration of a new widget. They come from its provider, not from an event.
+    var defaults: (widget: UndecidedWidget, values: WidgetConfiguration)?
     /// Sampled trace contexts of accepted events, in log order.
     private(set) var traces: [(position: EventPosition, traceparent: String)] = []
     private(set) var rejected: [RejectedEvent] = []
@@ -74,7 +97,7 @@ struct BatchFold: Sendable {
     /// Whether the batch has only accepted reload requests and views: no events that need stored rows, and no dead
     /// letters.
     var isPlain: Bool {
-        lifecycle.isEmpty && people.isEmpty && devices.isEmpty && rejected.isEmpty && diverted.isEmpty
+        changes.isEmpty && defaults == nil && rejected.isEmpty && diverted.isEmpty
     }
 
     /// Number of rows of SQL input for targeted requests.
@@ -99,9 +122,6 @@ struct BatchFold: Sendable {
 
     /// The folded reloads of everyone that match certain configurations, in log order.
     var sweeps: [EveryoneReload] { ofEveryone { $0.matching != nil } }
-
-    /// Adds a step that does not come from an event.
-    mutating func add(_ step: LifecycleStep) { lifecycle.append(step) }
 
     /// - Parameters:
     ///   - isTopicShared: whether several apps may use the topic. A topic of a single app is halted instead of dropping
@@ -138,34 +158,7 @@ struct BatchFold: Sendable {
             }
         }
         do throws(RejectedEvent.Reason) {
-            switch event.event {
-            case .push(let request), .appChange(let request), .operatorReload(let request):
-                try add(request, at: event.position)
-            case .placed(let placement):
-                try addPlacement(placement, event)
-            case .configured(let app, let widget, let configuration):
-                try addLifecycle(app, event) { time in
-                    .widget(widget, .configured(configuration, at: time))
-                }
-            case .removed(let app, let widget):
-                try addLifecycle(app, event) { time in .widget(widget, .removed(widget, at: time)) }
-            case .viewed(let app, let widget):
-                try addView(app, widget, event)
-            case .environmentChanged(let app, let device, let environment, let isSignificant):
-                // A single unusable value is left out, and the other one applies.
-                if environment.problems.count == 2, let problem = environment.problems.first {
-                    throw .invalidEnvironment(app: app, problem)
-                }
-                try addLifecycle(app, event) { time in .device(device, environment, at: time) }
-                if isSignificant {
-                    let request = ReloadRequest(app: app, audience: .device(device), kinds: .all, reason: .environment)
-                    try add(request, at: event.position)
-                }
-            case .stackChanged, .stackTurned, .shortcutsReplaced, .interactionDonated: try addPerson(event)
-            case .deviceRegistered(let app, let registration):
-                try addDevice(app, registration.user, registration.device, registration.channel, event)
-            case .deviceUnregistered(let app, let user, let device): try addDevice(app, user, device, nil, event)
-            }
+            try fold(event)
             accepted += 1
             if let trace = event.trace, trace.isSampled { traces.append((event.position, trace.description)) }
         } catch {
@@ -182,6 +175,69 @@ struct BatchFold: Sendable {
     }
 }
 
+extension BatchFold {
+    private mutating func fold(_ event: BatchEvent) throws(RejectedEvent.Reason) {
+        let app = try app(event.event.app)
+        switch event.event.change {
+        case .reload(let request): try add(request, of: app, at: event.position)
+        case .view(let widget): try addView(of: widget, app, event)
+        case .widget(.placed(let placement)):
+            let kind = try kind(placement.kind, of: app, pointer: "/kind")
+            let resolved = kind.definition.resolve(placement)
+            if let problem = kind.definition.problem(with: resolved) {
+                throw RejectedEvent.Reason(
+                    app: app.name, code: "invalidValue", message: "\(problem)", pointer: problem.pointer)
+            }
+            try addChange(app, event, resolved: resolved)
+        case .widget, .person(.stack), .person(.turned), .device(.registered), .device(.unregistered):
+            try addChange(app, event)
+        case .device(.environment(let device, let environment, let isSignificant)):
+            // A single unusable value is left out, and the other one applies.
+            if environment.problems.count == 2, let problem = environment.problems.first {
+                throw .invalidEnvironment(app: app.name, problem)
+            }
+            try addChange(app, event)
+            guard isSignificant else { return }
+            let request = ReloadRequest(app: app.name, audience: .device(device), kinds: .all, reason: .environment)
+            try add(request, of: app, at: event.position)
+        case .person(.shortcuts(_, let shortcuts)):
+            for (index, shortcut) in shortcuts.enumerated() {
+                _ = try effective(
+                    shortcut.content.configuration, of: shortcut.content.kind, app, at: "/shortcuts/\(index)")
+            }
+            try addChange(app, event)
+        case .interaction(let interaction):
+            let (kind, values) = try effective(interaction.configuration, of: interaction.kind, app, at: "")
+            let keys = HabitKey.keys(kind: interaction.kind, configuration: values, intent: kind.definition.intent)
+            try addChange(app, event, content: ViewedContent(keys: keys, timeZone: interaction.timeZone))
+        }
+    }
+
+    private mutating func addChange(
+        _ app: RegisteredApp, _ event: BatchEvent, resolved: ResolvedPlacement? = nil, content: ViewedContent? = nil
+    ) throws(RejectedEvent.Reason) {
+        guard let time = event.time else { throw .missingTime(app: app.name) }
+        changes.append(
+            FoldedChange(
+                record: event.record, position: event.position, app: app, time: time, user: event.event.user,
+                change: event.event.change, handling: event.handling, resolved: resolved, content: content))
+    }
+
+    private mutating func addView(
+        of widget: String, _ app: RegisteredApp, _ event: BatchEvent
+    ) throws(RejectedEvent.Reason) {
+        // The widget decides whether the view counts.
+        if event.handling.user != nil || event.handling.keepsOutcome { return try addChange(app, event) }
+        guard let time = event.time else { throw .missingTime(app: app.name) }
+        // A view that is not later than another view of the same widget never counts. The timeline's row decides
+        // whether a later one counts.
+        let key = ScopedIdentifier(app.id, widget)
+        if let latest = latestViews[key], time <= latest { return }
+        latestViews[key] = time
+        views.append((appID: app.id, widget: widget, time: time))
+    }
+}
+
 // MARK: - Reload requests
 
 extension TimelineMark {
@@ -195,8 +251,9 @@ extension TimelineMark {
 }
 
 extension BatchFold {
-    private mutating func add(_ request: ReloadRequest, at position: EventPosition) throws(RejectedEvent.Reason) {
-        let app = try app(request.app)
+    private mutating func add(
+        _ request: ReloadRequest, of app: RegisteredApp, at position: EventPosition
+    ) throws(RejectedEvent.Reason) {
         // One row of input per kind, or one without a kind for all kinds.
         for kindID in try ids(of: request.kinds, app) {
             switch request.audience {
@@ -240,85 +297,9 @@ extension BatchFold {
     }
 }
 
-// MARK: - Widgets
+// MARK: - Names and values
 
 extension BatchFold {
-    private mutating func addPlacement(
-        _ placement: WidgetPlacement, _ event: BatchEvent
-    ) throws(RejectedEvent.Reason) {
-        let app = try app(placement.app)
-        let kind = try kind(placement.kind, of: app, pointer: "/kind")
-        let resolved = kind.definition.resolve(placement)
-        if let problem = kind.definition.problem(with: resolved) {
-            throw RejectedEvent.Reason(
-                app: app.name, code: "invalidValue", message: "\(problem)", pointer: problem.pointer)
-        }
-        try addLifecycle(placement.app, event, resolved: resolved) { time in
-            .widget(placement.widget, .placed(placement, at: time))
-        }
-    }
-
-    private mutating func addLifecycle(
-        _ appName: String, _ event: BatchEvent, resolved: ResolvedPlacement? = nil,
-        _ operation: (Timestamp) -> LifecycleStep.Operation
-    ) throws(RejectedEvent.Reason) {
-        let app = try app(appName)
-        guard let time = event.time else { throw .missingTime(app: appName) }
-        lifecycle.append(
-            LifecycleStep(
-                record: event.record, position: event.position, app: app, operation: operation(time),
-                resolved: resolved, handling: event.handling))
-    }
-
-    private mutating func addView(
-        _ appName: String, _ widget: String, _ event: BatchEvent
-    ) throws(RejectedEvent.Reason) {
-        let app = try app(appName)
-        guard let time = event.time else { throw .missingTime(app: appName) }
-        if event.handling.user != nil || event.handling.keepsOutcome {
-            // The widget decides whether the view counts.
-            return try addLifecycle(appName, event) { time in .view(widget, at: time) }
-        }
-        // A view that is not later than another view of the same widget never counts. The timeline's row decides
-        // whether a later one counts.
-        let key = ScopedIdentifier(app.id, widget)
-        if let latest = latestViews[key], time <= latest { return }
-        latestViews[key] = time
-        views.append((appID: app.id, widget: widget, time: time))
-    }
-}
-
-// MARK: - People
-
-extension BatchFold {
-    private mutating func addPerson(_ event: BatchEvent) throws(RejectedEvent.Reason) {
-        guard let user = event.event.person else { return }
-        let app = try app(event.event.app)
-        guard let time = event.time else { throw .missingTime(app: app.name) }
-        let operation: PersonStep.Operation
-        switch event.event {
-        case .stackChanged(_, _, let stack): operation = .change(.stack(stack, at: time))
-        case .stackTurned(_, _, let device, let stack, let widget):
-            operation = .change(.turned(device: device, stack: stack, widget: widget, at: time))
-        case .shortcutsReplaced(_, _, let device, let shortcuts):
-            for (index, shortcut) in shortcuts.enumerated() {
-                _ = try effective(
-                    shortcut.content.configuration, of: shortcut.content.kind, app, at: "/shortcuts/\(index)")
-            }
-            operation = .change(.shortcuts(device: device, shortcuts, at: time))
-        case .interactionDonated(_, _, let interaction):
-            let (kind, values) = try effective(interaction.configuration, of: interaction.kind, app, at: "")
-            let keys = HabitKey.keys(kind: interaction.kind, configuration: values, intent: kind.definition.intent)
-            operation = .viewed(
-                PersonStep.View(keys: keys, timeZone: interaction.timeZone), at: time)
-        default: return
-        }
-        people.append(
-            PersonStep(
-                record: event.record, app: app, user: user, operation: operation,
-                isOrderedByArrival: event.handling.isOrderedByArrival))
-    }
-
     /// The kind, and the values that a widget of the kind with this configuration shows.
     private func effective(
         _ configuration: WidgetConfiguration, of name: String, _ app: RegisteredApp, at pointer: String
@@ -332,26 +313,7 @@ extension BatchFold {
         }
         return (kind, kind.definition.effective(configuration, family: family))
     }
-}
 
-// MARK: - Devices
-
-extension BatchFold {
-    private mutating func addDevice(
-        _ appName: String, _ user: String, _ device: String, _ channel: DeliveryChannel?, _ event: BatchEvent
-    ) throws(RejectedEvent.Reason) {
-        let app = try app(appName)
-        guard let time = event.time else { throw .missingTime(app: app.name) }
-        devices.append(
-            DeviceStep(
-                record: event.record, app: app, user: user, device: device, channel: channel, time: time,
-                isOrderedByArrival: event.handling.isOrderedByArrival))
-    }
-}
-
-// MARK: - Names
-
-extension BatchFold {
     /// The registered app with exactly this name.
     func registeredApp(_ name: String) -> RegisteredApp? {
         guard let app = directory.apps[name], Text.equal(app.name, name) else { return nil }

@@ -8,6 +8,13 @@ enum LifecycleFoldError: Error {
     case directoryIsBehind
 }
 
+/// A widget that leaves the stacks of a user, because it was removed or given to another user.
+struct Departure {
+    let widget: String
+    let user: String
+    let time: Timestamp
+}
+
 /// Applies a batch's lifecycle events to the stored widgets and computes the writes. Pure.
 struct LifecycleFold {
     struct State {
@@ -74,120 +81,124 @@ struct LifecycleFold {
         return widget.family == nil ? "this version does not know the family of widget \(Text.quoted(widget.id))" : nil
     }
 
-    /// Widgets and devices whose rows the steps need.
-    ///
-    /// - Parameter turned: widgets that people have turned their stacks to.
-    static func needed(
-        _ steps: [LifecycleStep], turned: Set<ScopedIdentifier> = []
-    ) -> (widgets: [WidgetScope.Name], devices: [WidgetScope.Name]) {
-        var widgets = turned
+    /// Widgets and devices whose rows a batch needs: those that its events change, and the widgets that stacks are turned
+    /// to.
+    static func needed(_ fold: BatchFold) -> (widgets: [WidgetScope.Name], devices: [WidgetScope.Name]) {
+        var widgets: Set<ScopedIdentifier> = []
         var devices: Set<ScopedIdentifier> = []
-        for step in steps {
-            switch step.operation {
-            case .widget(let id, _), .view(let id, _), .defaults(let id, _, _):
-                widgets.insert(ScopedIdentifier(step.app.id, id))
-            case .device(let id, _, _): devices.insert(ScopedIdentifier(step.app.id, id))
+        for event in fold.changes {
+            switch event.change {
+            case .widget(let change): widgets.insert(ScopedIdentifier(event.app.id, change.widget))
+            case .view(let widget), .person(.turned(_, _, let widget)):
+                widgets.insert(ScopedIdentifier(event.app.id, widget))
+            case .device(.environment(let device, _, _)): devices.insert(ScopedIdentifier(event.app.id, device))
+            case .device, .person, .interaction, .reload: break
             }
         }
+        if let widget = fold.defaults?.widget { widgets.insert(ScopedIdentifier(widget.app.id, widget.record.widget)) }
         return (widgets.map { ($0.appID, $0.id.text) }, devices.map { ($0.appID, $0.id.text) })
     }
 
-    /// Applies a step.
+    /// Applies an event about a widget or the environment of a device.
     ///
-    /// - Returns: the removal of a widget for its owner's stacks; nil unless the step removes it or gives it to another
-    ///   user.
+    /// - Returns: the widget, if the event removes it or gives it to another user.
     @discardableResult
-    mutating func apply(_ step: LifecycleStep) -> (user: String, change: PersonChange)? {
-        var removal: (user: String, change: PersonChange)?
-        guard !rejectUnreadable(step) else { return nil }
-        switch step.operation {
-        case .widget(let id, let change):
-            let key = ScopedIdentifier(step.app.id, id)
-            if case .configured = change, let kind = retiredKind(of: key, step.app),
-                !WidgetLifecycle.isForeign(widgets[key]?.record, to: step.handling.user)
-            {
-                rejected.append(
-                    RejectedEvent(
-                        record: step.record, app: step.app.name, code: "unknownKind",
-                        message:
-                            "/widget: widget \(Text.quoted(id)) is of kind \(Text.quoted(kind)), which was retired",
-                        pointer: "/widget"))
-                return nil
-            }
-            if case .configured(let configuration, _) = change,
-                let problem = problem(with: configuration, of: key, step)
-            {
-                rejected.append(
-                    RejectedEvent(
-                        record: step.record, app: step.app.name, code: "invalidValue", message: "\(problem)",
-                        pointer: problem.pointer))
-                return nil
-            }
-            let owner = widgets[key]?.record.flatMap { $0.removed ? nil : $0.user }
-            let change = change.notAfter(now)
-            let outcome = apply(change, to: key, step)
-            if case .removed = change, widgets[key]?.record?.isUnplaced == true {
-                // A tombstone is not reported as an effect, because the result must look the same as for another user's
-                // widget.
-                ignore(step, .unknown)
-            } else if case .ignored(let reason) = outcome {
-                ignore(step, reason)
-            } else if case .removed(_, let time) = change, case .removed(let record) = outcome {
-                removal = (record.user, .removed(widget: id, at: time))
-            } else if let owner, let record = outcome.record, !Text.equal(record.user, owner) {
-                removal = (owner, .removed(widget: id, at: record.changedAt))
-            }
-        case .defaults(let id, let kind, let defaults):
-            decide(ScopedIdentifier(step.app.id, id), kind, defaults, step)
-        case .view(let id, let time):
-            let record = widgets[ScopedIdentifier(step.app.id, id)]?.record
-            if let reason = WidgetLifecycle.ignores(viewOf: record, by: step.handling.user) {
-                ignore(step, reason)
+    mutating func apply(_ event: FoldedChange) -> Departure? {
+        switch event.change {
+        case .widget(let change): return apply(change, event)
+        case .view(let id):
+            let key = ScopedIdentifier(event.app.id, id)
+            guard !rejectUnreadable(event, id: id, pointer: "/widget", reason: unreadable[key]) else { return nil }
+            if let reason = WidgetLifecycle.ignores(viewOf: widgets[key]?.record, by: event.handling.user) {
+                ignore(event, reason)
             } else {
-                views.append((appID: step.app.id, widget: id, time: time))
+                views.append((appID: event.app.id, widget: id, time: event.time))
             }
-        case .device(let id, let environment, let time):
-            move(device: id, to: environment, at: time, step)
+        case .device(.environment(let device, let environment, _)):
+            // A device with a widget that cannot be read: the event waits, so that its replay changes that widget, and
+            // changes the device's other widgets now.
+            let key = ScopedIdentifier(event.app.id, device)
+            rejectUnreadable(event, id: device, pointer: "/device", reason: unreadableDevices[key])
+            move(device: device, to: environment, event)
+        case .device, .person, .interaction, .reload: break
         }
-        return removal
+        return nil
     }
 
-    /// Rejects a step of a widget that this version cannot read, and returns whether it did. A step of a device with such
-    /// a widget is rejected, so that its replay changes that widget, and applied to the device's other widgets.
-    private mutating func rejectUnreadable(_ step: LifecycleStep) -> Bool {
-        let (id, reason, pointer): (String, String?, String)
-        switch step.operation {
-        case .widget(let widget, _), .view(let widget, _), .defaults(let widget, _, _):
-            (id, reason, pointer) = (widget, unreadable[ScopedIdentifier(step.app.id, widget)], "/widget")
-        case .device(let device, _, _):
-            (id, reason, pointer) = (device, unreadableDevices[ScopedIdentifier(step.app.id, device)], "/device")
+    private mutating func apply(_ change: WidgetChange, _ event: FoldedChange) -> Departure? {
+        let key = ScopedIdentifier(event.app.id, change.widget)
+        guard !rejectUnreadable(event, id: change.widget, pointer: "/widget", reason: unreadable[key]) else {
+            return nil
         }
+        if case .configured(let id, let configuration) = change,
+            let record = widgets[key]?.record, !record.removed,
+            !WidgetLifecycle.isForeign(record, to: event.handling.user)
+        {
+            guard let kind = directory.kind(record.kind, of: event.app)?.definition else {
+                let message = "widget \(Text.quoted(id)) is of kind \(Text.quoted(record.kind)), which was retired"
+                reject(event, code: "unknownKind", message: "/widget: \(message)", pointer: "/widget")
+                return nil
+            }
+            if let problem = kind.problem(with: configuration, family: record.family) {
+                reject(event, code: "invalidValue", message: "\(problem)", pointer: problem.pointer)
+                return nil
+            }
+        }
+        let before = widgets[key]?.record
+        let kind = before.flatMap { directory.kind($0.kind, of: event.app) }
+        let outcome = WidgetLifecycle.apply(
+            change.keepingDefaults(of: before, kind?.definition.intent), at: time(of: event, for: before), to: before,
+            limitedTo: event.handling.user)
+        write(outcome, to: key, by: event, reason: change.reason)
+        if case .placed = change, outcome.record != nil { widgets[key]?.isPlaced = true }
+        if case .placed = outcome { widgets[key]?.isBack = true }
+        if case .removed = change, widgets[key]?.record?.isUnplaced == true {
+            // A tombstone is not reported as an effect, because the result must look the same as for another user's
+            // widget.
+            ignore(event, .unknown)
+        } else if case .ignored(let reason) = outcome {
+            ignore(event, reason)
+        } else if let before, !before.removed, let after = outcome.record,
+            after.removed || !Text.equal(after.user, before.user)
+        {
+            return Departure(
+                widget: change.widget, user: before.user, time: after.removed ? min(event.time, now) : after.changedAt)
+        }
+        return nil
+    }
+
+    /// Rejects an event for a reason why this version cannot read a row, and returns whether there is one.
+    @discardableResult
+    private mutating func rejectUnreadable(
+        _ event: FoldedChange, id: String, pointer: String, reason: String?
+    ) -> Bool {
         guard let reason else { return false }
-        // Dynamic defaults come without an event; the kind's next placement asks for them again.
-        if case .defaults = step.operation { return true }
+        reject(
+            event, code: "unreadableWidget", message: "\(pointer): \(Text.quoted(id)): \(reason)", pointer: pointer)
+        return true
+    }
+
+    private mutating func reject(_ event: FoldedChange, code: String, message: String, pointer: String) {
         rejected.append(
-            RejectedEvent(
-                record: step.record, app: step.app.name, code: "unreadableWidget",
-                message: "\(pointer): \(Text.quoted(id)): \(reason)", pointer: pointer))
-        return pointer == "/widget"
+            RejectedEvent(record: event.record, app: event.app.name, code: code, message: message, pointer: pointer))
     }
 
     /// Applies a device's environment to its widgets.
-    private mutating func move(
-        device id: String, to environment: WidgetEnvironment, at time: Timestamp, _ step: LifecycleStep
-    ) {
-        let moved = devices[ScopedIdentifier(step.app.id, id)] ?? []
+    private mutating func move(device id: String, to environment: WidgetEnvironment, _ event: FoldedChange) {
+        let moved = devices[ScopedIdentifier(event.app.id, id)] ?? []
         guard moved.count <= Self.deviceLimit else {
-            rejected.append(
-                RejectedEvent(
-                    record: step.record, app: step.app.name, code: "audienceTooLarge",
-                    message: "/device: device \(Text.quoted(id)) has more than \(Self.deviceLimit) widgets",
-                    pointer: "/device"))
-            return
+            return reject(
+                event, code: "audienceTooLarge",
+                message: "/device: device \(Text.quoted(id)) has more than \(Self.deviceLimit) widgets",
+                pointer: "/device")
         }
         var (reason, isApplied) = (WidgetIgnoredReason.unknown, false)
-        for key in moved where retiredKind(of: key, step.app) == nil {
-            switch apply(.environment(environment, at: min(time, now)), to: key, step) {
+        for key in moved where !isRetired(widgets[key]?.record, event.app) {
+            let record = widgets[key]?.record
+            let outcome = WidgetLifecycle.apply(
+                environment, at: time(of: event, for: record), to: record, limitedTo: event.handling.user)
+            write(outcome, to: key, by: event, reason: .environment)
+            switch outcome {
             case .changed:
                 widgets[key]?.isMoved = true
                 isApplied = true
@@ -195,27 +206,27 @@ struct LifecycleFold {
             default: isApplied = true
             }
         }
-        if !isApplied, unreadableDevices[ScopedIdentifier(step.app.id, id)] == nil { ignore(step, reason) }
+        if !isApplied, unreadableDevices[ScopedIdentifier(event.app.id, id)] == nil { ignore(event, reason) }
     }
 
-    /// What a widget of a user shows, as the donation of a view; nil if there is no such widget.
-    func view(of widget: String, user: String, _ app: RegisteredApp) -> PersonStep.View? {
-        guard let record = widgets[ScopedIdentifier(app.id, widget)]?.record, !record.removed,
-            Text.equal(record.user, user), let kind = directory.kind(record.kind, of: app)?.definition
+    /// Content of the widget that the event turns a stack to; nil for other events, and if the user has no such widget.
+    func content(turnedToBy event: FoldedChange) -> ViewedContent? {
+        guard case .person(.turned(_, _, let widget)) = event.change, let user = event.user,
+            let record = widgets[ScopedIdentifier(event.app.id, widget)]?.record, !record.removed,
+            Text.equal(record.user, user), let kind = directory.kind(record.kind, of: event.app)?.definition
         else { return nil }
         let values = kind.effective(record.configuration, family: record.family)
-        return PersonStep.View(
+        return ViewedContent(
             keys: HabitKey.keys(kind: kind.name, configuration: values, intent: kind.intent),
             timeZone: record.environment.timeZone)
     }
 
-    /// Completes a widget's configuration with these defaults and makes its timeline due now.
-    private mutating func decide(
-        _ key: ScopedIdentifier, _ kind: String, _ defaults: WidgetConfiguration, _ step: LifecycleStep
-    ) {
-        guard var state = widgets[key], var record = state.record, !record.removed, Text.equal(record.kind, kind),
-            !WidgetLifecycle.isForeign(record, to: step.handling.user),
-            let intent = directory.kind(kind, of: step.app)?.definition.intent
+    /// Completes a new widget's configuration with its provider's defaults, and makes its timeline due now.
+    mutating func complete(_ widget: UndecidedWidget, with defaults: WidgetConfiguration) {
+        let key = ScopedIdentifier(widget.app.id, widget.record.widget)
+        guard unreadable[key] == nil, var state = widgets[key], var record = state.record, !record.removed,
+            Text.equal(record.kind, widget.kind.name), !WidgetLifecycle.isForeign(record, to: widget.record.user),
+            let intent = directory.kind(widget.kind.name, of: widget.app)?.definition.intent
         else { return }
         let completed = intent.completed(record.configuration, from: defaults)
         // The definition may have changed in the meantime.
@@ -223,52 +234,39 @@ struct LifecycleFold {
         state.record = record
         state.isWritten = true
         state.isPlaced = true
-        state.cause = step.position
+        state.cause = widget.cause
         widgets[key] = state
     }
 
-    /// The first value that the definition of the widget's kind does not allow.
-    private func problem(
-        with configuration: WidgetConfiguration, of key: ScopedIdentifier, _ step: LifecycleStep
-    ) -> ModelError? {
-        guard let record = widgets[key]?.record, !record.removed,
-            !WidgetLifecycle.isForeign(record, to: step.handling.user)
-        else { return nil }
-        return directory.kind(record.kind, of: step.app)?.definition.problem(with: configuration, family: record.family)
+    private mutating func ignore(_ event: FoldedChange, _ reason: WidgetIgnoredReason) {
+        ignored.append(IgnoredEvent(record: event.record, reason: reason))
     }
 
-    private mutating func ignore(_ step: LifecycleStep, _ reason: WidgetIgnoredReason) {
-        ignored.append(IgnoredEvent(record: step.record, reason: reason))
+    /// Whether the kind of a placed widget was retired.
+    private func isRetired(_ record: WidgetRecord?, _ app: RegisteredApp) -> Bool {
+        record.map { !$0.removed && directory.kind($0.kind, of: app) == nil } ?? false
     }
 
-    /// The widget's kind if it was retired; nil otherwise.
-    private func retiredKind(of key: ScopedIdentifier, _ app: RegisteredApp) -> String? {
-        guard let record = widgets[key]?.record, !record.removed, directory.kind(record.kind, of: app) == nil else {
-            return nil
-        }
-        return record.kind
+    /// Time at which an event takes effect: not after the database's, and not before that of a record which it follows
+    /// by its arrival.
+    private func time(of event: FoldedChange, for record: WidgetRecord?) -> Timestamp {
+        let time = min(event.time, now)
+        guard event.handling.isOrderedByArrival, let record else { return time }
+        return max(time, record.changedAt)
     }
 
-    private mutating func apply(
-        _ change: WidgetChange, to key: ScopedIdentifier, _ step: LifecycleStep
-    ) -> WidgetOutcome {
+    private mutating func write(
+        _ outcome: WidgetOutcome, to key: ScopedIdentifier, by event: FoldedChange, reason: ReloadReason
+    ) {
+        guard let record = outcome.record else { return }
         var state = widgets[key] ?? State(record: nil, stored: nil)
-        let kind = state.record.flatMap { directory.kind($0.kind, of: step.app) }
-        var change = change.keepingDefaults(of: state.record, kind?.definition.intent)
-        if step.handling.isOrderedByArrival, let latest = state.record?.changedAt { change = change.notBefore(latest) }
-        let outcome = WidgetLifecycle.apply(change, to: state.record, limitedTo: step.handling.user)
-        if let record = outcome.record {
-            move(key, from: state.record, to: record)
-            state.record = record
-            state.resolved = step.resolved ?? state.resolved
-            state.isWritten = true
-            state.cause = step.position
-            state.reason = change.reason
-            if case .placed = change { state.isPlaced = true }
-            if case .placed = outcome { state.isBack = true }
-            widgets[key] = state
-        }
-        return outcome
+        move(key, from: state.record, to: record)
+        state.record = record
+        state.resolved = event.resolved ?? state.resolved
+        state.isWritten = true
+        state.cause = event.position
+        state.reason = reason
+        widgets[key] = state
     }
 
     private mutating func move(_ key: ScopedIdentifier, from old: WidgetRecord?, to new: WidgetRecord) {

@@ -1,45 +1,13 @@
 import PostgresClient
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// An event of the batch that changes a person's stacks, shortcuts or habits, in log order.
-struct PersonStep: Sendable {
-    enum Operation: Sendable {
-        case change(PersonChange)
-        case viewed(View, at: Timestamp)
-    }
-
-    /// Content that was viewed: a donation, or the widget that a person has turned a stack to.
-    struct View: Sendable {
-        /// Combinations that it counts for.
-        let keys: [HabitKey]
-        /// Nil: that of the person's widgets.
-        let timeZone: String?
-    }
-
-    let record: Int
-    let app: RegisteredApp
-    let user: String
-    let operation: Operation
-    let isOrderedByArrival: Bool
-
-    var key: ScopedIdentifier { ScopedIdentifier(app.id, user) }
-
-    /// The widget that the person has turned a stack to.
-    var turnedTo: ScopedIdentifier? {
-        if case .change(.turned(_, _, let widget, _)) = operation { ScopedIdentifier(app.id, widget) } else { nil }
-    }
-
-    fileprivate var needsTimeZone: Bool {
-        if case .viewed(let view, _) = operation { view.timeZone == nil } else { false }
-    }
-}
-
-/// Applies a batch's steps to the stored people and computes the writes. Pure.
+/// Applies a batch's events to the stored people and computes the writes. Pure.
 struct PersonFold {
     fileprivate struct State {
         var record: PersonRecord
-        /// Stored stacks and shortcuts, until a step needs them. Donations, which are most of the steps, do not.
+        /// Stored stacks and shortcuts, until an event needs them. Donations, which are most of the events, do not.
         var undecoded: String?
         let timeZone: String?
         var learned = false
@@ -48,17 +16,21 @@ struct PersonFold {
     }
 
     /// A change that takes a widget out of the stacks of its former owner.
-    private typealias Departure = (key: ScopedIdentifier, change: PersonChange, isOrderedByArrival: Bool)
+    private struct PendingDeparture {
+        let key: ScopedIdentifier
+        let departure: Departure
+        let isOrderedByArrival: Bool
+    }
 
     private let names: [Int32: String]
     private var people: [ScopedIdentifier: State] = [:]
-    /// The database's time, known before any step is applied; no change counts as later, and a later stored time counts as
-    /// none.
+    /// The database's time, known before any event is applied; no change counts as later, and a later stored time counts
+    /// as none.
     var now = Timestamp.distantFuture
     /// People whose rows were read, if they have any.
     private var known: Set<ScopedIdentifier> = []
     /// Departures of other people's widgets, in log order.
-    private var departures: [Departure] = []
+    private var departures: [PendingDeparture] = []
     private(set) var ignored: [IgnoredEvent] = []
     /// People whose stored state cannot be read.
     private var unreadable: Set<ScopedIdentifier> = []
@@ -93,40 +65,51 @@ struct PersonFold {
         return people + owners.filter { known.insert(ScopedIdentifier($0.appID, $0.user)).inserted }
     }
 
-    /// People whose rows the steps need.
-    static func needed(_ steps: [PersonStep]) -> [PersonKey] {
+    /// People whose rows the events need.
+    static func needed(_ changes: [FoldedChange]) -> [PersonKey] {
         var keys: [ScopedIdentifier: PersonKey] = [:]
-        for step in steps {
-            keys[step.key, default: PersonKey(appID: step.app.id, user: step.user)].needsTimeZone =
-                step.needsTimeZone || keys[step.key]?.needsTimeZone == true
+        for event in changes {
+            guard let key = person(of: event) else { continue }
+            let needsTimeZone = event.content.map { $0.timeZone == nil } ?? false
+            keys[key, default: PersonKey(appID: key.appID, user: key.id.text)].needsTimeZone =
+                needsTimeZone || keys[key]?.needsTimeZone == true
         }
         return Array(keys.values)
     }
 
-    /// Applies a step.
+    /// The person whom an event changes; nil for other events.
+    private static func person(of event: FoldedChange) -> ScopedIdentifier? {
+        switch event.change {
+        case .person, .interaction: event.user.map { ScopedIdentifier(event.app.id, $0) }
+        case .widget, .view, .device, .reload: nil
+        }
+    }
+
+    /// Applies an event.
     ///
-    /// - Parameter view: what the widget shows that the step turns a stack to.
-    mutating func apply(_ step: PersonStep, turnedTo view: PersonStep.View? = nil) {
-        var isReadable = !unreadable.contains(step.key)
-        if isReadable, case .change = step.operation { isReadable = decodeArrangement(of: step.key) }
+    /// - Parameter content: content of the widget that the event turns a stack to.
+    mutating func apply(_ event: FoldedChange, turnedTo content: ViewedContent? = nil) {
+        guard let key = Self.person(of: event) else { return }
+        var isReadable = !unreadable.contains(key)
+        if isReadable, case .person = event.change { isReadable = decodeArrangement(of: key) }
         guard isReadable else {
             rejected.append(
                 RejectedEvent(
-                    record: step.record, app: step.app.name, code: "unreadablePerson",
+                    record: event.record, app: event.app.name, code: "unreadablePerson",
                     message: "the stored stacks, shortcuts or habits of this user cannot be read"))
             return
         }
-        guard var state = people.removeValue(forKey: step.key) else { return }
-        defer { people[step.key] = state }
-        switch step.operation {
-        case .change(let change):
-            let change = change.notAfter(now)
-            let effect = state.apply(change, isOrderedByArrival: step.isOrderedByArrival)
-            if effect == .ignored { ignored.append(IgnoredEvent(record: step.record, reason: .older)) }
-            // A turn by hand is a view as well.
-            if effect != .ignored, let view, case .turned(_, _, _, let time) = change { state.learn(view, at: time) }
-        case .viewed(let view, let time): state.learn(view, at: min(time, now))
+        guard var state = people.removeValue(forKey: key) else { return }
+        defer { people[key] = state }
+        let time = min(event.time, now)
+        if case .person(let change) = event.change {
+            let effect = state.record.apply(
+                change, at: time, isOrderedByArrival: event.handling.isOrderedByArrival)
+            state.note(effect)
+            guard effect != .ignored else { return ignored.append(IgnoredEvent(record: event.record, reason: .older)) }
         }
+        // A turn by hand is a view as well.
+        if let content = event.content ?? content { state.learn(content, at: time) }
     }
 
     /// Returns whether a person's stacks and shortcuts can be read.
@@ -143,14 +126,19 @@ struct PersonFold {
     }
 
     /// Takes a widget that was removed or given to another user out of its owner's stacks.
-    mutating func apply(_ change: PersonChange, of user: String, _ app: RegisteredApp, isOrderedByArrival: Bool) {
-        apply((ScopedIdentifier(app.id, user), change, isOrderedByArrival))
+    mutating func apply(_ departure: Departure, of app: RegisteredApp, isOrderedByArrival: Bool) {
+        let key = ScopedIdentifier(app.id, departure.user)
+        apply(PendingDeparture(key: key, departure: departure, isOrderedByArrival: isOrderedByArrival))
     }
 
-    private mutating func apply(_ departure: Departure) {
-        guard known.contains(departure.key) else { return departures.append(departure) }
-        guard decodeArrangement(of: departure.key) else { return }
-        _ = people[departure.key]?.apply(departure.change, isOrderedByArrival: departure.isOrderedByArrival)
+    private mutating func apply(_ pending: PendingDeparture) {
+        guard known.contains(pending.key) else { return departures.append(pending) }
+        guard decodeArrangement(of: pending.key), var state = people.removeValue(forKey: pending.key) else { return }
+        state.note(
+            state.record.remove(
+                widget: pending.departure.widget, at: pending.departure.time,
+                isOrderedByArrival: pending.isOrderedByArrival))
+        people[pending.key] = state
     }
 
     /// People whose rows are needed for departures.
@@ -170,16 +158,15 @@ struct PersonFold {
 }
 
 extension PersonFold.State {
-    fileprivate mutating func apply(_ change: PersonChange, isOrderedByArrival: Bool) -> PersonRecord.Effect {
-        let effect = record.apply(change, isOrderedByArrival: isOrderedByArrival)
+    /// Notes an effect on stacks or shortcuts.
+    fileprivate mutating func note(_ effect: PersonRecord.Effect) {
         if effect != .ignored { arranged = true }
         if effect == .changed { planning = .now }
-        return effect
     }
 
-    fileprivate mutating func learn(_ view: PersonStep.View, at time: Timestamp) {
-        let halfHour = HalfHour(at: time, timeZone: view.timeZone ?? timeZone ?? "UTC")
-        guard record.apply(.viewed(keys: view.keys, at: halfHour)) == .changed else { return }
+    fileprivate mutating func learn(_ content: ViewedContent, at time: Timestamp) {
+        let halfHour = HalfHour(at: time, timeZone: content.timeZone ?? timeZone ?? "UTC")
+        guard record.habits.learn(content.keys, at: halfHour) else { return }
         learned = true
         if planning == .never { planning = .soon }
     }

@@ -123,7 +123,8 @@ struct StackPlanning {
         let changes = plan.suggestionChanges(
             present: placed.map(\.widget), beside: members.first.map { ($0.family, $0.environment) })
         result.events =
-            changes.removed.map { .removed(app: due.key.app, widget: $0) } + changes.placed.map { .placed($0) }
+            changes.removed.map { FreshetEvent(app: due.key.app, .widget(.removed(widget: $0))) }
+            + changes.placed.map(FreshetEvent.init)
         return result
     }
 

@@ -79,8 +79,7 @@ package struct EventOutlet: Sendable {
     /// The partition key, which keeps the API's events of one widget in order. Only a placement names the widget's
     /// user.
     private static func key(of event: FreshetEvent) -> String {
-        guard case .placed(let placement) = event else { return EventEncoder.key(of: event) }
-        return placement.widget
+        event.widget ?? EventEncoder.key(of: event)
     }
 
     private func message(_ outgoing: Outgoing) -> KafkaMessage {

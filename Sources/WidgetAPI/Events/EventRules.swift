@@ -14,8 +14,8 @@ struct EventRules: Sendable {
     mutating func check(
         _ event: FreshetEvent, _ call: APICall, kindAt pointer: ((String) -> String)? = nil
     ) async throws {
-        switch event {
-        case .placed(let placement):
+        switch event.change {
+        case .widget(.placed(let placement)):
             if let user = call.user, !Text.equal(placement.user, user) {
                 throw Problem.forbidden("a token of one user places widgets of this user only")
             }
@@ -25,46 +25,48 @@ struct EventRules: Sendable {
             if let problem = kind.definition.problem(with: kind.definition.resolve(placement)) {
                 throw Problem.unprocessable(problem.pointer, problem.message)
             }
-        case .push(let request), .appChange(let request): try await check(request, call, pointer)
-        case .operatorReload(let request):
-            guard call.principal.has(.operate) else { throw Problem.insufficientScope(.operate) }
-            guard call.user == nil else {
-                throw Problem.forbidden("a token of one user cannot request operator reloads")
+        case .reload(let request):
+            if request.reason == .operator {
+                guard call.principal.has(.operate) else { throw Problem.insufficientScope(.operate) }
+                guard call.user == nil else {
+                    throw Problem.forbidden("a token of one user cannot request operator reloads")
+                }
             }
             try await check(request, call, pointer)
-        case .environmentChanged(_, _, let environment, _):
+        case .device(.environment(_, let environment, _)):
             if let problem = environment.problems.first {
                 throw Problem.unprocessable("/environment\(problem.pointer)", problem.message)
             }
             guard call.user == nil else {
                 throw Problem.forbidden("a token of one user cannot change a device for all of its users")
             }
-        case .stackChanged, .stackTurned, .shortcutsReplaced, .interactionDonated, .deviceRegistered,
-            .deviceUnregistered:
-            if let user = call.user, let person = event.person, !Text.equal(person, user) {
+        case .person, .interaction, .device:
+            if let user = call.user, !Text.equal(user, event.user) {
                 throw Problem.forbidden("a token of one user changes stacks, habits and devices of this user only")
             }
             for (kind, pointer) in event.kindsOfPerson where try await find(kind, of: call.app) == nil {
                 throw Problem.unprocessable([Self.unknown(kind, at: pointer)])
             }
-            if case .deviceRegistered(_, let registration) = event { try await check(registration, of: call.app) }
+            if case .device(.registered(let device, let channel)) = event.change, let user = event.user {
+                try await checkRegistration(of: device, user: user, channel: channel, app: call.app)
+            }
         // Ingest ignores those of another user's widgets.
-        case .configured, .removed, .viewed: break
+        case .widget(.configured), .widget(.removed), .view: break
         }
     }
 
-    private func check(_ registration: DeviceRegistration, of name: String) async throws {
+    private func checkRegistration(
+        of device: String, user: String, channel: DeliveryChannel, app name: String
+    ) async throws {
         let registrations = parts.resources.ingest.registrations
-        if case .apns(let address) = registration.channel,
+        if case .apns(let address) = channel,
             let problem = registrations.problem(ofTopic: address.topic, app: name)
         {
             throw Problem.unprocessable("/channel/apns/topic", problem)
         }
         guard let app = try await parts.directory.directory(maximumAge: .seconds(5)).apps[name] else { return }
-        let devices = try await parts.store.query(.registeredDevices(of: [(app.id, registration.user)])).map(\.device)
-        guard
-            devices.contains(where: { Text.equal($0, registration.device) })
-                || devices.count < registrations.devicesPerUser
+        let devices = try await parts.store.query(.registeredDevices(of: [(app.id, user)])).map(\.device)
+        guard devices.contains(where: { Text.equal($0, device) }) || devices.count < registrations.devicesPerUser
         else { throw Problem.unprocessable("/device", registrations.tooManyDevices) }
     }
 
@@ -125,10 +127,10 @@ struct EventRules: Sendable {
 extension FreshetEvent {
     /// Kinds that an event about a person names, with their places in the data.
     fileprivate var kindsOfPerson: [(kind: String, pointer: String)] {
-        switch self {
-        case .shortcutsReplaced(_, _, _, let shortcuts):
+        switch change {
+        case .person(.shortcuts(_, let shortcuts)):
             shortcuts.enumerated().map { ($1.content.kind, "/shortcuts/\($0)/kind") }
-        case .interactionDonated(_, _, let interaction): [(interaction.kind, "/kind")]
+        case .interaction(let interaction): [(interaction.kind, "/kind")]
         default: []
         }
     }

@@ -123,7 +123,8 @@ extension RouteDependencies {
         let body = try await EventBody(call, path: ["widget"], members: ["configuration"])
         let event = try body.event(of: .widgetConfigured)
         // The placement of an unknown widget may still be in Kafka; ingest checks the event in that case.
-        if case .configured(_, let id, let configuration) = event, let (widget, definition) = try? await find(id, call),
+        if case .widget(.configured(let id, let configuration)) = event.change,
+            let (widget, definition) = try? await find(id, call),
             let intent = definition?.intent, let family = widget.family
         {
             let problems = intent.resolve(configuration, family: family).problems

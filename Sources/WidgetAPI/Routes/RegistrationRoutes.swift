@@ -25,6 +25,7 @@ extension RouteDependencies {
 
     private func unregister(_ call: APICall) async throws -> Response {
         let (user, device) = (try call.path("user"), try call.path("device"))
-        return try await publish(.deviceUnregistered(app: call.app, user: user, device: device), for: call)
+        return try await publish(
+            FreshetEvent(app: call.app, user: user, .device(.unregistered(device: device))), for: call)
     }
 }

@@ -52,10 +52,12 @@ extension RouteDependencies {
     }
 
     private func remove(_ call: APICall) async throws -> Response {
-        return try await publish(.removed(app: call.app, widget: try call.path("widget")), for: call)
+        return try await publish(
+            FreshetEvent(app: call.app, .widget(.removed(widget: try call.path("widget")))), for: call)
     }
 
     private func view(_ call: APICall) async throws -> Response {
-        return try await publish(.viewed(app: call.app, widget: try call.path("widget")), for: call)
+        return try await publish(
+            FreshetEvent(app: call.app, .view(widget: try call.path("widget"))), for: call)
     }
 }

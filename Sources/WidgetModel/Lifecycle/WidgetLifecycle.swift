@@ -1,28 +1,13 @@
-/// A change of a widget, with the time of its event.
+/// A change of one widget, as its app reports it.
 package enum WidgetChange: Hashable, Sendable {
-    case placed(WidgetPlacement, at: Timestamp)
-    case configured(WidgetConfiguration, at: Timestamp)
-    case environment(WidgetEnvironment, at: Timestamp)
-    case removed(_ widget: String, at: Timestamp)
+    case placed(WidgetPlacement)
+    case configured(widget: String, WidgetConfiguration)
+    case removed(widget: String)
 
-    package var at: Timestamp {
+    package var widget: String {
         switch self {
-        case .placed(_, let time), .configured(_, let time), .environment(_, let time), .removed(_, let time): time
-        }
-    }
-
-    /// The change with its time, or with another one if that is later.
-    package func notBefore(_ time: Timestamp) -> WidgetChange { at < time ? dated(time) : self }
-
-    /// The change with its time, or with another one if that is earlier.
-    package func notAfter(_ time: Timestamp) -> WidgetChange { at > time ? dated(time) : self }
-
-    private func dated(_ time: Timestamp) -> WidgetChange {
-        switch self {
-        case .placed(let placement, _): .placed(placement, at: time)
-        case .configured(let configuration, _): .configured(configuration, at: time)
-        case .environment(let environment, _): .environment(environment, at: time)
-        case .removed(let widget, _): .removed(widget, at: time)
+        case .placed(let placement): placement.widget
+        case .configured(let widget, _), .removed(let widget): widget
         }
     }
 
@@ -31,7 +16,6 @@ package enum WidgetChange: Hashable, Sendable {
         switch self {
         case .placed, .removed: .placed
         case .configured: .configured
-        case .environment: .environment
         }
     }
 
@@ -42,12 +26,12 @@ package enum WidgetChange: Hashable, Sendable {
     package func keepingDefaults(of record: WidgetRecord?, _ intent: IntentDefinition?) -> WidgetChange {
         guard let record, !record.removed, let intent else { return self }
         switch self {
-        case .placed(var placement, let time)
+        case .placed(var placement)
         where Text.equal(placement.kind, record.kind) && Text.equal(placement.user, record.user):
             placement.configuration = intent.completed(placement.configuration, from: record.configuration)
-            return .placed(placement, at: time)
-        case .configured(let configuration, let time):
-            return .configured(intent.completed(configuration, from: record.configuration), at: time)
+            return .placed(placement)
+        case .configured(let widget, let configuration):
+            return .configured(widget: widget, intent.completed(configuration, from: record.configuration))
         default: return self
         }
     }
@@ -92,31 +76,50 @@ package enum WidgetOutcome: Hashable, Sendable {
 /// removal of a widget that was never placed leaves a tombstone, which an older placement does not override.
 package enum WidgetLifecycle {
     /// - Parameters:
+    ///   - time: time of the change.
     ///   - record: the current state; nil for an unknown widget.
     ///   - user: owner to whom the change is limited; nil for any.
     package static func apply(
-        _ change: WidgetChange, to record: WidgetRecord?, limitedTo user: String? = nil
+        _ change: WidgetChange, at time: Timestamp, to record: WidgetRecord?, limitedTo user: String? = nil
     ) -> WidgetOutcome {
-        guard let record, !record.isUnplaced else { return apply(change, toUnplaced: record, user) }
-        if isForeign(record, to: user) { return .ignored(.foreign) }
-        guard change.at >= record.changedAt else { return .ignored(.older) }
+        guard let record, !record.isUnplaced else { return apply(change, at: time, toUnplaced: record, user) }
+        if let reason = ignores(changeAt: time, of: record, by: user) { return .ignored(reason) }
         var next = record
-        next.changedAt = change.at
+        next.changedAt = time
         switch change {
-        case .placed(let placement, let time):
+        case .placed(let placement):
             next = WidgetRecord(placement, changedAt: time)
             if record.removed { return .placed(next) }
         case .removed:
             next.removed = true
             return record.removed ? .confirmed(next) : .removed(next)
-        case .configured(let configuration, _):
+        case .configured(_, let configuration):
             guard !record.removed else { return .ignored(.removed) }
             next.configuration = configuration
-        case .environment(let environment, _):
-            guard !record.removed else { return .ignored(.removed) }
-            next.environment = environment.completed(from: record.environment)
         }
         return next.showsSame(as: record) ? .confirmed(next) : .changed(next)
+    }
+
+    /// Applies the environment of a widget's device.
+    ///
+    /// The parameters are those of ``apply(_:at:to:limitedTo:)``.
+    package static func apply(
+        _ environment: WidgetEnvironment, at time: Timestamp, to record: WidgetRecord?, limitedTo user: String? = nil
+    ) -> WidgetOutcome {
+        guard let record, !record.isUnplaced else { return .ignored(.unknown) }
+        if let reason = ignores(changeAt: time, of: record, by: user) { return .ignored(reason) }
+        guard !record.removed else { return .ignored(.removed) }
+        var next = record
+        next.changedAt = time
+        next.environment = environment.completed(from: record.environment)
+        return next.showsSame(as: record) ? .confirmed(next) : .changed(next)
+    }
+
+    private static func ignores(
+        changeAt time: Timestamp, of record: WidgetRecord, by user: String?
+    ) -> WidgetIgnoredReason? {
+        if isForeign(record, to: user) { return .foreign }
+        return time < record.changedAt ? .older : nil
     }
 
     /// Whether the widget belongs to another user; false for nil.
@@ -136,17 +139,17 @@ package enum WidgetLifecycle {
     ///
     /// - Parameter tombstone: tombstone of an earlier removal.
     private static func apply(
-        _ change: WidgetChange, toUnplaced tombstone: WidgetRecord?, _ user: String?
+        _ change: WidgetChange, at time: Timestamp, toUnplaced tombstone: WidgetRecord?, _ user: String?
     ) -> WidgetOutcome {
         // A removal on behalf of one user does not concern another user's widget.
         func concerns(_ user: String?) -> Bool {
             tombstone.map { $0.user.isEmpty || Text.equal($0.user, user) } ?? false
         }
         switch change {
-        case .placed(let placement, let time):
+        case .placed(let placement):
             if let tombstone, concerns(placement.user), time < tombstone.changedAt { return .ignored(.older) }
             return .placed(WidgetRecord(placement, changedAt: time))
-        case .removed(let widget, let time):
+        case .removed(let widget):
             guard var next = tombstone else {
                 return .removed(WidgetRecord(unplaced: widget, user: user ?? "", changedAt: time))
             }
@@ -156,7 +159,7 @@ package enum WidgetLifecycle {
             if !concerns(user) { next.user = user ?? "" }
             next.changedAt = user == nil ? max(time, next.changedAt) : time
             return .confirmed(next)
-        case .configured, .environment: return .ignored(.unknown)
+        case .configured: return .ignored(.unknown)
         }
     }
 }

@@ -41,11 +41,13 @@ package struct PersonRecord: Hashable, Sendable {
     /// Applies a change, unless a later one of the same thing was applied.
     ///
     /// - Parameter isOrderedByArrival: whether it counts as not older than what was applied before.
-    package mutating func apply(_ change: PersonChange, isOrderedByArrival: Bool = false) -> Effect {
+    package mutating func apply(
+        _ change: PersonChange, at time: Timestamp, isOrderedByArrival: Bool = false
+    ) -> Effect {
         switch change {
-        case .stack(let arrangement, let time):
+        case .stack(let arrangement):
             return arrange(arrangement, at: time, isOrderedByArrival)
-        case .turned(let device, let stack, let widget, let time):
+        case .turned(let device, let stack, let widget):
             guard let index = index(device, stack) else { return .ignored }
             let last = stacks[index].turn?.at ?? .distantPast
             let isKnown = stacks[index].arrangement.widgets.contains { Text.equal($0, widget) }
@@ -54,12 +56,8 @@ package struct PersonRecord: Hashable, Sendable {
             }
             stacks[index].turn = Stack.Turn(widget: widget, at: max(time, last))
             return .changed
-        case .removed(let widget, let time):
-            return remove(widget, at: time, isOrderedByArrival)
-        case .shortcuts(let device, let shortcuts, let time):
+        case .shortcuts(let device, let shortcuts):
             return replace(shortcuts, device, at: time, isOrderedByArrival)
-        case .viewed(let keys, let halfHour):
-            return habits.learn(keys, at: halfHour) ? .changed : .ignored
         }
     }
 
@@ -106,7 +104,7 @@ package struct PersonRecord: Hashable, Sendable {
 
     /// Takes a removed widget out of the stacks that were arranged before: placed again, it does not return to its
     /// place.
-    private mutating func remove(_ widget: String, at time: Timestamp, _ isOrderedByArrival: Bool) -> Effect {
+    package mutating func remove(widget: String, at time: Timestamp, isOrderedByArrival: Bool = false) -> Effect {
         var effect = Effect.ignored
         for index in stacks.indices where isOrderedByArrival || stacks[index].changedAt <= time {
             let count = stacks[index].arrangement.widgets.count
@@ -175,27 +173,31 @@ package struct StackArrangement: Hashable, Sendable {
     }
 }
 
-/// A change of a ``PersonRecord``.
+/// A change of a person's stacks or relevant shortcuts, as a device or the app reports it.
 package enum PersonChange: Hashable, Sendable {
-    case stack(StackArrangement, at: Timestamp)
-    case turned(device: String, stack: String, widget: String, at: Timestamp)
-    /// A widget was removed.
-    case removed(widget: String, at: Timestamp)
+    case stack(StackArrangement)
+    /// The person turned the stack by hand to a widget.
+    case turned(device: String, stack: String, widget: String)
     /// The whole set of an app's shortcuts, for one device or all; withdraws the earlier one.
-    case shortcuts(device: String?, [RelevantShortcut], at: Timestamp)
-    /// Content was viewed; `keys` are the combinations that it counts for.
-    case viewed(keys: [HabitKey], at: HalfHour)
+    case shortcuts(device: String?, [RelevantShortcut])
+}
 
-    /// The change with its time, or with another one if that is earlier.
-    package func notAfter(_ now: Timestamp) -> PersonChange {
-        switch self {
-        case .stack(let arrangement, let time): .stack(arrangement, at: min(time, now))
-        case .turned(let device, let stack, let widget, let time):
-            .turned(device: device, stack: stack, widget: widget, at: min(time, now))
-        case .removed(let widget, let time): .removed(widget: widget, at: min(time, now))
-        case .shortcuts(let device, let shortcuts, let time): .shortcuts(device: device, shortcuts, at: min(time, now))
-        case .viewed: self
-        }
+/// A view of content in an app, from which Freshet learns the person's habits.
+package struct DonatedInteraction: Hashable, Sendable {
+    package var kind: String
+    /// Values of the kind's intent.
+    package var configuration: WidgetConfiguration
+    package var device: String?
+    /// IANA name of the person's time zone; nil for that of the person's widgets.
+    package var timeZone: String?
+
+    package init(
+        kind: String, configuration: WidgetConfiguration = .empty, device: String? = nil, timeZone: String? = nil
+    ) {
+        self.kind = kind
+        self.configuration = configuration
+        self.device = device
+        self.timeZone = timeZone
     }
 }
 

@@ -97,30 +97,31 @@ struct SimulatedPeople {
 extension Simulation {
     /// Applies an event about stacks, shortcuts or habits.
     mutating func applyPerson(_ event: FreshetEvent) {
-        guard let user = event.person else { return }
+        guard let user = event.user else { return }
         let person = people.person(event.app, user)
-        switch event {
-        case .stackChanged(_, _, let stack): change(person, .stack(stack, at: now))
-        case .stackTurned(_, _, let device, let stack, let widget):
-            let effect = change(person, .turned(device: device, stack: stack, widget: widget, at: now))
+        switch event.change {
+        case .person(let change):
+            let effect = self.change(person) { [now] in $0.apply(change, at: now) }
             // A turn by hand is a view as well.
-            guard effect != .ignored, let index = widgetByName[ScopedName(app: event.app, name: widget)] else { return }
+            guard effect != .ignored, case .turned(_, _, let widget) = change,
+                let index = widgetByName[ScopedName(app: event.app, name: widget)]
+            else { return }
             let record = widgets[Int(index)].record
             guard !record.removed, Text.equal(record.user, user) else { return }
             learn(person, record.kind, record.configuration, record.family, timeZone: record.environment.timeZone)
-        case .shortcutsReplaced(_, _, let device, let shortcuts):
-            change(person, .shortcuts(device: device, shortcuts, at: now))
-        case .interactionDonated(_, _, let interaction):
+        case .interaction(let interaction):
             learn(
                 person, interaction.kind, interaction.configuration, nil,
                 timeZone: interaction.timeZone ?? timeZone(of: person))
-        default: break
+        case .reload, .widget, .view, .device: break
         }
     }
 
     @discardableResult
-    private mutating func change(_ person: Int, _ change: PersonChange) -> PersonRecord.Effect {
-        let effect = people.people[person].record.apply(change)
+    private mutating func change(
+        _ person: Int, _ change: (inout PersonRecord) -> PersonRecord.Effect
+    ) -> PersonRecord.Effect {
+        let effect = change(&people.people[person].record)
         if effect != .ignored { people.knowStacks(of: person) }
         if effect == .changed { for stack in people.people[person].stacks { people.replan(stack, by: now) } }
         return effect
@@ -129,7 +130,7 @@ extension Simulation {
     /// Takes a removed widget out of its owner's stacks.
     mutating func forget(_ widget: WidgetRecord) {
         guard let person = people.known(widget.app, widget.user) else { return }
-        change(person, .removed(widget: widget.widget, at: now))
+        change(person) { [now] in $0.remove(widget: widget.widget, at: now) }
     }
 
     /// Time zone of a person's widgets.
@@ -151,9 +152,10 @@ extension Simulation {
         let values = definition.effective(configuration, family: family ?? definition.anyFamily)
         let keys = HabitKey.keys(kind: definition.name, configuration: values, intent: definition.intent)
         let halfHour = HalfHour(at: now, timeZone: timeZone)
-        let effect = people.people[person].record.apply(.viewed(keys: keys, at: halfHour))
         // Donations, which are many, are gathered for half a minute.
-        if effect == .changed { people.replan(app, user, by: now + .seconds(30)) }
+        if people.people[person].record.habits.learn(keys, at: halfHour) {
+            people.replan(app, user, by: now + .seconds(30))
+        }
     }
 
     /// Notes changed content of a timeline, and has the stacks planned whose order may change.
@@ -224,7 +226,8 @@ extension Simulation {
         let changes = plan.suggestionChanges(
             present: placed.map { widgets[Int($0)].record.widget },
             beside: own.first.map { (widgets[Int($0)].record.family, widgets[Int($0)].record.environment) })
-        return changes.removed.map { .removed(app: key.app, widget: $0) } + changes.placed.map { .placed($0) }
+        return changes.removed.map { FreshetEvent(app: key.app, .widget(.removed(widget: $0))) }
+            + changes.placed.map(FreshetEvent.init)
     }
 
     private func planner(of stack: SimulatedPeople.Stack, _ placed: [Int32]) -> PersonPlanner {

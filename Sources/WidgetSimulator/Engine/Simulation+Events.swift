@@ -6,40 +6,43 @@ extension Simulation {
     mutating func applyEvent(_ event: FreshetEvent) {
         if isMeasuring { counts.events += 1 }
         guard let kinds = kindsByApp[event.app] else { return countUnknown() }
-        switch event {
-        case .push(let request), .appChange(let request), .operatorReload(let request): apply(request, kinds)
-        case .placed(let placement):
-            guard let kind = kinds[placement.kind] else { return countUnknown() }
-            let resolved = self.kinds[kind].definition.resolve(placement)
-            guard self.kinds[kind].definition.problem(with: resolved) == nil else { return countIgnored() }
-            let name = ScopedName(app: placement.app, name: placement.widget)
-            change([name], .placed(placement, at: now))
-        case .configured(let app, let widget, let configuration):
-            let name = ScopedName(app: app, name: widget)
-            let record = widgetByName[name].map { widgets[Int($0)].record }
-            let kind = record.flatMap { kinds[$0.kind] }
-            if let record, let kind,
+        switch event.change {
+        case .reload(let request): apply(request, kinds)
+        case .widget(let change):
+            let name = ScopedName(app: event.app, name: change.widget)
+            if case .placed(let placement) = change {
+                guard let kind = kinds[placement.kind] else { return countUnknown() }
+                let resolved = self.kinds[kind].definition.resolve(placement)
+                guard self.kinds[kind].definition.problem(with: resolved) == nil else { return countIgnored() }
+            } else if case .configured(_, let configuration) = change,
+                let record = widgetByName[name].map({ widgets[Int($0)].record }), let kind = kinds[record.kind],
                 self.kinds[kind].definition.problem(with: configuration, family: record.family) != nil
             {
                 return countIgnored()
             }
-            change([name], .configured(configuration, at: now))
-        case .removed(let app, let widget):
-            change([ScopedName(app: app, name: widget)], .removed(widget, at: now))
-        case .viewed(let app, let widget):
-            guard let widget = widgetByName[ScopedName(app: app, name: widget)], widgets[Int(widget)].timeline >= 0
+            let record = widgetByName[name].map { widgets[Int($0)].record }
+            let kind = record.flatMap { kinds[$0.kind] }
+            let completed = change.keepingDefaults(of: record, kind.flatMap { self.kinds[$0].definition.intent })
+            self.change([name], reason: change.reason, isPlaced: change.isPlacement) { [now] record in
+                WidgetLifecycle.apply(completed, at: now, to: record)
+            }
+        case .view(let widget):
+            guard let widget = widgetByName[ScopedName(app: event.app, name: widget)],
+                widgets[Int(widget)].timeline >= 0
             else { return countIgnored() }
             view(widget)
-        case .environmentChanged(let app, let device, let environment, let isSignificant):
-            let members = devices[ScopedName(app: app, name: device)].map { widgetsOfDevice[Int($0)] } ?? []
+        case .device(.environment(let device, let environment, let isSignificant)):
+            let members = devices[ScopedName(app: event.app, name: device)].map { widgetsOfDevice[Int($0)] } ?? []
             var request: ReloadRequest?
             if isSignificant {
-                request = ReloadRequest(app: app, audience: .device(device), kinds: .all, reason: .environment)
+                request = ReloadRequest(app: event.app, audience: .device(device), kinds: .all, reason: .environment)
             }
-            let names = members.map { ScopedName(app: app, name: widgets[Int($0)].record.widget) }
-            change(names, .environment(environment, at: now), with: request)
-        case .stackChanged, .stackTurned, .shortcutsReplaced, .interactionDonated: applyPerson(event)
-        case .deviceRegistered, .deviceUnregistered: break
+            let names = members.map { ScopedName(app: event.app, name: widgets[Int($0)].record.widget) }
+            change(names, reason: .environment, with: request) { [now] record in
+                WidgetLifecycle.apply(environment, at: now, to: record)
+            }
+        case .person, .interaction: applyPerson(event)
+        case .device(.registered), .device(.unregistered): break
         }
     }
 
@@ -195,10 +198,21 @@ extension Simulation {
     // MARK: Widgets
 
     /// Changes widgets as one transaction of ingest does, with a request that the event also makes.
-    private mutating func change(_ names: [ScopedName], _ change: WidgetChange, with request: ReloadRequest? = nil) {
+    ///
+    /// - Parameters:
+    ///   - reason: of the reload of a timeline that a widget starts to show.
+    ///   - change: makes the outcome from a widget's present record.
+    private mutating func change(
+        _ names: [ScopedName], reason: ReloadReason, isPlaced: Bool = false, with request: ReloadRequest? = nil,
+        _ change: (WidgetRecord?) -> WidgetOutcome
+    ) {
         var marks: [Int32: ReloadMark] = [:]
         var departed: [Int32] = []
-        for name in names { apply(change, to: name, &marks, &departed) }
+        for name in names {
+            let record = widgetByName[name].map { widgets[Int($0)].record }
+            let outcome = change(record)
+            apply(outcome, to: name, reason, isPlaced: isPlaced, &marks, &departed)
+        }
         var requested: [Int32] = []
         if let request {
             requested = audience(of: request, nil)
@@ -215,13 +229,11 @@ extension Simulation {
     }
 
     private mutating func apply(
-        _ change: WidgetChange, to name: ScopedName, _ marks: inout [Int32: ReloadMark], _ departed: inout [Int32]
+        _ outcome: WidgetOutcome, to name: ScopedName, _ reason: ReloadReason, isPlaced: Bool,
+        _ marks: inout [Int32: ReloadMark], _ departed: inout [Int32]
     ) {
         let known = widgetByName[name]
         let old = known.map { widgets[Int($0)].record }
-        let oldKind = old.flatMap { kindsByApp[name.app]?[$0.kind] }
-        let change = change.keepingDefaults(of: old, oldKind.flatMap { kinds[$0].definition.intent })
-        let outcome = WidgetLifecycle.apply(change, to: old)
         guard let record = outcome.record else { return countIgnored() }
         let widget = known ?? Int32(widgets.count)
         if known == nil {
@@ -232,7 +244,7 @@ extension Simulation {
         let oldTimeline = widgets[Int(widget)].timeline
         var timeline: Int32 = -1
         if !record.removed, let kind = kindsByApp[name.app]?[record.kind] {
-            timeline = place(record, kind, change, from: oldTimeline, &marks)
+            timeline = place(record, kind, reason, isPlaced: isPlaced, from: oldTimeline, &marks)
         }
         move(widget, to: timeline, name.app)
         if oldTimeline >= 0, oldTimeline != timeline { departed.append(oldTimeline) }
@@ -243,7 +255,8 @@ extension Simulation {
 
     /// Finds or creates the timeline of a widget, and returns its index. Marks a stale timeline as revived.
     private mutating func place(
-        _ record: WidgetRecord, _ kind: Int, _ change: WidgetChange, from old: Int32, _ marks: inout [Int32: ReloadMark]
+        _ record: WidgetRecord, _ kind: Int, _ reason: ReloadReason, isPlaced: Bool, from old: Int32,
+        _ marks: inout [Int32: ReloadMark]
     ) -> Int32 {
         let identity = kinds[kind].definition.resolve(record.placement).identity
         let id = identity.id
@@ -252,7 +265,7 @@ extension Simulation {
             let target = SimulatedTarget(id: id, identity: identity, kind: kind, definition: kinds[kind].definition)
             var row = SimulatedTimeline(
                 target: target,
-                record: ReloadRecord(placedAt: now, kinds[kind].generations, reason: change.reason),
+                record: ReloadRecord(placedAt: now, kinds[kind].generations, reason: reason),
                 begunAt: now)
             row.pendingSince = now
             timelines.append(row)
@@ -261,10 +274,8 @@ extension Simulation {
             appoint(timeline)
             return timeline
         }
-        var isPlaced = found != old
-        if case .placed = change { isPlaced = true }
-        if isPlaced, timelines[Int(found)].record.isStale(at: now) {
-            marks[found, default: ReloadMark()].revival = change.reason
+        if isPlaced || found != old, timelines[Int(found)].record.isStale(at: now) {
+            marks[found, default: ReloadMark()].revival = reason
         }
         return found
     }
@@ -294,6 +305,10 @@ extension Simulation {
         widgets[index].user = userIndex
         widgets[index].device = deviceIndex
     }
+}
+
+extension WidgetChange {
+    fileprivate var isPlacement: Bool { if case .placed = self { true } else { false } }
 }
 
 extension WidgetConfiguration {

@@ -109,7 +109,8 @@ extension Simulation {
 
     private mutating func see(_ place: Int, _ member: Population.Member, _ places: Places) {
         guard places.widgets[place] >= 0 else { return }
-        note(.viewed(app: member.placements[place].app, widget: member.placements[place].widget))
+        let placement = member.placements[place]
+        note(FreshetEvent(app: placement.app, .view(widget: placement.widget)))
         view(places.widgets[place])
     }
 
@@ -127,9 +128,9 @@ extension Simulation {
             }
             if !isFound {
                 apply(
-                    .stackTurned(
-                        app: places.app, user: member.user, device: member.device, stack: Population.stack,
-                        widget: placement.widget))
+                    FreshetEvent(
+                        app: places.app, user: member.user,
+                        .person(.turned(device: member.device, stack: Population.stack, widget: placement.widget))))
                 try await workNow()
                 see(place, member, places)
                 try await workNow()
@@ -142,7 +143,7 @@ extension Simulation {
             let interaction = DonatedInteraction(
                 kind: placement.kind, configuration: placement.configuration, device: member.device,
                 timeZone: member.environment.timeZone)
-            apply(.interactionDonated(app: placement.app, user: member.user, interaction))
+            apply(FreshetEvent(app: placement.app, user: member.user, .interaction(interaction)))
             try await workNow()
         }
         if draw < 2 { request(.foreground, member, place, places) }
@@ -190,7 +191,7 @@ extension Simulation {
             try await work(before: time)
             advance(to: time)
             apply(
-                .push(
+                FreshetEvent(
                     ReloadRequest(
                         app: kinds[kind].app, audience: .everyone, kinds: .kinds([kinds[kind].definition.name]),
                         reason: .push)))
@@ -203,9 +204,8 @@ extension Population.Member {
     /// Event that reloads all of the person's widgets with the kind of the one at `place`.
     fileprivate func reload(_ reason: ReloadReason, _ place: Int) -> FreshetEvent {
         let placement = placements[place]
-        let request = ReloadRequest(
-            app: placement.app, audience: .user(user), kinds: .kinds([placement.kind]), reason: reason)
-        return reason == .push ? .push(request) : .appChange(request)
+        return FreshetEvent(
+            ReloadRequest(app: placement.app, audience: .user(user), kinds: .kinds([placement.kind]), reason: reason))
     }
 }
 

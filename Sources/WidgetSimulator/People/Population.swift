@@ -136,7 +136,7 @@ package struct Population: Sendable {
             let step = 3_600_000_000 / Int64(max(1, members.count))
             let time = Timestamp(microseconds: begin.microseconds + Int64(member.number) * step)
             for (place, placement) in member.placements.enumerated() {
-                arrivals.append((time + .microseconds(place), .placed(placement)))
+                arrivals.append((time + .microseconds(place), FreshetEvent(placement)))
             }
             guard let first = member.stacked.first else { continue }
             let arrangement = StackArrangement(
@@ -144,7 +144,8 @@ package struct Population: Sendable {
             arrivals.append(
                 (
                     time + .microseconds(member.placements.count),
-                    .stackChanged(app: member.placements[first].app, user: member.user, arrangement)
+                    FreshetEvent(
+                        app: member.placements[first].app, user: member.user, .person(.stack(arrangement)))
                 ))
         }
         return arrivals.sorted { $0.time < $1.time }

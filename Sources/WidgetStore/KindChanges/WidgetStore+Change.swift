@@ -115,7 +115,7 @@ extension WidgetStore {
             let members = record.stacks.flatMap(\.arrangement.widgets).filter { widgets.contains(Array($0.utf8)) }
             guard !members.isEmpty else { continue }
             for widget in members {
-                _ = record.apply(.removed(widget: widget, at: .distantPast), isOrderedByArrival: true)
+                _ = record.remove(widget: widget, at: .distantPast, isOrderedByArrival: true)
             }
             writes.append(
                 PersonWrite(appID: person.appID, user: person.user, arrangement: record.storedArrangement))

@@ -27,7 +27,7 @@ extension WidgetStore {
                     let changes = people[ScopedIdentifier(person.appID, person.user)] ?? []
                     var record = try person.record(app: changes.first?.app.name ?? "")
                     record.forgetTimes(after: now)
-                    let effects = changes.map { record.apply(.stack($0.arrangement, at: min($0.time, now))) }
+                    let effects = changes.map { record.apply(.stack($0.arrangement), at: min($0.time, now)) }
                     let applied = effects.count { $0 != .ignored }
                     counts.stacks += applied
                     counts.older += changes.count - applied

@@ -141,7 +141,7 @@ struct LoadStacks: Sendable {
         let kind = "Load\((person * options.stacks * Self.widgetsPerStack + random.below(4)) % 20)"
         let interaction = DonatedInteraction(kind: kind, device: "d\(person)", timeZone: "Europe/London")
         return OutgoingEvent(
-            .interactionDonated(app: LoadWorld.defaultApp, user: "u\(person)", interaction), id: "\(number)",
+            FreshetEvent(app: LoadWorld.defaultApp, user: "u\(person)", .interaction(interaction)), id: "\(number)",
             time: WallClock.now() - .seconds(1_800 * slot), key: "u\(person)")
     }
 

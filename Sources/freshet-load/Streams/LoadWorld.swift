@@ -59,14 +59,14 @@ struct LoadWorld: Sendable, Equatable {
 
     /// A push for one widget.
     func reload(_ widget: Int) -> FreshetEvent {
-        .push(
+        FreshetEvent(
             ReloadRequest(
                 app: app, audience: .widget("w\(widget)"), kinds: .kinds([kind(of: widget)]), reason: .push))
     }
 
     /// A push for everyone and all kinds.
     var reloadOfEverything: FreshetEvent {
-        .push(ReloadRequest(app: app, audience: .everyone, kinds: .all, reason: .push))
+        FreshetEvent(ReloadRequest(app: app, audience: .everyone, kinds: .all, reason: .push))
     }
 }
 

@@ -77,16 +77,15 @@ extension StreamEvent {
             case .widget: .widget("w\(widget)")
             case .everyone: .everyone
             }
-        func request(_ reason: ReloadReason) -> ReloadRequest {
+        let reason: ReloadReason =
+            switch sort {
+            case .push: .push
+            case .foreground: .foreground
+            case .background: .background
+            }
+        return FreshetEvent(
             ReloadRequest(
-                app: world.app, audience: target, kinds: .kinds([world.kind(of: widget)]),
-                reason: reason)
-        }
-        return switch sort {
-        case .push: .push(request(.push))
-        case .foreground: .appChange(request(.foreground))
-        case .background: .appChange(request(.background))
-        }
+                app: world.app, audience: target, kinds: .kinds([world.kind(of: widget)]), reason: reason))
     }
 
     /// The partition key: the person, so that all of a person's events keep their order; the app for everyone.

@@ -49,7 +49,7 @@ extension WidgetsCommand {
                     .failure, problems.map { "\($0.pointer.dropFirst()): \($0.message)" }.joined(separator: "\n"))
             }
             try await options.publish(
-                .configured(app: app, widget: widget.id, configuration: configuration), key: widget.user)
+                FreshetEvent(app: app, .widget(.configured(widget: widget.id, configuration))), key: widget.user)
         }
     }
 }

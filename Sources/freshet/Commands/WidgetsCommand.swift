@@ -220,10 +220,10 @@ struct PlacementLines: Sendable {
         }
         do throws(TargetCheck.Unknown) {
             let app = try targets.app(event.app)
-            switch event {
-            case .stackChanged(_, let user, let arrangement):
-                return .stack((app: app, user: user, arrangement: arrangement, time: time ?? now))
-            case .placed(let placement):
+            switch event.change {
+            case .person(.stack(let arrangement)):
+                return .stack((app: app, user: event.user ?? "", arrangement: arrangement, time: time ?? now))
+            case .widget(.placed(let placement)):
                 let kind = try targets.kind(placement.kind, of: app)
                 let widget = ImportedWidget(placement: placement, kind: kind, time: time ?? now)
                 if let problem = widget.problem { throw .init(member: "", message: "\(problem)") }

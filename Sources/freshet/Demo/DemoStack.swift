@@ -22,8 +22,8 @@ struct DemoStack: Sendable {
             kind: "RecentPurchases", configuration: SampleWorld.configuration([("card", "acme")]),
             timeZone: "Europe/London")
         return [
-            .stackChanged(app: key.app, user: key.user, arrangement),
-            .interactionDonated(app: key.app, user: key.user, viewed),
+            FreshetEvent(app: key.app, user: key.user, .person(.stack(arrangement))),
+            FreshetEvent(app: key.app, user: key.user, .interaction(viewed)),
         ]
     }
 

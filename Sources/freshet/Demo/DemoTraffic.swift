@@ -50,9 +50,9 @@ final class DemoTraffic: Sendable {
             (0..<people).map { person in
                 let address = APNsAddress(
                     token: Array("demo\(10_000_000 + person)".utf8), environment: .production, topic: DemoDevices.topic)
-                return .deviceRegistered(
-                    app: SampleWorld.bank,
-                    DeviceRegistration(user: world.user(person), device: "d\(person)", channel: .apns(address)))
+                return FreshetEvent(
+                    app: SampleWorld.bank, user: world.user(person),
+                    .device(.registered(device: "d\(person)", .apns(address))))
             })
         count { $0.registered += people }
     }
@@ -63,7 +63,7 @@ final class DemoTraffic: Sendable {
         var next = 0
         while next < world.widgets {
             let end = min(next + 500, world.widgets)
-            await publish((next..<end).map { .placed(world.placement($0)) })
+            await publish((next..<end).map { FreshetEvent(world.placement($0)) })
             count { $0.placed += end - next }
             next = end
             try await holdBack(applied: applied)
@@ -120,38 +120,42 @@ final class DemoTraffic: Sendable {
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<60:
             count { $0.targeted += 1 }
-            return .push(
+            return FreshetEvent(
                 ReloadRequest(
                     app: SampleWorld.bank, audience: .user(user), kinds: .kinds(["RecentPurchases"]), reason: .push))
         case 60..<70:
             count { $0.targeted += 1 }
-            return .push(
+            return FreshetEvent(
                 ReloadRequest(
                     app: SampleWorld.bank, audience: .user(user), kinds: .kinds(["RecentPurchases"]),
                     matching: SampleWorld.configuration([("card", "acme")]), reason: .push))
         case 70..<80:
             count { $0.targeted += 1 }
-            return .push(
+            return FreshetEvent(
                 ReloadRequest(app: SampleWorld.rangers, audience: .device("d\(index)"), kinds: .all, reason: .push))
         case 80..<92:
             count { $0.appChanges += 1 }
             let reason: ReloadReason = Bool.random(using: &random) ? .foreground : .background
-            return .appChange(ReloadRequest(app: SampleWorld.bank, audience: .user(user), kinds: .all, reason: reason))
+            return FreshetEvent(
+                ReloadRequest(app: SampleWorld.bank, audience: .user(user), kinds: .all, reason: reason))
         default:
             count { $0.views += 1 }
-            return .viewed(app: SampleWorld.bank, widget: "w\(index * SampleWorld.widgetsPerUser)")
+            return FreshetEvent(app: SampleWorld.bank, .view(widget: "w\(index * SampleWorld.widgetsPerUser)"))
         }
     }
 
     private func reloadKind(_ random: inout SampleRandom) async throws {
         let (app, kind) = Bool.random(using: &random) ? (SampleWorld.bank, "DueDate") : (SampleWorld.weather, "Weather")
         count { $0.perKind += 1 }
-        await publish([.push(ReloadRequest(app: app, audience: .everyone, kinds: .kinds([kind]), reason: .push))])
+        await publish([FreshetEvent(ReloadRequest(app: app, audience: .everyone, kinds: .kinds([kind]), reason: .push))]
+        )
     }
 
     private func reloadEverything() async throws {
         count { $0.global += 1 }
-        await publish([.push(ReloadRequest(app: SampleWorld.bank, audience: .everyone, kinds: .all, reason: .push))])
+        await publish([
+            FreshetEvent(ReloadRequest(app: SampleWorld.bank, audience: .everyone, kinds: .all, reason: .push))
+        ])
     }
 
     private func count(_ change: (inout Counts) -> Void) {
@@ -174,7 +178,7 @@ final class DemoTraffic: Sendable {
     }
 
     private func key(of event: FreshetEvent) -> String? {
-        guard case .viewed(_, let widget) = event, let index = Int(widget.dropFirst()) else { return nil }
+        guard case .view(let widget) = event.change, let index = Int(widget.dropFirst()) else { return nil }
         return world.user(index / SampleWorld.widgetsPerUser)
     }
 }

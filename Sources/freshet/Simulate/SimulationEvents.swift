@@ -212,9 +212,9 @@ extension KafkaBatch {
 extension FreshetEvent {
     /// Whether it says which widgets and stacks there are.
     fileprivate var isArrangement: Bool {
-        switch self {
-        case .placed, .configured, .removed, .environmentChanged, .stackChanged: true
-        default: false
+        switch change {
+        case .widget, .device(.environment), .person(.stack): true
+        case .reload, .view, .device, .person, .interaction: false
         }
     }
 }

@@ -119,7 +119,7 @@ final class ChaosDevices: Sendable {
             token: Array(device.utf8) + Array(repeating: 0, count: 8), environment: .production,
             topic: app + APNsAddress.topicSuffix)
         return .deviceRegistered(
-            app: app, DeviceRegistration(user: user, device: device, channel: .apns(address)))
+            app: app, user: user, device: device, channel: .apns(address))
     }
 
     /// Number of accepted pushes, and of those that came too soon.

@@ -1,3 +1,4 @@
+import TestSupport
 import WidgetEvents
 
 @testable import WidgetModel

@@ -1,4 +1,5 @@
 import FreshetClient
+import TestSupport
 import WidgetEvents
 import WidgetModel
 
@@ -53,7 +54,7 @@ struct EventMaker {
     mutating func crowd() -> [ChaosEvent] {
         world.crowd.map { user in
             var event = make(
-                .push(ReloadRequest(app: ChaosWorld.crowdApp, audience: .user(user), kinds: .all, reason: .push)),
+                .reload(ReloadRequest(app: ChaosWorld.crowdApp, audience: .user(user), kinds: .all, reason: .push)),
                 at: Self.start)
             event.marks = world.ofUser[ChaosWorld.key(ChaosWorld.crowdApp, user)] ?? []
             event.sources = event.marks.map { .timeline(world.timelines[$0].id) }
@@ -84,7 +85,7 @@ struct EventMaker {
             let widget = random.element(world.widgets).placement
             let index = world.ofWidget[ChaosWorld.key(widget.app, widget.widget)] ?? 0
             var event = make(
-                .push(ReloadRequest(app: widget.app, audience: .widget(widget.widget), kinds: .all, reason: .push)),
+                .reload(ReloadRequest(app: widget.app, audience: .widget(widget.widget), kinds: .all, reason: .push)),
                 at: Self.start)
             event.marks = [index]
             event.sources = [.timeline(world.timelines[index].id)]
@@ -98,7 +99,7 @@ struct EventMaker {
         case .movePush:
             let person = random.element(world.movers)
             var event = make(
-                .push(ReloadRequest(app: app.name, audience: .user(person), kinds: .all, reason: .push)),
+                .reload(ReloadRequest(app: app.name, audience: .user(person), kinds: .all, reason: .push)),
                 at: Self.start)
             event.sources = [.person(app.name, person)]
             return event
@@ -137,13 +138,7 @@ struct EventMaker {
             }
         let request = ReloadRequest(
             app: app.name, audience: audience, kinds: kinds, matching: matching, reason: reason)
-        let message: FreshetEvent =
-            switch sort {
-            case .foreground, .background: .appChange(request)
-            case .operatorReload: .operatorReload(request)
-            default: .push(request)
-            }
-        var event = make(message, at: Self.start)
+        var event = make(.reload(request), at: Self.start)
         event.marks = timelines.filter { index in
             let timeline = world.timelines[index]
             return kinds.contains(timeline.identity.kind) && (group == nil || timeline.group == group)
@@ -157,7 +152,7 @@ struct EventMaker {
         let kind = random.element(app.kinds).definition.name
         let scope = allKinds ? KindScope.all : KindScope.kinds([kind])
         let request = ReloadRequest(app: app.name, audience: .everyone, kinds: scope, reason: reason)
-        var event = make(reason == .push ? .push(request) : .appChange(request), at: Self.start)
+        var event = make(.reload(request), at: Self.start)
         if allKinds {
             event.appBump = app.name
             event.sources = [.app(app.name)]
@@ -174,7 +169,7 @@ struct EventMaker {
         let request = ReloadRequest(
             app: app.name, audience: .everyone, kinds: kinds,
             matching: ChaosWorld.configuration([("group", .number(JSONNumber(group)))]), reason: .push)
-        var event = make(.push(request), at: Self.start)
+        var event = make(.reload(request), at: Self.start)
         event.marks = world.timelines.indices.filter { index in
             let timeline = world.timelines[index]
             return timeline.identity.app == app.name && kinds.contains(timeline.identity.kind)

@@ -1,4 +1,5 @@
 import FreshetClient
+import TestSupport
 import WidgetEvents
 import WidgetModel
 
@@ -131,7 +132,8 @@ struct WrongClockMaker {
 
     private mutating func push(_ app: ChaosApp, _ person: String, at time: Timestamp) -> ChaosEvent {
         var event = make(
-            .push(ReloadRequest(app: app.name, audience: .user(person), kinds: .all, reason: .push)), at: time, person)
+            .reload(ReloadRequest(app: app.name, audience: .user(person), kinds: .all, reason: .push)), at: time, person
+        )
         event.sources = [.person(app.name, person)]
         return event
     }

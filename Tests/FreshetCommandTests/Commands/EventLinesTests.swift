@@ -1,4 +1,5 @@
 import FreshetClient
+import TestSupport
 import Testing
 import WidgetEvents
 import WidgetModel
@@ -20,7 +21,7 @@ struct EventLinesTests {
         let event = try event(#"{"type":"freshet.push.received.v1","data":\#(Self.data)}"#)
         #expect(
             event.event
-                == .push(ReloadRequest(app: "a", audience: .user("u"), kinds: .kinds(["K"]), reason: .push)))
+                == .reload(ReloadRequest(app: "a", audience: .user("u"), kinds: .kinds(["K"]), reason: .push)))
         #expect(event.id.utf8.count == 32)
         #expect(event.source == "/freshet/publish")
         #expect(event.time == now)

@@ -21,7 +21,7 @@ struct ClusterTests {
             let (first, _) = try await installation.run()
             try await installation.publish([
                 OutgoingEvent(
-                    .push(ReloadRequest(app: Installation.app, audience: .everyone, kinds: .all, reason: .push)),
+                    .reload(ReloadRequest(app: Installation.app, audience: .everyone, kinds: .all, reason: .push)),
                     time: WallClock.now()
                 )
             ])

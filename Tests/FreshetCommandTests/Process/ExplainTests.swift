@@ -14,7 +14,7 @@ struct ExplainTests {
 
     /// Publishes a push in binary or structured mode.
     private static func push(_ id: String, app: String = app, structured: Bool, topic: String) -> KafkaMessage {
-        let event = FreshetEvent.push(ReloadRequest(app: app, audience: .user("u1"), kinds: .all, reason: .push))
+        let event = FreshetEvent.reload(ReloadRequest(app: app, audience: .user("u1"), kinds: .all, reason: .push))
         let time = Timestamp(rfc3339: "2026-06-22T10:00:00Z")
         if structured {
             return KafkaMessage(

@@ -31,7 +31,7 @@ struct MetricsTests {
 
     private static func push(_ app: String = Installation.app, kinds: KindScope = .all) -> OutgoingEvent {
         OutgoingEvent(
-            .push(ReloadRequest(app: app, audience: .user("user of w1"), kinds: kinds, reason: .push)),
+            .reload(ReloadRequest(app: app, audience: .user("user of w1"), kinds: kinds, reason: .push)),
             time: WallClock.now())
     }
 
@@ -52,10 +52,10 @@ struct MetricsTests {
             let address = APNsAddress(
                 token: Array(1...8), environment: .production, topic: Installation.app + APNsAddress.topicSuffix)
             let devices = [("w1", DeliveryChannel.webhook), ("w2", .apns(address))].map { widget, channel in
-                DeviceRegistration(user: "user of \(widget)", device: "device of \(widget)", channel: channel)
+                FreshetEvent.deviceRegistered(
+                    app: Installation.app, user: "user of \(widget)", device: "device of \(widget)", channel: channel)
             }
-            try await installation.publish(
-                devices.map { OutgoingEvent(.deviceRegistered(app: Installation.app, $0), time: WallClock.now()) })
+            try await installation.publish(devices.map { OutgoingEvent($0, time: WallClock.now()) })
             try await eventually("the devices are registered") {
                 try await installation.store.integer("SELECT count(*) FROM registration") == 2
             }

@@ -79,7 +79,7 @@ struct TakeoverTests {
             }
             let request = ReloadRequest(
                 app: Installation.app, audience: .user("u\(user)"), kinds: .kinds(["RecentPurchases"]), reason: .push)
-            events.append(OutgoingEvent(.push(request), time: time))
+            events.append(OutgoingEvent(.reload(request), time: time))
         }
         return events
     }

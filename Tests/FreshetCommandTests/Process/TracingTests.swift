@@ -15,7 +15,7 @@ struct TracingTests {
 
     private static func push(_ trace: String?) -> OutgoingEvent {
         OutgoingEvent(
-            .push(ReloadRequest(app: app, audience: .user("u"), kinds: .all, reason: .push)),
+            .reload(ReloadRequest(app: app, audience: .user("u"), kinds: .all, reason: .push)),
             time: WallClock.now(), traceparent: trace)
     }
 

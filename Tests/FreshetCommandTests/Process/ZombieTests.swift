@@ -21,7 +21,7 @@ struct ZombieTests {
                 app: Installation.app, audience: .user("u\(user)"), kinds: .kinds(["RecentPurchases"]), reason: .push)
             return [
                 OutgoingEvent(.viewed(app: Installation.app, widget: "w\(user)"), time: time, key: "u\(user)"),
-                OutgoingEvent(.push(request), time: time),
+                OutgoingEvent(.reload(request), time: time),
             ]
         }
     }

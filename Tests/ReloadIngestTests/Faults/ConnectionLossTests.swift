@@ -22,7 +22,7 @@ struct CountedSort: Sendable, CustomTestStringConvertible {
     private static func request(
         _ audience: Audience, kinds: KindScope, matching: WidgetConfiguration? = nil
     ) -> FreshetEvent {
-        .push(ReloadRequest(app: TestKinds.app, audience: audience, kinds: kinds, matching: matching, reason: .push))
+        .reload(ReloadRequest(app: TestKinds.app, audience: audience, kinds: kinds, matching: matching, reason: .push))
     }
 
     static let purchases = KindScope(names: ["Purchases"]) ?? .all

@@ -178,7 +178,7 @@ struct DatabaseTroubleTests {
                 try await ingest.publish(
                     (0..<1_500).map { number in
                         let target = Int.random(in: 0..<200)
-                        return .push(
+                        return .reload(
                             ReloadRequest(
                                 app: TestKinds.app,
                                 audience: number % 2 == 0 ? .user("u\(target)") : .device("d\(target)"),

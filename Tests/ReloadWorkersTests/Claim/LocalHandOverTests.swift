@@ -80,7 +80,7 @@ struct LocalHandOverTests {
             for user in 0..<20 {
                 let push = ReloadRequest(app: TestKinds.app, audience: .user("u\(user)"), kinds: .all, reason: .push)
                 let position = EventPosition(topic: 0, partition: 0, offset: Int64(user))
-                fold.add(BatchEvent(record: user, position: position, time: Sample.now, event: .push(push)))
+                fold.add(BatchEvent(record: user, position: position, time: Sample.now, event: .reload(push)))
             }
             let grant = try #require(handOver.reserve(fold.urgentKinds))
             let outcome = try await BatchApplier(pool: worker.store.pool, audienceLimit: 1_000)

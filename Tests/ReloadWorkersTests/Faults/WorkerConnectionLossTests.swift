@@ -168,7 +168,7 @@ struct WorkerConnectionLossTests {
                     // A reload of everyone with `matching` is a recorded sweep, whose events each timeline counts once.
                     try await worker.store.apply(
                         [
-                            .appChange(
+                            .reload(
                                 ReloadRequest(
                                     app: TestKinds.app, audience: .everyone,
                                     kinds: KindScope(names: ["Purchases"]) ?? .all,

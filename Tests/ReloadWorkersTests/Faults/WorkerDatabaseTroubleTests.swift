@@ -88,7 +88,7 @@ struct WorkerDatabaseTroubleTests {
             try await worker.store.fail(writesTo: "timeline", with: "57014", above: 10)
             try await worker.store.apply(
                 [
-                    .appChange(
+                    .reload(
                         ReloadRequest(
                             app: TestKinds.app, audience: .everyone, kinds: KindScope(names: ["Purchases"]) ?? .all,
                             matching: WidgetConfiguration(storedCanonical: "{}"), reason: .foreground))

@@ -52,8 +52,8 @@ struct VirtualService {
             try await work(before: event.time)
             try await advance(to: event.time)
             try await apply(event.event, EventHandling())
-            if case .stackChanged(let app, let user, let stack) = event.event {
-                let key = StackPlan.Key(app: app, user: user, device: stack.device, stack: stack.name)
+            if case .person(.stack(let stack)) = event.event.change, let user = event.event.user {
+                let key = StackPlan.Key(app: event.event.app, user: user, device: stack.device, stack: stack.name)
                 keys[key.id] = key
                 _ = try await time.pool.query(.wantSchedule(key))
             }

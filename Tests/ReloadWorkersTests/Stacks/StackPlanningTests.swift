@@ -35,10 +35,10 @@ struct StackPlanningTests {
             _ = try sent.schedules()
             let now = WallClock.now()
             // The current widget stays on top in any order.
-            try await worker.store.change(.stack(StackSupport.arrangement(["w2", "w1"]), at: now))
+            try await worker.store.change(.stack(StackSupport.arrangement(["w2", "w1"])), at: now)
             #expect(try await planning.pass().count == 1)
             #expect(try sent.schedules().isEmpty)
-            try await worker.store.change(.turned(device: "d1", stack: "home", widget: "w2", at: now))
+            try await worker.store.change(.turned(device: "d1", stack: "home", widget: "w2"), at: now)
             #expect(try await planning.pass().count == 1)
             let schedule = try #require(try sent.schedules().first ?? nil)
             #expect(schedule["rotations"]?.arrayValue?.last?["widget"] == "w2")
@@ -156,7 +156,7 @@ struct StackPlanningTests {
             func declare(_ range: Range<Timestamp>?) async throws {
                 let content = WidgetContent(app: TestKinds.app, kind: "Weather")
                 let shortcuts = range.map { [RelevantShortcut(content: content, ranges: [$0])] } ?? []
-                try await worker.store.change(.shortcuts(device: nil, shortcuts, at: WallClock.now()))
+                try await worker.store.change(.shortcuts(device: nil, shortcuts), at: WallClock.now())
                 #expect(try await planning.pass().count == 1)
             }
             // In two hours: too early for the placement.
@@ -170,7 +170,7 @@ struct StackPlanningTests {
 
             try await declare(now..<(now + Self.hour))
             let placed = try sent.events()
-            guard case .placed(let placement)? = placed.first, placed.count == 1 else {
+            guard case .widget(.placed(let placement))? = placed.first?.change, placed.count == 1 else {
                 Issue.record("expected a placement, found \(placed)")
                 return
             }
@@ -197,7 +197,7 @@ struct StackPlanningTests {
                 return from..<(from + .seconds(600))
             }
             try await worker.store.change(
-                .shortcuts(device: nil, [RelevantShortcut(content: content, ranges: ranges)], at: now))
+                .shortcuts(device: nil, [RelevantShortcut(content: content, ranges: ranges)]), at: now)
             try await planning.pass()
             let schedule = try #require(try sent.schedules().first ?? nil)
             #expect(schedule["suggestions"]?.arrayValue?.count == (developerMode ? 8 : 6))
@@ -222,7 +222,7 @@ struct StackPlanningTests {
                 return RelevantShortcut(
                     content: WidgetContent(app: TestKinds.app, kind: "Weather"), ranges: [from..<(from + .seconds(50))])
             }
-            try await worker.store.change(.shortcuts(device: nil, spam, at: now))
+            try await worker.store.change(.shortcuts(device: nil, spam), at: now)
             let app = try #require(try await worker.store.directory().apps[TestKinds.app])
             let begun = (1...6).map { BegunSuggestion(device: "d1", at: now - .seconds(600 * $0)) }
             _ = try await worker.store.pool.query(.recordSuggestions(begun.map { ((app.id, "u1"), $0) }))
@@ -230,10 +230,9 @@ struct StackPlanningTests {
                 content: WidgetContent(app: other.name, kind: "Tasks"),
                 ranges: [(now + Self.hour)..<(now + Self.hour * 2)])
             for change in [
-                PersonChange.stack(StackSupport.arrangement(["w1"]), at: now),
-                .shortcuts(device: nil, [task], at: now),
+                PersonChange.stack(StackSupport.arrangement(["w1"])), .shortcuts(device: nil, [task]),
             ] {
-                try await worker.store.change(change, app: other.name)
+                try await worker.store.change(change, at: now, app: other.name)
             }
             try await worker.store.want(key)
             #expect(try await planning.pass().count == 2)
@@ -253,7 +252,7 @@ struct StackPlanningTests {
             let other = StackPlan.Key(app: TestKinds.app, user: "u2", device: "d2", stack: "home")
             try await worker.store.place([.test("w3", user: "u2", device: "d2")])
             let stack = StackArrangement(device: "d2", name: "home", widgets: ["w3"])
-            try await worker.store.change(.stack(stack, at: Timestamp(microseconds: 1)), user: "u2")
+            try await worker.store.change(.stack(stack), at: Timestamp(microseconds: 1), user: "u2")
             try await worker.store.want(other)
             try await worker.store.sql(
                 "UPDATE person SET habits = '\\x09', arrangement = '[' || arrangement WHERE user_id = 'u1'")
@@ -279,7 +278,7 @@ struct StackPlanningTests {
             _ = try sent.schedules()
             try await worker.store.sql("UPDATE relevance SET history = '\\x09', points = '\\x01'")
             try await worker.store.change(
-                .turned(device: "d1", stack: "home", widget: "w2", at: WallClock.now()))
+                .turned(device: "d1", stack: "home", widget: "w2"), at: WallClock.now())
             #expect(try await planning.pass().count == 1)
             #expect(try sent.schedules().count == 1)
         }
@@ -295,7 +294,7 @@ struct StackPlanningTests {
             _ = try sent.schedules()
             #expect(try await worker.store.integer("SELECT count(*) FROM relevance") == 2)
             switch how {
-            case "removed": try await worker.store.change(.stack(StackSupport.arrangement([]), at: WallClock.now()))
+            case "removed": try await worker.store.change(.stack(StackSupport.arrangement([])), at: WallClock.now())
             case "erased":
                 _ = try await worker.store.store.erase(user: "u1", of: TestKinds.app)
                 #expect(try await worker.store.integer("SELECT count(*) FROM person") == 0)

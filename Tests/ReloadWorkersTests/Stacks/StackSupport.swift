@@ -70,7 +70,7 @@ enum StackSupport {
     ) async throws {
         try await withWorker(developerMode: developerMode) { worker in
             try await worker.store.place([.test("w1"), .test("w2", kind: "DueDate")])
-            try await worker.store.change(.stack(Self.arrangement(), at: Timestamp(microseconds: 1)))
+            try await worker.store.change(.stack(Self.arrangement()), at: Timestamp(microseconds: 1))
             try await worker.store.want(Self.key)
             try await body(
                 worker, StackPlanning(context: worker.context, directory: worker.directory), Sent(worker.publisher))
@@ -85,7 +85,7 @@ enum StackSupport {
 extension TestStore {
     /// Applies a change as ingest does.
     func change(
-        _ change: PersonChange, user: String = "u1", app name: String = TestKinds.app
+        _ change: PersonChange, at time: Timestamp, user: String = "u1", app name: String = TestKinds.app
     ) async throws {
         let app = try #require(try await directory().apps[name])
         let key = PersonKey(appID: app.id, user: user)
@@ -94,7 +94,7 @@ extension TestStore {
             let stored = try #require(try await connection.query(.readPeople([key])).first)
             var record = try #require(
                 PersonRecord(app: app.name, habits: stored.habits, arrangement: stored.arrangement))
-            let effect = record.apply(change)
+            let effect = record.apply(change, at: time)
             #expect(effect != .ignored)
             let write = PersonWrite(
                 appID: app.id, user: user, arrangement: record.storedArrangement,

@@ -14,13 +14,13 @@ struct SuggestionPlanningTests {
         let now = WallClock.now()
         let shortcut = RelevantShortcut(
             content: WidgetContent(app: TestKinds.app, kind: "Weather"), ranges: [now..<(now + .seconds(3_600))])
-        try await worker.store.change(.shortcuts(device: nil, [shortcut], at: now))
+        try await worker.store.change(.shortcuts(device: nil, [shortcut]), at: now)
     }
 
     /// Places the widget of the planned suggestion.
     private static func place(_ worker: TestWorker, _ sent: StackSupport.Sent) async throws -> String {
         let events = try sent.events()
-        guard case .placed(let placement)? = events.first, events.count == 1 else {
+        guard case .widget(.placed(let placement))? = events.first?.change, events.count == 1 else {
             Issue.record("expected a placement, found \(events)")
             return ""
         }
@@ -74,9 +74,9 @@ struct SuggestionPlanningTests {
             try await planning.pass()
             #expect(try #require(try sent.schedules().last ?? nil)["suggestions"]?.arrayValue?.count == 1)
             // The stack is renamed, and planned before anything of the old name is recorded.
-            try await worker.store.change(.stack(StackSupport.arrangement([]), at: WallClock.now()))
+            try await worker.store.change(.stack(StackSupport.arrangement([])), at: WallClock.now())
             let renamed = StackArrangement(device: "d1", name: "new", widgets: ["w1", "w2"])
-            try await worker.store.change(.stack(renamed, at: WallClock.now()))
+            try await worker.store.change(.stack(renamed), at: WallClock.now())
             let key = StackPlan.Key(app: TestKinds.app, user: "u1", device: "d1", stack: "new")
             try await worker.store.want(key)
             try await worker.store.sql("UPDATE stack_schedule SET due_at = 'infinity' WHERE stack = 'home'")
@@ -99,11 +99,11 @@ struct SuggestionPlanningTests {
         try await StackSupport.withStack { worker, planning, sent in
             try await worker.store.place([.test("w3")])
             let first = StackArrangement(device: "d1", name: "first", widgets: ["w3"])
-            try await worker.store.change(.stack(first, at: WallClock.now()))
+            try await worker.store.change(.stack(first), at: WallClock.now())
             let from = WallClock.now() + .seconds(7_200)
             let shortcut = RelevantShortcut(
                 content: WidgetContent(app: TestKinds.app, kind: "Weather"), ranges: [from..<(from + .seconds(600))])
-            try await worker.store.change(.shortcuts(device: nil, [shortcut], at: WallClock.now()))
+            try await worker.store.change(.shortcuts(device: nil, [shortcut]), at: WallClock.now())
             func suggestions() throws -> [String?: Int?] {
                 let schedules = try sent.schedules().compactMap { $0 }
                 return Dictionary(

@@ -133,7 +133,7 @@ struct ConsoleBrowserTests {
                 // A reload of the kind, one of the widget, and its configuration.
                 let events = try api.published.events().map(\.event)
                 #expect(events.count == 3)
-                guard case .configured(_, let widget, let configuration)? = events.last else {
+                guard case .widget(.configured(let widget, let configuration))? = events.last?.change else {
                     Issue.record("no configuration: \(events)")
                     return
                 }

@@ -84,7 +84,7 @@ extension ConsoleSecurityTests {
                 _ = try await store.place([placement])
                 var person = PersonRecord()
                 let stack = StackArrangement(device: text, name: text, widgets: [text])
-                _ = person.apply(.stack(stack, at: Timestamp(microseconds: 1)))
+                _ = person.apply(.stack(stack), at: Timestamp(microseconds: 1))
                 let arrangement = "\(person.storedArrangement)".replacing("'", with: "''")
                 try await store.sql(
                     """

@@ -118,8 +118,8 @@ struct TopicsDocumentTests {
                 }
             }
             // The event's own key; events of a widget or device use their user's key.
-            switch decoded.event {
-            case .push, .appChange, .operatorReload, .placed:
+            switch decoded.event.change {
+            case .reload, .widget(.placed):
                 #expect(EventEncoder.key(of: decoded.event) == example.key)
             default: #expect(example.key == "u42")
             }

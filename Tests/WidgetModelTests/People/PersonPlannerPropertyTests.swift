@@ -62,8 +62,8 @@ struct PersonPlannerPropertyTests {
         let arrangement = StackArrangement(
             device: "d", name: "home", widgets: own, smartRotate: Int.random(in: 0..<5, using: &random) > 0,
             suggestions: Int.random(in: 0..<8, using: &random) > 0)
-        _ = person.apply(.stack(arrangement, at: start - .seconds(86_400)))
-        _ = person.apply(.stack(.init(device: "d", name: "other", widgets: ["z"]), at: start - .seconds(86_400)))
+        _ = person.apply(.stack(arrangement), at: start - .seconds(86_400))
+        _ = person.apply(.stack(.init(device: "d", name: "other", widgets: ["z"])), at: start - .seconds(86_400))
         let plan = StackPlan(key: key, schedule: StackSchedule(), plannedAt: start)
         let ids = own + ["z"] + (3...5).map { plan.widget(of: content("K\($0)")) }
         let widgets = zip(ids, ["K0", "K1", "K2", "K0", "K3", "K4", "K5"]).compactMap { id, name in
@@ -92,11 +92,11 @@ struct PersonPlannerPropertyTests {
         _ person: inout PersonRecord, after plan: StackPlan?, at now: Timestamp, _ random: inout SeededGenerator
     ) {
         switch Int.random(in: 0..<5, using: &random) {
-        case 0...2: _ = person.apply(.shortcuts(device: nil, shortcuts(from: now, &random), at: now))
+        case 0...2: _ = person.apply(.shortcuts(device: nil, shortcuts(from: now, &random)), at: now)
         case 3:
             let suggestion = plan?.schedule.insertion(at: now).flatMap { plan?.widget(of: $0.content) }
             let widget = (own + [suggestion].compactMap(\.self)).randomElement(using: &random) ?? "a"
-            _ = person.apply(.turned(device: "d", stack: "home", widget: widget, at: now))
+            _ = person.apply(.turned(device: "d", stack: "home", widget: widget), at: now)
         default: break
         }
     }

@@ -27,9 +27,9 @@ struct PersonPlannerTests {
         for name in ["home", "other"] {
             let ids = name == "home" ? widgets.map(\.id) + ["removed"] : ["lonely"]
             let arrangement = StackArrangement(device: "d", name: name, widgets: ids)
-            _ = person.apply(.stack(arrangement, at: Timestamp(microseconds: 0)))
+            _ = person.apply(.stack(arrangement), at: Timestamp(microseconds: 0))
         }
-        _ = person.apply(.shortcuts(device: nil, shortcuts, at: Timestamp(microseconds: 0)))
+        _ = person.apply(.shortcuts(device: nil, shortcuts), at: Timestamp(microseconds: 0))
         func widget(_ id: String, _ card: String, _ category: String) throws -> PersonPlanner.Widget {
             PersonPlanner.Widget(
                 id: id, kind: kind, family: .systemSmall, configuration: try HabitsTests.configuration(card, category),
@@ -150,7 +150,7 @@ struct PersonPlannerTests {
         var suggested: [String] = []
         for number in 0..<8 {
             let now = start + .seconds(60 * number)
-            _ = planner.person.apply(.shortcuts(device: nil, [Self.shortcut("K\(number)", now)], at: now))
+            _ = planner.person.apply(.shortcuts(device: nil, [Self.shortcut("K\(number)", now)]), at: now)
             // The second plan continues the suggestion.
             for time in [now, now + .seconds(30)] {
                 plan = planner.plan(key, after: plan, at: time)
@@ -320,20 +320,20 @@ struct PersonPlannerTests {
                 latest = max(latest, now)
                 let present = plan?.schedule.insertion(at: now).flatMap { plan?.widget(of: $0.content) }
                 switch Int.random(in: 0..<5, using: &random) {
-                case 0: _ = planner.person.apply(.shortcuts(device: nil, [], at: now), isOrderedByArrival: true)
+                case 0: _ = planner.person.apply(.shortcuts(device: nil, []), at: now, isOrderedByArrival: true)
                 case 1...2:
                     let set = (0..<Int.random(in: 1...3, using: &random)).map { _ in
                         let from = now + .seconds(Int.random(in: -600...3_600, using: &random))
                         return Self.shortcut("K\(Int.random(in: 0..<6, using: &random))", from)
                     }
-                    _ = planner.person.apply(.shortcuts(device: nil, set, at: now), isOrderedByArrival: true)
+                    _ = planner.person.apply(.shortcuts(device: nil, set), at: now, isOrderedByArrival: true)
                 case 3:
                     let widget = own[Int.random(in: 0..<3, using: &random)].0
-                    let turn = PersonChange.turned(device: "d", stack: "home", widget: widget, at: now)
-                    if planner.person.apply(turn) != .ignored { top = widget }
+                    let turn = PersonChange.turned(device: "d", stack: "home", widget: widget)
+                    if planner.person.apply(turn, at: now) != .ignored { top = widget }
                 default:
-                    let turn = PersonChange.turned(device: "d", stack: "home", widget: present ?? "nothing", at: now)
-                    _ = planner.person.apply(turn)
+                    let turn = PersonChange.turned(device: "d", stack: "home", widget: present ?? "nothing")
+                    _ = planner.person.apply(turn, at: now)
                 }
                 plan = planner.plan(key, after: plan, at: now)
             }

@@ -11,21 +11,33 @@ struct PersonRecordTests {
         var value = PersonRecord()
     }
 
-    private static func apply(_ change: PersonChange, isOrderedByArrival: Bool = false, to box: Box) -> Bool {
-        box.value.apply(change, isOrderedByArrival: isOrderedByArrival) != .ignored
+    /// A change with its time.
+    private struct Dated {
+        let change: PersonChange
+        let at: Timestamp
+    }
+
+    private static func apply(_ dated: Dated, isOrderedByArrival: Bool = false, to box: Box) -> Bool {
+        box.value.apply(dated.change, at: dated.at, isOrderedByArrival: isOrderedByArrival) != .ignored
+    }
+
+    private static func remove(
+        _ widget: String, _ time: Int, isOrderedByArrival: Bool = false, from box: Box
+    ) -> Bool {
+        box.value.remove(widget: widget, at: at(time), isOrderedByArrival: isOrderedByArrival) != .ignored
     }
 
     private static func at(_ seconds: Int) -> Timestamp { Timestamp(microseconds: Int64(seconds) * 1_000_000) }
 
-    private static func stack(_ name: String, _ widgets: [String], at time: Int) -> PersonChange {
-        .stack(StackArrangement(device: "d1", name: name, widgets: widgets), at: at(time))
+    private static func stack(_ name: String, _ widgets: [String], at time: Int) -> Dated {
+        Dated(change: .stack(StackArrangement(device: "d1", name: name, widgets: widgets)), at: at(time))
     }
 
-    private static func shortcuts(_ kinds: [String], _ device: String? = nil, at time: Int) -> PersonChange {
-        .shortcuts(
-            device: device,
-            kinds.map { RelevantShortcut(content: WidgetContent(app: "a", kind: $0), ranges: [at(1)..<at(2)]) },
-            at: at(time))
+    private static func shortcuts(_ kinds: [String], _ device: String? = nil, at time: Int) -> Dated {
+        let shortcuts = kinds.map {
+            RelevantShortcut(content: WidgetContent(app: "a", kind: $0), ranges: [at(1)..<at(2)])
+        }
+        return Dated(change: .shortcuts(device: device, shortcuts), at: at(time))
     }
 
     private static func widgets(_ box: Box) -> [String: [String]] {
@@ -38,13 +50,14 @@ struct PersonRecordTests {
     func confirmed() {
         var record = PersonRecord()
         let changes = { (time: Int) in [Self.stack("s", ["a"], at: time), Self.shortcuts(["A"], at: time)] }
-        #expect(changes(5).map { record.apply($0) } == [.changed, .changed])
-        #expect(changes(7).map { record.apply($0) } == [.confirmed, .confirmed])
+        #expect(changes(5).map { record.apply($0.change, at: $0.at) } == [.changed, .changed])
+        #expect(changes(7).map { record.apply($0.change, at: $0.at) } == [.confirmed, .confirmed])
         #expect(
-            [Self.stack("s", ["b"], at: 6), Self.shortcuts(["B"], at: 6)].map { record.apply($0) } == [
-                .ignored, .ignored,
-            ])
-        #expect(record.apply(Self.shortcuts(["B"], at: 8)) == .changed)
+            [Self.stack("s", ["b"], at: 6), Self.shortcuts(["B"], at: 6)].map { record.apply($0.change, at: $0.at) }
+                == [
+                    .ignored, .ignored,
+                ])
+        #expect([Self.shortcuts(["B"], at: 8)].map { record.apply($0.change, at: $0.at) } == [.changed])
     }
 
     @Test("A removed widget leaves its stack unless the stack was arranged later")
@@ -52,12 +65,12 @@ struct PersonRecordTests {
         let box = Box()
         _ = Self.apply(Self.stack("s", ["a", "b"], at: 5), to: box)
         _ = Self.apply(Self.stack("t", ["c"], at: 9), to: box)
-        #expect(!Self.apply(.removed(widget: "a", at: Self.at(4)), to: box))
-        #expect(!Self.apply(.removed(widget: "c", at: Self.at(8)), to: box))
+        #expect(!Self.remove("a", 4, from: box))
+        #expect(!Self.remove("c", 8, from: box))
         #expect(Self.widgets(box) == ["s": ["a", "b"], "t": ["c"]])
-        #expect(Self.apply(.removed(widget: "a", at: Self.at(5)), to: box))
-        #expect(Self.apply(.removed(widget: "c", at: Self.at(8)), isOrderedByArrival: true, to: box))
-        #expect(!Self.apply(.removed(widget: "a", at: Self.at(6)), to: box))
+        #expect(Self.remove("a", 5, from: box))
+        #expect(Self.remove("c", 8, isOrderedByArrival: true, from: box))
+        #expect(!Self.remove("a", 6, from: box))
         #expect(Self.widgets(box) == ["s": ["b"], "t": []])
     }
 
@@ -94,8 +107,8 @@ struct PersonRecordTests {
     @Test("A turn applies to an existing stack and must not be older than the last one")
     func turns() {
         let record = Box()
-        func turn(_ widget: String, _ time: Int) -> PersonChange {
-            .turned(device: "d1", stack: "s", widget: widget, at: Self.at(time))
+        func turn(_ widget: String, _ time: Int) -> Dated {
+            Dated(change: .turned(device: "d1", stack: "s", widget: widget), at: Self.at(time))
         }
         #expect(!Self.apply(turn("a", 1), to: record))
         _ = Self.apply(Self.stack("s", ["a", "b"], at: 1), to: record)
@@ -110,8 +123,8 @@ struct PersonRecordTests {
     @Test("A turn to an unknown widget has no effect; a turn to a suggestion counts")
     func unknownTurns() {
         let record = Box()
-        func turn(_ widget: String, _ time: Int) -> PersonChange {
-            .turned(device: "d1", stack: "s", widget: widget, at: Self.at(time))
+        func turn(_ widget: String, _ time: Int) -> Dated {
+            Dated(change: .turned(device: "d1", stack: "s", widget: widget), at: Self.at(time))
         }
         _ = Self.apply(Self.stack("s", ["a", "b"], at: 1), to: record)
         _ = Self.apply(Self.stack("t", ["c"], at: 1), to: record)
@@ -149,13 +162,19 @@ struct PersonRecordTests {
             for _ in 0..<30 {
                 let time = Int.random(in: 0..<100, using: &random)
                 let name = "s\(Int.random(in: 0..<4, using: &random))"
-                let changes: [PersonChange] = [
+                let changes: [Dated] = [
                     Self.stack(name, (0..<3).map { "w\((time + $0) % 12)" }, at: time),
-                    .turned(device: "d1", stack: name, widget: "w\(time % 12)", at: Self.at(time)),
+                    Dated(
+                        change: .turned(device: "d1", stack: name, widget: "w\(time % 12)"), at: Self.at(time)),
                     Self.shortcuts(["K\(time % 3)"], time % 2 == 0 ? nil : "d1", at: time),
-                    .viewed(keys: [HabitKey(rawValue: UInt64(time))], at: HalfHour(day: time % 40, index: time % 48)),
                 ]
-                _ = Self.apply(changes[Int.random(in: 0..<4, using: &random)], to: record)
+                let choice = Int.random(in: 0..<4, using: &random)
+                if choice < 3 {
+                    _ = Self.apply(changes[choice], to: record)
+                } else {
+                    let halfHour = HalfHour(day: time % 40, index: time % 48)
+                    _ = record.value.habits.learn([HabitKey(rawValue: UInt64(time))], at: halfHour)
+                }
             }
             let read = PersonRecord(
                 app: "a", habits: record.value.habits.encoded, arrangement: record.value.storedArrangement)
@@ -176,18 +195,17 @@ struct PersonRecordTests {
         let time = Int(1_700_000_000)
         for stack in 0..<3 {
             let widgets = (0..<4).map { "widget-000000000-\(stack)\($0)" }
-            #expect(record.apply(Self.stack("stack\(stack)", widgets, at: time)) == .changed)
+            let dated = Self.stack("stack\(stack)", widgets, at: time)
+            #expect(record.apply(dated.change, at: dated.at) == .changed)
         }
-        let turn = PersonChange.turned(
-            device: "d1", stack: "stack0", widget: "widget-000000000-00", at: Self.at(time + 1))
-        #expect(record.apply(turn) == .changed)
-        #expect(record.apply(Self.shortcuts(["RecentPurchases"], at: time)) == .changed)
+        let turn = PersonChange.turned(device: "d1", stack: "stack0", widget: "widget-000000000-00")
+        #expect(record.apply(turn, at: Self.at(time + 1)) == .changed)
+        #expect(record.apply(Self.shortcuts(["RecentPurchases"], at: time).change, at: Self.at(time)) == .changed)
         var random = SeededGenerator(seed: 1)
         for number in 0..<4_000 {
-            let view = PersonChange.viewed(
-                keys: [HabitKey(rawValue: UInt64(random.below(40)))],
+            _ = record.habits.learn(
+                [HabitKey(rawValue: UInt64(random.below(40)))],
                 at: HalfHour(day: 20_000 + number / 60, index: random.below(HalfHour.perDay)))
-            _ = record.apply(view)
         }
         let habits = record.habits.encoded.count
         #expect((Habits.maximumBytes - 200...Habits.maximumBytes).contains(habits))

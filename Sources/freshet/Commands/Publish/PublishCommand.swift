@@ -89,26 +89,25 @@ struct PublishCommand: AsyncParsableCommand {
         func user() throws -> String { try required(scope.user, "--user") }
         guard ids.count < names.count else { throw ValidationError("unexpected \(ids.joined(separator: " "))") }
         switch names.joined(separator: " ") {
-        case "push": return (.push(try scope.request(app: app, reason: .push)), nil)
+        case "push": return (FreshetEvent(try scope.request(app: app, reason: .push)), nil)
         case "app-change":
             let reason: ReloadReason = try required(state, "--state") == .foreground ? .foreground : .background
-            return (.appChange(try scope.request(app: app, reason: reason)), nil)
+            return (FreshetEvent(try scope.request(app: app, reason: reason)), nil)
         case "widget placed":
             let placement = WidgetPlacement(
                 app: app, widget: try id(), user: try user(), device: try required(scope.device, "--device"),
                 kind: try required(scope.kinds.first, "--kind"), family: family,
                 configuration: configuration ?? .empty, environment: try environment.model())
-            return (.placed(placement), nil)
+            return (FreshetEvent(placement), nil)
         case "widget configured":
             let configuration = try required(configuration, "--configuration")
-            return (.configured(app: app, widget: try id(), configuration: configuration), try user())
-        case "widget removed": return (.removed(app: app, widget: try id()), try user())
-        case "widget viewed": return (.viewed(app: app, widget: try id()), try user())
+            return (FreshetEvent(app: app, .widget(.configured(widget: try id(), configuration))), try user())
+        case "widget removed": return (FreshetEvent(app: app, .widget(.removed(widget: try id()))), try user())
+        case "widget viewed": return (FreshetEvent(app: app, .view(widget: try id())), try user())
         case "widget environment":
-            let event = FreshetEvent.environmentChanged(
-                app: app, device: try id(), environment: try environment.model(),
-                significantTimeChange: significantTimeChange)
-            return (event, try user())
+            let change = DeviceChange.environment(
+                device: try id(), try environment.model(), isSignificant: significantTimeChange)
+            return (FreshetEvent(app: app, .device(change)), try user())
         default:
             throw ValidationError(
                 "expected push, app-change, widget with placed, configured, removed, viewed or environment, or --stdin")
@@ -164,6 +163,6 @@ struct ReloadCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        try await options.publish(.operatorReload(try scope.request(app: app, reason: .operator)))
+        try await options.publish(FreshetEvent(try scope.request(app: app, reason: .operator)))
     }
 }

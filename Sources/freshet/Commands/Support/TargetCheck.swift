@@ -44,17 +44,15 @@ struct TargetCheck: Sendable {
 
     func check(_ event: FreshetEvent) throws(Unknown) {
         let app = try app(event.app)
-        switch event {
-        case .push(let request), .appChange(let request), .operatorReload(let request):
+        switch event.change {
+        case .reload(let request):
             guard case .kinds(let names) = request.kinds else { return }
             // A reload needs no definition.
             for name in names where directory.unreadableKind(name, of: app) == nil {
                 _ = try kind(name, of: app, member: "kinds")
             }
-        case .placed(let placement): _ = try kind(placement.kind, of: app)
-        case .configured, .removed, .viewed, .environmentChanged, .stackChanged, .stackTurned, .shortcutsReplaced,
-            .interactionDonated, .deviceRegistered, .deviceUnregistered:
-            break
+        case .widget(.placed(let placement)): _ = try kind(placement.kind, of: app)
+        case .widget, .view, .device, .person, .interaction: break
         }
     }
 }

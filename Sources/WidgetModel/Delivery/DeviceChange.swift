@@ -1,13 +1,17 @@
-/// A device of a user of an app, with the channel of its notifications.
-package struct DeviceRegistration: Hashable, Sendable {
-    package var user: String
-    package var device: String
-    package var channel: DeliveryChannel
+/// A change of a device of an app's users, as the device reports it.
+package enum DeviceChange: Hashable, Sendable {
+    /// The language or time zone of the device.
+    ///
+    /// `isSignificant`: midnight passed, or the clock or the time zone was set.
+    case environment(device: String, WidgetEnvironment, isSignificant: Bool)
+    /// Registers a channel for changes of the user's widgets on the device.
+    case registered(device: String, DeliveryChannel)
+    case unregistered(device: String)
 
-    package init(user: String, device: String, channel: DeliveryChannel) {
-        self.user = user
-        self.device = device
-        self.channel = channel
+    package var device: String {
+        switch self {
+        case .environment(let device, _, _), .registered(let device, _), .unregistered(let device): device
+        }
     }
 }
 
