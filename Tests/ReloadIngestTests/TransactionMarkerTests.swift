@@ -71,7 +71,8 @@ struct TransactionMarkerTests {
             var positions = PartitionPositions()
             positions.take(try await pool.query(.takePartitions(names, cluster: nil)))
             _ = try await pool.query(.takePartitions([names[1]], cluster: nil))
-            try await service.advance(to: [places[0]: 5, places[1]: 5], &positions, consumer)
+            let session = IngestSession(of: service, consumer, positions: positions)
+            try await session.handle(.advanced([places[0]: 5, places[1]: 5]))
             await consumer.shutdown()
             let stored = try await pool.query(.listPositions()).filter { $0.topic == places[0].topic }
             #expect(stored.map(\.nextOffset) == [5, nil])

@@ -66,7 +66,7 @@ package final class IngestMeter: Sendable {
 
     // MARK: Batches
 
-    /// Begins a batch, which ends with ``settled()``.
+    /// Begins a batch, which ends with ``ended()``.
     func received(_ batch: KafkaBatch) {
         var counts = Array(repeating: 0, count: batch.topics.count)
         var times = Array(repeating: Int64.max, count: batch.topics.count)
@@ -86,7 +86,7 @@ package final class IngestMeter: Sendable {
     }
 
     /// Ends the current batch.
-    func settled() {
+    func ended() {
         state.withLock { $0.atHand = [:] }
     }
 

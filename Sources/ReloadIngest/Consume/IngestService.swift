@@ -16,7 +16,7 @@ package final class IngestService: Service {
     let applier: BatchApplier
     let pool: PostgresPool
     let directory: DirectoryCache
-    private let decoder: RecordDecoder
+    let decoder: RecordDecoder
     let logger: Logger
     package let statistics = IngestStatistics()
     /// Obstacles of this process's ingest.
@@ -155,63 +155,104 @@ package final class IngestService: Service {
             group.addTask { await self.watchMembership(consumer) }
             group.addTask { [flow] in try? await flow.watch() }
             group.addTask { await self.watchObstacles(consumer) }
-            var positions = PartitionPositions()
+            let session = IngestSession(of: self, consumer)
             defer { group.cancelAll() }
             for try await event in consumer.events {
                 heartbeat.beat()
-                try await handle(event, &positions, consumer)
-                membership.hold(positions.epochs)
+                try await session.handle(event)
+                membership.hold(session.positions.epochs)
                 heartbeat.rest()
             }
         }
     }
 
-    private func handle(
-        _ event: KafkaConsumerEvent, _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
-    ) async throws {
-        switch event {
-        case .batch(let batch):
-            let begun = ContinuousClock.now
-            try await apply(batch, &positions, consumer)
-            // Lets messages gather, so that the next transaction applies more events.
-            let pause = pause(after: batch, begunAt: begun)
-            if pause > .zero { try await Task.sleep(for: pause) }
-        case .advanced(let ends):
-            try await advance(to: ends, &positions, consumer)
-        case .interrupted:
-            try await adoptShare(&positions, consumer)
-        case .offsetOutOfRange(let partition, let offset):
-            try await settle(LogGap(partition: partition, offset: offset, bounds: nil), &positions, consumer)
-        case .otherLog(let partition, let offset):
-            let gap = LogGap(partition: partition, offset: offset, bounds: nil, isOtherLog: true)
-            try await settle(gap, &positions, consumer)
-        case .unreadable(let partition, let offset, let reason):
-            standStill(UnreadableBatch(partition: partition, offset: offset, reason: reason))
-        case .error(let error):
-            status.record(error)
-            if error.isConnectionLoss { membership.doubtBrokers() }
-            if error.code == .unknownTopicOrPartition, membership.doubtBrokers() {
-                // A topic was deleted, and may exist again with another log. The error may not name it, so all are compared.
-                await consumer.assign(positions.starts)
+    // MARK: Watching
+
+    /// Registers the process at intervals, after a failure within a second, and interrupts the consumer when its share
+    /// has changed. Returns when cancelled.
+    private func watchMembership(_ consumer: KafkaConsumer) async {
+        var failingSince: ContinuousClock.Instant?
+        while !Task.isCancelled {
+            do {
+                let hasChanged = try await membership.look(
+                    through: consumer, halted: Set(flow.halts.map(\.topic)))
+                if hasChanged { consumer.interrupt() }
+                failingSince = nil
+                status.set(nil, for: "membership")
+            } catch {
+                if failingSince == nil, !Task.isCancelled {
+                    logger.warning("cannot register this process; trying again", metadata: ["error": "\(error)"])
+                }
+                let since = failingSince ?? .now
+                failingSince = since
+                if since.duration(to: .now) > configuration.memberTimeout {
+                    status.set(
+                        "this process cannot register, so others read its partitions: \(error)", for: "membership")
+                }
             }
-            logger.warning("Kafka consumer", metadata: ["error": "\(error)"])
+            let pause = configuration.memberInterval
+            try? await Task.sleep(for: failingSince == nil ? pause : min(pause, .seconds(1)))
+        }
+        status.set(nil, for: "membership")
+    }
+
+    /// Reasons why the process does not read all its partitions, for readiness.
+    package var obstacles: [String] {
+        let reasons = status.reasons
+        guard reasons.isEmpty, membership.share == nil else { return reasons }
+        return ["no partitions are read: this process has not registered in the database, or no broker answers, yet"]
+    }
+
+    /// Time since the consumer's thread last made progress; nil without a consumer.
+    package var consumerSilence: Duration? { current.withLock { $0 }?.silence }
+
+    /// Logs obstacles at intervals, and checks whether topics can be read again.
+    private func watchObstacles(_ consumer: KafkaConsumer) async {
+        var unsaid = Duration.zero
+        while true {
+            guard (try? await Task.sleep(for: configuration.recheckInterval)) != nil else { return }
+            for partition in status.probes where await consumer.canRead(partition) {
+                status.clearObstacle(ofTopic: partition.topic)
+            }
+            unsaid += configuration.recheckInterval
+            guard unsaid >= configuration.noticeInterval else { continue }
+            unsaid = .zero
+            let obstacles = obstacles
+            guard !obstacles.isEmpty else { continue }
+            logger.warning("ingest is blocked", metadata: ["reasons": .array(obstacles.map { "\($0)" })])
         }
     }
 
-    private func apply(
-        _ batch: KafkaBatch, _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
-    ) async throws {
-        meter.received(batch)
-        defer { meter.settled() }
-        var prepared = PreparedBatch(batch, decoder: decoder)
-        try await apply(prepared.items, of: &prepared, under: positions.epochs, &positions, consumer)
+    // MARK: Waiting
+
+    /// Logs that the database did not accept a batch, and backs off.
+    ///
+    /// - Throws: `CancellationError` if the service is to stop.
+    func waitForDatabase(_ message: String, attempt: Int, events: Int) async throws {
+        statistics.update {
+            $0.retries += 1
+            // A single conflict with another transaction is not an outage.
+            if attempt > 1 || events == 1 { $0.blockedBy = message }
+        }
+        logger.warning(
+            "the database did not take a batch; trying again",
+            metadata: ["error": "\(message)", "attempt": "\(attempt)", "events": "\(events)"])
+        guard await pause(attempt: attempt) else { throw CancellationError() }
     }
 
-    private func pause(after batch: KafkaBatch, begunAt begun: ContinuousClock.Instant) -> Duration {
-        if isBehind(batch.waiting) {
-            return batch.count < configuration.maximumMarks ? configuration.gatherTime : .zero
+    /// Whether this number of waiting messages counts as a backlog.
+    func isBehind(_ messages: Int64) -> Bool { messages >= configuration.backlog }
+
+    /// Waits with exponential back-off and full jitter; returns false if the service is to stop.
+    func pause(attempt: Int, cap: Duration? = nil) async -> Bool {
+        heartbeat.beat()
+        defer { heartbeat.beat() }
+        let backoff = Backoff(base: configuration.retryBase, cap: cap ?? configuration.retryCap)
+        do {
+            try await cancelWhenGracefulShutdown { try await Task.sleep(for: backoff.delay(attempt: attempt)) }
+            return !Task.isShuttingDownGracefully
+        } catch {
+            return false
         }
-        let spacing = workers?.areBusy ?? false ? configuration.busySpacing : configuration.spacing
-        return spacing - begun.duration(to: .now)
     }
 }
