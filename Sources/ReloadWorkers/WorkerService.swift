@@ -204,7 +204,7 @@ package struct WorkerService: Service {
             context.statistics.count { $0.released += timelines }
             do {
                 let count = try await context.pool.execute(
-                    .giveBackLists(open.map { (hold: $0.list.hold, delay: Duration.zero, counts: $0.hasStored) }))
+                    .giveBackLists(open.map { (hold: $0.list.hold, delay: Duration.zero, counts: $0.mayBeStored) }))
                 context.logger.info("gave back lists", metadata: ["count": "\(count)"])
             } catch {
                 context.logger.warning(

@@ -114,7 +114,7 @@ struct StatementTests {
         Statements.auditProgress(), Statements.lockOrphans([]),
         Statements.collectTimelines([]), Statements.buryOrphans([]), Statements.comparePublished([]),
         Statements.markTimelines(MarkInput(), limit: 1), Statements.insertTimelines([]),
-        Statements.lockPlacedTimelines([]), Statements.orphanTimelines([]), Statements.settleTimelines([]),
+        Statements.lockPlacedTimelines([]), Statements.orphanTimelines([]), Statements.rescheduleTimelines([]),
         Statements.storeTimelines([]), Statements.readTimelinesAgain([]),
         Statements.deleteWidgetsOfUser(appID: 1, user: "a"), Statements.deleteContentOfUser([], user: "a"),
         Statements.deleteDeadLettersOfUser(app: "a", user: "a", after: 1),

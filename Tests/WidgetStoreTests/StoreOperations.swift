@@ -54,31 +54,50 @@ extension TestStore {
         return lists
     }
 
+    /// The timelines of a list, as a worker has them under way.
+    private func jobs(_ list: LeasedList, token: Int64? = nil) async throws -> [TimelineJob] {
+        let known = try await directory()
+        let kind = try #require(known.kinds[list.kindID])
+        let claim = ListClaim(
+            list, app: try #require(known.apps[kind.app]), kind: kind, token: token ?? list.lease, startedAt: .zero,
+            leaseEnds: .zero)
+        return list.timelines.map { TimelineJob($0, of: claim) }
+    }
+
     /// Stores fetched content for each timeline of a list.
     @discardableResult
     func complete(
         _ list: LeasedList, content: String? = "{}", hash: UInt64 = 1, token: Int64? = nil,
         eligibleAt: Timestamp = .distantPast, freeAt: Timestamp = .distantPast, policyAt: Timestamp = .distantFuture
-    ) async throws -> [StoredRow] {
-        let writes = list.timelines.map { timeline in
-            TimelineWrite(
-                timeline: timeline, list: list.hold, token: token ?? list.lease, revision: timeline.revision,
-                content: content.map { PostgresTextBytes(Array($0.utf8)) }, hash: ContentHash(high: 0, low: hash),
-                eligibleAt: eligibleAt, freeAt: freeAt, policyAt: policyAt, ledger: BudgetLedger(), decision: .reloaded,
-                rule: .first, fetchTime: .milliseconds(5))
+    ) async throws -> [WrittenTimeline] {
+        var jobs = try await jobs(list, token: token)
+        for index in jobs.indices {
+            jobs[index].content = content.map { Array($0.utf8) }
+            jobs[index].hash = ContentHash(high: 0, low: hash)
+            jobs[index].next = ReloadRules.Next(eligibleAt: eligibleAt, freeAt: freeAt, policyAt: policyAt)
+            jobs[index].rule = .first
+            jobs[index].fetchTime = .milliseconds(5)
         }
-        return try await pool.query(.storeTimelines(writes))
+        return try await pool.query(.storeTimelines(jobs))
     }
 
+    /// Reschedules the timelines of a list.
     @discardableResult
-    func finish(
-        _ list: LeasedList, _ outcome: TimelineSettlement.Outcome, decision: Decision = .none
-    ) async throws -> [SettledRow] {
-        try await pool.query(
-            .settleTimelines(
-                list.timelines.map {
-                    TimelineSettlement(timeline: $0, list: list, outcome: outcome, decision: decision, rule: .spacing)
-                }))
+    func finish(_ list: LeasedList, _ outcome: LookOutcome) async throws -> [WrittenTimeline] {
+        var jobs = try await jobs(list)
+        for index in jobs.indices { jobs[index].outcome = outcome }
+        return try await pool.query(.rescheduleTimelines(jobs))
+    }
+
+    /// Records failed fetches of the timelines of a list.
+    @discardableResult
+    func fail(_ list: LeasedList, retryAt: Timestamp) async throws -> [WrittenTimeline] {
+        var jobs = try await jobs(list)
+        for index in jobs.indices {
+            jobs[index].failure = ProviderFailure(.status, "answered with status 503")
+            jobs[index].retryAt = retryAt
+        }
+        return try await pool.query(.rescheduleTimelines(jobs))
     }
 
     @discardableResult
@@ -115,7 +134,7 @@ extension TestStore {
     }
 
     /// Assigns revisions for the tombstones of a list's orphans.
-    func bury(_ list: LeasedList) async throws -> [BuriedTimeline] {
+    func bury(_ list: LeasedList) async throws -> [TimelineRevision] {
         try await pool.query(.buryOrphans(list.timelines.map(\.row)))
     }
 

@@ -125,7 +125,7 @@ struct StatementPasses {
     private func drain(
         _ pass: Int, _ kinds: [RegisteredKind], on connection: PostgresConnection, _ spent: inout Spent
     ) async throws {
-        let writer = StoredWrites()
+        let writer = StoredJobs(directory: try await DirectoryCache(pool: pool).refresh())
         while true {
             // As many lists as hold about the timelines of one store.
             let wishes = kinds.map {
@@ -136,7 +136,7 @@ struct StatementPasses {
             spent.claim += began.duration(to: .now)
             guard let claim = Claim(rows) else { return }
             let writes = claim.lists.flatMap { list in
-                list.timelines.map { writer.write($0, of: list, pass: pass, token: claim.token) }
+                writer.jobs(of: list, pass: pass, token: claim.token)
             }
             for first in Swift.stride(from: 0, to: writes.count, by: Self.batch) {
                 began = ContinuousClock.now
@@ -180,14 +180,21 @@ struct Spent {
 }
 
 /// What a worker would store.
-struct StoredWrites {
-    func write(_ timeline: ClaimedTimeline, of list: LeasedList, pass: Int, token: Int64) -> TimelineWrite {
-        TimelineWrite(
-            timeline: timeline, list: list.hold, token: token, revision: timeline.revision,
-            content: PostgresTextBytes(Array(StatementPasses.content(Int(timeline.row), pass: pass).utf8)),
-            hash: ContentHash(high: UInt64(timeline.row), low: UInt64(pass)), eligibleAt: .distantPast,
-            freeAt: .distantPast, policyAt: timeline.readAt + .seconds(86_400), ledger: timeline.ledger,
-            decision: .reloaded, rule: .developerMode, fetchTime: .milliseconds(5))
+struct StoredJobs {
+    let directory: KindDirectory
+
+    func jobs(of list: LeasedList, pass: Int, token: Int64) -> [TimelineJob] {
+        guard let kind = directory.kinds[list.kindID], let app = directory.apps[kind.app] else { return [] }
+        let claim = ListClaim(list, app: app, kind: kind, token: token, startedAt: .zero, leaseEnds: .zero)
+        return list.timelines.map { timeline in
+            var job = TimelineJob(timeline, of: claim)
+            job.content = Array(StatementPasses.content(Int(timeline.row), pass: pass).utf8)
+            job.hash = ContentHash(high: UInt64(timeline.row), low: UInt64(pass))
+            job.next = ReloadRules.Next(
+                eligibleAt: .distantPast, freeAt: .distantPast, policyAt: timeline.readAt + .seconds(86_400))
+            (job.rule, job.ledger, job.fetchTime) = (.developerMode, timeline.ledger, .milliseconds(5))
+            return job
+        }
     }
 }
 

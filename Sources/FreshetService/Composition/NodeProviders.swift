@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 import ReloadWorkers
 import Synchronization
+import WidgetModel
 
 /// Connections of a process to providers, made with the first request. Its parts share them.
 final class NodeProviders: ProviderFetching {

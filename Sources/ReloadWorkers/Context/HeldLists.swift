@@ -2,76 +2,51 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-/// An acknowledged message of this process.
-struct PublishedTimeline: Sendable {
-    let row: Int64
-    let id: TimelineID
-    let revision: Int64
-}
-
-/// A timeline of a list without further work under the lease.
-struct SettledTimeline: Sendable {
-    let list: ListHold
-    let row: Int64
-    /// Whether content was stored, published or not.
-    var isStored = false
-    var published: PublishedTimeline?
-    /// Delay after which the list is ready again, for a timeline that was not worked on; else nil.
-    var returnDelay: Duration?
-}
-
-/// A list with all timelines settled.
-struct ClosedList: Sendable {
+/// A list that this process holds, until all of its timelines have ended.
+struct HeldList: Sendable {
+    /// The list, without its timelines.
     let list: LeasedList
     let leaseEnds: Duration
-    let published: [PublishedTimeline]
-    let hasStored: Bool
+    /// Number of its timelines under way.
+    fileprivate(set) var open = 0
+    /// This process's last messages for its timelines.
+    fileprivate(set) var published: [TimelineRevision] = []
+    /// Whether rows may have been stored, so that the next holder of a returned list must compare.
+    var mayBeStored = false
     /// Delay of a list that goes back; nil for a list that ends.
-    let returnDelay: Duration?
-}
+    var returnDelay: Duration?
+    /// Whether the claim is of lost history of the database.
+    fileprivate var isLost = false
 
-/// A timeline that was in flight through another list, to be read and decided again.
-struct WaitingTimeline: Sendable {
-    let list: LeasedList
-    let leaseEnds: Duration
-    let row: Int64
+    init(_ list: LeasedList, leaseEnds: Duration, returnDelay: Duration? = nil) {
+        var bare = list
+        bare.timelines = []
+        (self.list, self.leaseEnds, self.returnDelay) = (bare, leaseEnds, returnDelay)
+        open = list.timelines.count
+    }
+
+    /// Ends the work on a timeline of the list, and returns whether it was the last.
+    fileprivate mutating func end(_ job: TimelineJob) -> Bool {
+        open -= 1
+        mayBeStored = mayBeStored || job.mayBeStored || job.written != nil
+        if let revision = job.published {
+            published.append((row: job.timeline.row, id: job.timeline.id, revision: revision))
+        }
+        if let delay = job.returnDelay { returnDelay = max(returnDelay ?? .zero, delay) }
+        return open == 0
+    }
 }
 
 /// The lists that this process holds, with their timelines under way.
 final class HeldLists: Sendable {
-    private struct Entry {
-        let list: LeasedList
-        let leaseEnds: Duration
-        var open: Int
-        var published: [PublishedTimeline] = []
-        var hasStored = false
-        var returnDelay: Duration?
-        /// Whether the claim is of lost history of the database.
-        var isLost = false
-
-        /// Settles a timeline of the list, and returns whether it was the last.
-        mutating func settle(_ timeline: SettledTimeline) -> Bool {
-            open -= 1
-            hasStored = hasStored || timeline.isStored
-            if let timeline = timeline.published { published.append(timeline) }
-            if let delay = timeline.returnDelay { returnDelay = max(returnDelay ?? .zero, delay) }
-            return open == 0
-        }
-
-        var closed: ClosedList {
-            ClosedList(
-                list: list, leaseEnds: leaseEnds, published: published, hasStored: hasStored, returnDelay: returnDelay)
-        }
-    }
-
     private struct State {
         /// By list and lease: after the end of a lease the process may claim the list again while timelines are under
         /// way.
-        var entries: [ListHold: Entry] = [:]
+        var lists: [ListHold: HeldList] = [:]
         /// Rows under way.
         var busy: Set<Int64> = []
-        /// Lists that wait for a busy row, by row.
-        var waiting: [Int64: [ListHold]] = [:]
+        /// Timelines that wait for a busy row, by row.
+        var waiting: [Int64: [TimelineJob]] = [:]
         var open = 0
         var reserved = 0
         var isAwaited = false
@@ -87,10 +62,10 @@ final class HeldLists: Sendable {
         self.signal = signal
     }
 
-    /// Number of claimed and unsettled timelines.
+    /// Number of claimed timelines under way.
     var open: Int { state.withLock { $0.open } }
 
-    /// Number of claimed and unsettled timelines, reserved room included.
+    /// Number of claimed timelines under way, reserved room included.
     var held: Int { state.withLock { $0.open + $0.reserved } }
 
     /// Reserves room for timelines to be handed over; false without room.
@@ -108,55 +83,59 @@ final class HeldLists: Sendable {
         roomFreed()
     }
 
-    /// Takes lists. Returns those with timelines to decide now, and those without any timeline.
-    func enter(_ lists: [LeasedList], leaseEnds: Duration) -> (ready: [LeasedList], closed: [ClosedList]) {
+    /// Takes claimed lists. Returns the timelines to decide now, and the lists without any timeline.
+    ///
+    /// A row that is under way through another list waits for its end.
+    func enter(_ claims: [(claim: ListClaim, timelines: [ClaimedTimeline])]) -> (
+        ready: [TimelineJob], closed: [HeldList]
+    ) {
         state.withLock { state in
-            var ready: [LeasedList] = []
-            var closed: [ClosedList] = []
-            for list in lists {
-                var bare = list
-                bare.timelines = []
-                let entry = Entry(list: bare, leaseEnds: leaseEnds, open: list.timelines.count)
-                guard entry.open > 0 else {
-                    closed.append(entry.closed)
+            var ready: [TimelineJob] = []
+            var closed: [HeldList] = []
+            for (claim, timelines) in claims {
+                var list = HeldList(claim.list, leaseEnds: claim.leaseEnds)
+                list.open = timelines.count
+                guard list.open > 0 else {
+                    closed.append(list)
                     continue
                 }
-                state.entries[list.hold] = entry
-                state.open += entry.open
-                let free = list.timelines.filter { timeline in
-                    if state.busy.insert(timeline.row).inserted { return true }
-                    state.waiting[timeline.row, default: []].append(list.hold)
-                    return false
+                state.lists[claim.list.hold] = list
+                state.open += list.open
+                for timeline in timelines {
+                    let job = TimelineJob(timeline, of: claim)
+                    if state.busy.insert(timeline.row).inserted {
+                        ready.append(job)
+                    } else {
+                        state.waiting[timeline.row, default: []].append(job)
+                    }
                 }
-                guard !free.isEmpty else { continue }
-                bare.timelines = free
-                ready.append(bare)
             }
             return (ready, closed)
         }
     }
 
-    /// Settles timelines. Returns the lists that close, and timelines that waited for these rows.
-    func settle(_ settled: [SettledTimeline]) -> (closed: [ClosedList], waiting: [WaitingTimeline]) {
-        guard !settled.isEmpty else { return ([], []) }
+    /// Ends the work on timelines. Returns the lists that close, and timelines that waited for these rows: they are to be
+    /// read and decided again.
+    func end(_ jobs: [TimelineJob]) -> (closed: [HeldList], waiting: [TimelineJob]) {
+        guard !jobs.isEmpty else { return ([], []) }
         var isAwaited = false
-        let result: (closed: [ClosedList], waiting: [WaitingTimeline]) = state.withLock { state in
-            var closed: [ClosedList] = []
-            var waiting: [WaitingTimeline] = []
-            for timeline in settled {
-                if let lists = state.waiting[timeline.row], let next = lists.first, let entry = state.entries[next] {
+        let result: (closed: [HeldList], waiting: [TimelineJob]) = state.withLock { state in
+            var closed: [HeldList] = []
+            var waiting: [TimelineJob] = []
+            for job in jobs {
+                let (row, hold) = (job.timeline.row, job.claim.list.hold)
+                if let next = state.waiting[row]?.first {
                     // The row stays busy for the waiting list.
-                    state.waiting[timeline.row] = lists.count > 1 ? Array(lists.dropFirst()) : nil
-                    waiting.append(WaitingTimeline(list: entry.list, leaseEnds: entry.leaseEnds, row: timeline.row))
+                    state.waiting[row]?.removeFirst()
+                    if state.waiting[row]?.isEmpty == true { state.waiting[row] = nil }
+                    waiting.append(next)
                 } else {
-                    state.busy.remove(timeline.row)
+                    state.busy.remove(row)
                 }
-                // In place: a copy of the entry would copy its published timelines each time.
-                guard let isClosed = state.entries[timeline.list]?.settle(timeline) else { continue }
+                // In place: a copy of the list would copy its published timelines each time.
+                guard let isClosed = state.lists[hold]?.end(job) else { continue }
                 state.open -= 1
-                if isClosed, let entry = state.entries.removeValue(forKey: timeline.list) {
-                    closed.append(entry.closed)
-                }
+                if isClosed, let list = state.lists.removeValue(forKey: hold) { closed.append(list) }
             }
             isAwaited = state.isAwaited
             state.isAwaited = false
@@ -176,7 +155,7 @@ final class HeldLists: Sendable {
         if isAwaited { signal.signal(.timelines) }
     }
 
-    /// Enables or disables the signal when timelines are settled or a request ends.
+    /// Enables or disables the signal when timelines or a request end.
     func awaitRoom(_ isAwaited: Bool) {
         state.withLock { $0.isAwaited = isAwaited }
     }
@@ -186,20 +165,22 @@ final class HeldLists: Sendable {
     func lose(through token: Int64) -> Int {
         state.withLock { state in
             var count = 0
-            for (hold, entry) in state.entries where hold.lease <= token && !entry.isLost {
-                state.entries[hold]?.isLost = true
-                state.entries[hold]?.returnDelay = .zero
+            for (hold, list) in state.lists where hold.lease <= token && !list.isLost {
+                state.lists[hold]?.isLost = true
+                state.lists[hold]?.returnDelay = .zero
                 // The next holder compares, since content may be stored and not published.
-                state.entries[hold]?.hasStored = true
+                state.lists[hold]?.mayBeStored = true
                 count += 1
             }
             return count
         }
     }
 
-    /// The lists of these that are held and not lost.
-    func held(among holds: some Sequence<ListHold>) -> Set<ListHold> {
-        state.withLock { state in Set(holds.filter { state.entries[$0].map { !$0.isLost } ?? false }) }
+    /// Removes and returns timelines whose claims are not held: of lost history of the database, or abandoned.
+    func removeLost(from jobs: inout [TimelineJob]) -> [TimelineJob] {
+        state.withLock { state in
+            jobs.extract { job in state.lists[job.claim.list.hold].map(\.isLost) ?? true }
+        }
     }
 
     /// Waits until nothing is under way, at most for the limit, and returns whether that is so.
@@ -209,17 +190,17 @@ final class HeldLists: Sendable {
         try await clock.withLimit(limit) { [self] in
             while true {
                 let mark = changes.mark(.timelines)
-                if state.withLock({ $0.entries.isEmpty }) { return true }
+                if state.withLock({ $0.lists.isEmpty }) { return true }
                 try await changes.wait(past: mark)
             }
         } ?? false
     }
 
     /// Removes and returns the open lists, with the number of their open timelines.
-    func abandon() -> (lists: [ClosedList], timelines: Int) {
+    func abandon() -> (lists: [HeldList], timelines: Int) {
         state.withLock { state in
             defer { state = State() }
-            return (state.entries.values.map(\.closed), state.open)
+            return (Array(state.lists.values), state.open)
         }
     }
 }

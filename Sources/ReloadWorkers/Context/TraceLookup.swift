@@ -1,4 +1,3 @@
-import Logging
 import PostgresClient
 import Synchronization
 import WidgetModel
@@ -36,22 +35,6 @@ final class TraceLookup: Sendable {
         let exist = try await pool.query(Statements.eventTracesExist()).first ?? false
         known.withLock { $0 = (exist, time + (exist ? Self.presence : Self.absence)) }
         return exist
-    }
-}
-
-extension FetchBatch {
-    /// Trace of the newest request among its timelines: a provider request belongs to at most one trace.
-    var newestTrace: String? {
-        guard !traces.isEmpty else { return nil }
-        return items.lazy.map(\.timeline).filter { timeline in timeline.cause.map { traces[$0] != nil } ?? false }
-            .max { ($0.requestedAt ?? .distantPast, $0.row) < ($1.requestedAt ?? .distantPast, $1.row) }
-            .flatMap { $0.cause.flatMap { traces[$0] } }
-    }
-
-    /// The newest trace for the log; empty without one.
-    var logMetadata: Logger.Metadata {
-        guard let trace = newestTrace.flatMap({ TraceParent($0) }) else { return [:] }
-        return ["trace_id": "\(trace.traceID)", "span_id": "\(trace.spanID)"]
     }
 }
 

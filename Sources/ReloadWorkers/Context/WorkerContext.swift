@@ -93,21 +93,29 @@ struct WorkerContext: Sendable {
         }
     }
 
-    /// Runs a statement over items, in halves if it exceeds the database's limits.
+    /// Runs a statement over items, in halves if it exceeds the database's limits or refuses the data of an item.
+    ///
+    /// - Parameter refusal: makes the answer for a single item whose data is refused; without it the error is thrown.
     func inParts<Item, Answer>(
-        _ items: [Item], until deadline: Duration, _ body: ([Item]) async throws -> [Answer]
+        _ items: [Item], until deadline: Duration, refusal: ((PostgresError) -> Answer)? = nil,
+        _ body: ([Item]) async throws -> [Answer]
     ) async throws -> [Answer] {
         let began = clock.elapsed
         do {
             return try await persistently(until: deadline, isDivisible: items.count > 1) { try await body(items) }
-        } catch let error as PostgresError where error.asksForLess && items.count > 1 && clock.elapsed < deadline {
-            statistics.count { $0.databaseErrors += 1 }
-            claimSize.ended(begun: began, isInTime: false, at: clock.elapsed)
-            logger.debug("too much for one statement", metadata: ["error": "\(error)", "items": "\(items.count)"])
-            let middle = items.count / 2
-            let first = try await inParts(Array(items[..<middle]), until: deadline, body)
-            return try await first + inParts(Array(items[middle...]), until: deadline, body)
+        } catch let error as PostgresError {
+            if error.blamesData, let refusal {
+                if items.count == 1 { return [refusal(error)] }
+            } else {
+                guard error.asksForLess, items.count > 1, clock.elapsed < deadline else { throw error }
+                statistics.count { $0.databaseErrors += 1 }
+                claimSize.ended(begun: began, isInTime: false, at: clock.elapsed)
+                logger.debug("too much for one statement", metadata: ["error": "\(error)", "items": "\(items.count)"])
+            }
         }
+        let middle = items.count / 2
+        let first = try await inParts(Array(items[..<middle]), until: deadline, refusal: refusal, body)
+        return try await first + inParts(Array(items[middle...]), until: deadline, refusal: refusal, body)
     }
 }
 

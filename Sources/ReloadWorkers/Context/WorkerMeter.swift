@@ -42,35 +42,32 @@ final class WorkerMeter: Sendable {
     /// Records stored or unchanged content.
     ///
     /// - Parameter now: time on the worker's clock, for the span since the claim.
-    func stored(_ stored: [StoredTimeline], at now: Duration) {
-        for stored in stored {
-            let item = stored.fetched.item
-            let waited = item.timeline.readAt - Self.wantedSince(item)
-            latency[item.timeline.reason ?? .policy]?.record(duration: max(.zero, waited + (now - item.startedAt)))
+    func stored(_ jobs: [TimelineJob], at now: Duration) {
+        for job in jobs {
+            let waited = job.databaseTime(at: now) - Self.wantedSince(job)
+            latency[job.timeline.reason ?? .policy]?.record(duration: max(.zero, waited))
         }
     }
 
     /// Time since which the reload was possible: that of its due list. After a failed attempt, a targeted request may
     /// be older than the retry's list.
-    private static func wantedSince(_ item: FetchItem) -> Timestamp {
-        let timeline = item.timeline
+    private static func wantedSince(_ job: TimelineJob) -> Timestamp {
+        let (timeline, dueAt) = (job.timeline, job.claim.list.dueAt)
         guard timeline.attempts > 0, let requested = timeline.requestedAt,
             timeline.renderedAt.map({ requested > $0 }) ?? true
-        else { return item.list.dueAt }
-        return min(requested, item.list.dueAt)
+        else { return dueAt }
+        return min(requested, dueAt)
     }
 
-    func deferred(_ settlements: [TimelineSettlement]) {
-        for settlement in settlements where settlement.decision == .deferred || settlement.decision == .slept {
-            deferrals[settlement.rule]?.increment()
-        }
+    func rescheduled(_ decision: Decision, _ rule: ReloadRule) {
+        if decision == .deferred || decision == .slept { deferrals[rule]?.increment() }
     }
 }
 
 extension WorkerStatistics {
-    func count(asked batch: FetchBatch) {
+    func count(asked jobs: some Sequence<TimelineJob>) {
         var asked: [Int32: Int] = [:]
-        for item in batch.items { asked[item.kind.id, default: 0] += 1 }
+        for job in jobs { asked[job.claim.kind.id, default: 0] += 1 }
         for (kind, count) in asked {
             self.count(kind: kind) { counters in
                 counters.requests += 1
@@ -80,16 +77,16 @@ extension WorkerStatistics {
     }
 
     /// Counts changed and unchanged content.
-    func count(stored: [StoredTimeline]) {
-        for stored in stored {
-            let bytes = stored.fetched.parsed.content.count
-            count(kind: stored.fetched.item.kind.id) { counters in
-                counters.count(stored.isChanged ? .reloaded : .unchanged)
-                if stored.isChanged {
-                    counters.bytesStored += bytes
-                } else {
+    func count(stored jobs: [TimelineJob]) {
+        for job in jobs {
+            let bytes = job.answer?.content.count ?? 0
+            count(kind: job.claim.kind.id) { counters in
+                counters.count(job.content == nil ? .unchanged : .reloaded)
+                if job.content == nil {
                     counters.bytesSpared += bytes
                     counters.messagesSpared += 1
+                } else {
+                    counters.bytesStored += bytes
                 }
             }
         }

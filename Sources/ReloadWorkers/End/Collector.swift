@@ -8,15 +8,15 @@ import WidgetStore
 struct Collector: Sendable {
     let context: WorkerContext
 
-    /// Collects timelines.
-    ///
-    /// - Returns: the settled timelines. Lists with a row that is locked elsewhere or shown again go back: their next
-    ///   holder compares the published content with the stored one.
-    func collect(_ items: [CollectItem], until deadline: Duration) async throws -> [SettledTimeline] {
+    /// Collects timelines. Lists with a row that is locked elsewhere or shown again go back: their next holder compares
+    /// the published content with the stored one.
+    func collect(_ jobs: inout [TimelineJob]) async throws {
+        guard !jobs.isEmpty else { return }
+        let deadline = jobs.leaseEnds
         let orphans = try await context.persistently(until: deadline) {
-            try await context.pool.query(.buryOrphans(items.map(\.timeline.row)))
+            try await context.pool.query(.buryOrphans(jobs.map(\.timeline.row)))
         }
-        var acknowledged: [BuriedTimeline] = []
+        var acknowledged: [TimelineRevision] = []
         var collected: Set<Int64> = []
         if deadline - context.clock.elapsed > context.output.longestPublish {
             let outcome = await context.output.publish(
@@ -39,16 +39,12 @@ struct Collector: Sendable {
         }
         let touched = Set(orphans.map(\.row))
         let published = Set(acknowledged.map(\.row))
-        return items.map { item in
-            let row = item.timeline.row
-            var settled = item.settled
-            settled.isStored = touched.contains(row)
+        for index in jobs.indices {
+            let row = jobs[index].timeline.row
+            jobs[index].mayBeStored = touched.contains(row)
             // The tombstone is this process's last message for the timeline.
-            if published.contains(row) {
-                settled.published = PublishedTimeline(row: row, id: item.timeline.id, revision: 0)
-            }
-            if !collected.contains(row) { settled.returnDelay = context.configuration.publishRetryDelay }
-            return settled
+            if published.contains(row) { jobs[index].published = 0 }
+            if !collected.contains(row) { jobs[index].returnDelay = context.configuration.publishRetryDelay }
         }
     }
 }

@@ -5,8 +5,8 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-/// Ends settled lists: compares published with stored content, then deletes many lists in one transaction; or gives
-/// lists back.
+/// Ends lists without further timelines under way: compares published with stored content, then deletes many lists in one
+/// transaction; or gives lists back.
 final class WorkListCloser: Sendable {
     private static let limit = 1_000
     /// Most timelines of one comparison, which reads their contents: a list that was leased before brings up to two
@@ -20,7 +20,7 @@ final class WorkListCloser: Sendable {
     private let context: WorkerContext
     private let directory: DirectoryCache
     private struct State {
-        var waiting: [ClosedList] = []
+        var waiting: [HeldList] = []
         var isFinished = false
     }
 
@@ -36,7 +36,7 @@ final class WorkListCloser: Sendable {
     var waitingLists: Int { state.withLock { $0.waiting.count } }
 
     /// Appends lists for ``run()``.
-    func append(_ closed: [ClosedList]) {
+    func append(_ closed: [HeldList]) {
         guard !closed.isEmpty else { return }
         state.withLock { $0.waiting += closed }
         wakeUp.signal(.timelines)
@@ -87,7 +87,7 @@ final class WorkListCloser: Sendable {
         return true
     }
 
-    private func end(_ lists: [ClosedList]) async throws {
+    private func end(_ lists: [HeldList]) async throws {
         let returned = lists.filter { $0.returnDelay != nil }
         try await giveBack(returned)
         let finished = lists.filter { $0.returnDelay == nil }
@@ -95,7 +95,7 @@ final class WorkListCloser: Sendable {
         let suspicious = finished.filter(\.list.wasLeasedBefore)
         let alone = finished.filter { !$0.list.wasLeasedBefore }
         let mustCompare = try await delete(alone, isCompared: false)
-        var compared: [ClosedList] = []
+        var compared: [HeldList] = []
         var timelines = 0
         for list in suspicious + mustCompare {
             if !compared.isEmpty, timelines + list.comparedTimelines > Self.comparedTimelines {
@@ -109,7 +109,7 @@ final class WorkListCloser: Sendable {
     }
 
     /// Deletes lists, and appends lists for lost leases. Returns the lists to compare first.
-    private func delete(_ lists: [ClosedList], isCompared: Bool) async throws -> [ClosedList] {
+    private func delete(_ lists: [HeldList], isCompared: Bool) async throws -> [HeldList] {
         guard let deadline = lists.lazy.map(\.leaseEnds).max() else { return [] }
         let rows = try await context.inParts(lists, until: deadline) { lists in
             var pipeline = PostgresPipeline()
@@ -128,10 +128,10 @@ final class WorkListCloser: Sendable {
         return lists.filter { outcomes[$0.list.hold] == .uncompared }
     }
 
-    private func giveBack(_ lists: [ClosedList]) async throws {
+    private func giveBack(_ lists: [HeldList]) async throws {
         guard !lists.isEmpty else { return }
         let returns = lists.map { closed in
-            (hold: closed.list.hold, delay: closed.returnDelay ?? .zero, counts: closed.hasStored)
+            (hold: closed.list.hold, delay: closed.returnDelay ?? .zero, counts: closed.mayBeStored)
         }
         let held = Set(try await context.pool.query(.giveBackLists(returns)))
         // Only this process knows of messages under a lost lease.
@@ -143,9 +143,9 @@ final class WorkListCloser: Sendable {
     // MARK: Comparing
 
     /// Publishes stored content that differs from this process's last messages until none does, then ends the lists.
-    private func compareAndDelete(_ lists: [ClosedList]) async throws {
+    private func compareAndDelete(_ lists: [HeldList]) async throws {
         guard !lists.isEmpty else { return }
-        var last: [Int64: PublishedTimeline] = [:]
+        var last: [Int64: TimelineRevision] = [:]
         var suspects: Set<Int64> = []
         for closed in lists {
             suspects.formUnion(closed.list.suspects)
@@ -168,14 +168,18 @@ final class WorkListCloser: Sendable {
                 return
             }
             let buried = orphans.isEmpty ? [] : try await context.pool.query(.buryOrphans(orphans.map(\.row)))
-            let tombstones = buried.map { PublishedTimeline(row: $0.row, id: $0.id, revision: $0.revision) }
-            guard try await publishAnew(rows, gone: gone + tombstones, &last) else { break }
+            guard try await publishAnew(rows, gone: gone + buried, &last) else { break }
             suspects.subtract(last.keys)
         }
         if last.isEmpty && suspects.isEmpty {
             _ = try await delete(lists, isCompared: true)
         } else {
-            try await giveBack(lists.map { $0.returned(after: context.configuration.publishRetryDelay) })
+            try await giveBack(
+                lists.map { list in
+                    var list = list
+                    (list.returnDelay, list.mayBeStored) = (context.configuration.publishRetryDelay, true)
+                    return list
+                })
         }
     }
 
@@ -184,10 +188,10 @@ final class WorkListCloser: Sendable {
     /// - Parameter gone: timelines with the revisions of their tombstones.
     /// - Returns: whether everything was acknowledged.
     private func publishAnew(
-        _ rows: [PublishedDifference], gone: [PublishedTimeline], _ last: inout [Int64: PublishedTimeline]
+        _ rows: [PublishedDifference], gone: [TimelineRevision], _ last: inout [Int64: TimelineRevision]
     ) async throws -> Bool {
         let kinds = try await directory.directory(maximumAge: context.configuration.directoryAge).kinds
-        var sent: [PublishedTimeline] = []
+        var sent: [TimelineRevision] = []
         var contents: [KafkaMessage] = []
         for row in rows {
             guard let timeline = row.timeline, let content = row.content, let kind = kinds[timeline.kindID] else {
@@ -195,11 +199,11 @@ final class WorkListCloser: Sendable {
             }
             contents.append(
                 context.messages.updated(timeline, of: kind, revision: timeline.contentRevision, content: content))
-            sent.append(PublishedTimeline(row: timeline.row, id: timeline.id, revision: timeline.contentRevision))
+            sent.append((row: timeline.row, id: timeline.id, revision: timeline.contentRevision))
         }
         for published in gone {
             contents.append(context.messages.removed(published.id, revision: published.revision))
-            sent.append(PublishedTimeline(row: published.row, id: published.id, revision: 0))
+            sent.append((row: published.row, id: published.id, revision: 0))
         }
         let outcome = await context.output.publish(contents)
         context.statistics.count { $0.published += outcome.acknowledged.count }
@@ -214,7 +218,7 @@ final class WorkListCloser: Sendable {
     // MARK: Lost leases
 
     /// Appends timelines published under a lost lease for comparison; deleted ones get their tombstones again.
-    private func distrust(_ published: [PublishedTimeline]) async throws {
+    private func distrust(_ published: [TimelineRevision]) async throws {
         let found = try await suspect(published.map(\.id))
         let gone = published.filter { !found.contains($0.id) && $0.revision > 0 }
         guard !gone.isEmpty else { return }
@@ -235,11 +239,7 @@ final class WorkListCloser: Sendable {
     }
 }
 
-extension ClosedList {
+extension HeldList {
     /// Most timelines whose contents a comparison of the list reads.
     fileprivate var comparedTimelines: Int { published.count + list.suspects.count }
-
-    fileprivate func returned(after delay: Duration) -> ClosedList {
-        ClosedList(list: list, leaseEnds: leaseEnds, published: published, hasStored: true, returnDelay: delay)
-    }
 }

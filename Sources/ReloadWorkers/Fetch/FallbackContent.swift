@@ -1,5 +1,5 @@
 import Logging
-package import WidgetModel
+import WidgetModel
 import WidgetStore
 
 extension WorkerContext {
@@ -22,31 +22,6 @@ extension WorkerContext {
             restingEndpoints.failed(failure, call.endpoint, of: provider, at: clock.elapsed, absence: absence)
             protection.fallbackFailed(failure, of: provider, app: app.name, startedAt: began, at: clock.elapsed)
             throw failure
-        }
-    }
-}
-
-extension ProviderAnswer {
-    /// - Throws: ``ProviderFailure`` for an invalid answer.
-    package static func parse(_ body: () throws(JSONError) -> Self) throws(ProviderFailure) -> Self {
-        do throws(JSONError) {
-            return try body()
-        } catch {
-            throw ProviderFailure(.invalid, "the answer is not what the contract says: \(error)")
-        }
-    }
-}
-
-extension ProviderFailure {
-    /// Failure of one element of an answer; nil without one.
-    package init?<Value>(_ outcome: ElementOutcome<Value>) {
-        switch outcome {
-        case .value: return nil
-        case .failed(let code, let message, let retryAfter):
-            self.init(.provider, "\(code): \(message)", retryAfter: retryAfter)
-        case .missing: self.init(.missing, "the answer leaves it out")
-        case .duplicate: self.init(.duplicate, "the answer has it more than once")
-        case .invalid(let error): self.init(.invalid, "\(error)")
         }
     }
 }

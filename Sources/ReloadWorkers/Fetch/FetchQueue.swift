@@ -9,23 +9,20 @@ import WidgetStore
 /// otherwise further timelines join it. Requests are small while the provider keeps up, and grow with the load.
 final class FetchQueue: Sendable {
     private struct Queue {
-        let app: RegisteredApp
         /// Timelines by lane; retries are separate, behind the others.
-        var fresh: [Deque<FetchItem>] = ReloadLane.allCases.map { _ in [] }
-        var retried: [Deque<FetchItem>] = ReloadLane.allCases.map { _ in [] }
+        var fresh: [Deque<TimelineJob>] = ReloadLane.allCases.map { _ in [] }
+        var retried: [Deque<TimelineJob>] = ReloadLane.allCases.map { _ in [] }
 
         var isEmpty: Bool { fresh.allSatisfy(\.isEmpty) && retried.allSatisfy(\.isEmpty) }
 
         mutating func next(
             _ provider: ProviderKey, _ sizeLimit: Int, _ admits: (ReloadLane, Bool) -> Bool
-        ) -> FetchBatch? {
-            if let items = FetchQueue.take(&fresh, sizeLimit, admits) {
-                return FetchBatch(app: app, provider: provider, items: items)
-            }
+        ) -> TimelineBatch? {
+            if let jobs = FetchQueue.take(&fresh, sizeLimit, admits) { return TimelineBatch(jobs, provider) }
             guard let first = retried.lazy.compactMap(\.first).first else { return nil }
-            let most = min(sizeLimit, first.kind.definition.maxBatch)
+            let most = min(sizeLimit, first.claim.kind.definition.maxBatch)
             let size = max(min(most, FetchQueue.smallestRetry), most >> (2 * min(Int(first.timeline.attempts), 2)))
-            return FetchQueue.take(&retried, size, admits).map { FetchBatch(app: app, provider: provider, items: $0) }
+            return FetchQueue.take(&retried, size, admits).flatMap { TimelineBatch($0, provider) }
         }
     }
 
@@ -35,17 +32,16 @@ final class FetchQueue: Sendable {
     private let queues = Mutex<[ProviderKey: Queue]>([:])
 
     /// Appends timelines and returns their providers.
-    func append(_ items: [FetchItem], _ directory: KindDirectory) -> Set<ProviderKey> {
+    func append(_ jobs: [TimelineJob]) -> Set<ProviderKey> {
         var providers: Set<ProviderKey> = []
         queues.withLock { queues in
-            for item in items {
-                guard let app = directory.apps[item.kind.app] else { continue }
-                let provider = ProviderKey(appID: app.id, url: item.kind.definition.providerURL)
-                let lane = Int(item.lane.rawValue)
-                if item.timeline.attempts == 0 {
-                    queues[provider, default: Queue(app: app)].fresh[lane].append(item)
+            for job in jobs {
+                let provider = ClaimTarget(job.claim.kind).provider
+                let lane = Int(job.lane.rawValue)
+                if job.timeline.attempts == 0 {
+                    queues[provider, default: Queue()].fresh[lane].append(job)
                 } else {
-                    queues[provider, default: Queue(app: app)].retried[lane].append(item)
+                    queues[provider, default: Queue()].retried[lane].append(job)
                 }
                 providers.insert(provider)
             }
@@ -60,7 +56,7 @@ final class FetchQueue: Sendable {
     ///   - admits: takes a slot for a lane, if there is one; receives whether the request is full.
     func next(
         _ provider: ProviderKey, sizeLimit: Int, admits: (ReloadLane, _ isFull: Bool) -> Bool
-    ) -> FetchBatch? {
+    ) -> TimelineBatch? {
         queues.withLock { queues in
             // In place: a copy of the queue would copy all waiting timelines for every request.
             guard let batch = queues[provider]?.next(provider, sizeLimit, admits) else { return nil }
@@ -70,25 +66,25 @@ final class FetchQueue: Sendable {
     }
 
     private static func take(
-        _ lanes: inout [Deque<FetchItem>], _ sizeLimit: Int, _ admits: (ReloadLane, Bool) -> Bool
-    ) -> [FetchItem]? {
+        _ lanes: inout [Deque<TimelineJob>], _ sizeLimit: Int, _ admits: (ReloadLane, Bool) -> Bool
+    ) -> [TimelineJob]? {
         guard let first = lanes.firstIndex(where: { !$0.isEmpty }), let lane = ReloadLane(rawValue: Int16(first)) else {
             return nil
         }
         let waiting = lanes.reduce(0) { $0 + $1.count }
-        let limit = max(1, min(sizeLimit, lanes[first].first?.kind.definition.maxBatch ?? 1))
+        let limit = max(1, min(sizeLimit, lanes[first].first?.claim.kind.definition.maxBatch ?? 1))
         guard admits(lane, waiting >= limit) else { return nil }
-        var items: [FetchItem] = []
+        var jobs: [TimelineJob] = []
         var most = limit
         // Bulk work does not fill up urgent requests.
         let last = lane.isUrgent ? Int(ReloadLane.push.rawValue) : lanes.count - 1
-        for index in first...last where items.count < most {
-            while let item = lanes[index].first {
-                most = min(most, max(1, item.kind.definition.maxBatch))
-                guard items.count < most else { break }
-                items.append(lanes[index].removeFirst())
+        for index in first...last where jobs.count < most {
+            while let job = lanes[index].first {
+                most = min(most, max(1, job.claim.kind.definition.maxBatch))
+                guard jobs.count < most else { break }
+                jobs.append(lanes[index].removeFirst())
             }
         }
-        return items
+        return jobs
     }
 }

@@ -6,103 +6,133 @@ import WidgetStore
 
 /// Fetches the timelines of a batch from their provider, within the lease and the provider's protection.
 struct FetchRunner: Sendable {
+    /// Reason for which a timeline was not requested. None is a failure.
+    private enum Postponement {
+        /// The provider's circuit breaker is open, or the provider asked for a pause.
+        case resting
+        /// The provider's retry budget is used up.
+        case retryBudget
+        /// The rest of the lease is too short for a request.
+        case lease
+    }
+
     let context: WorkerContext
 
-    /// Requests a batch if the protection admits it, and parts of the batch if it fails for its content or size.
+    /// Requests a batch if the protection admits it, and parts of the batch if it fails for its content or size. Each
+    /// job gets an answer or a failure.
     ///
+    /// - Parameter postponed: receives the timelines that are not requested, which leave the batch. Their lists go back.
     /// - Throws: only `CancellationError`.
-    func fetch(_ batch: FetchBatch) async throws -> FetchOutcome {
+    func fetch(_ batch: inout TimelineBatch, postponed: inout [TimelineJob]) async throws {
         // Timelines that waited here for too long were never requested, so another lease begins at once.
         let now = context.clock.elapsed
-        var outcome = postponed(batch.items.filter { !fitsLease($0, at: now) }, by: .zero, .lease)
-        var batch = outcome.postponed.isEmpty ? batch : batch.keeping(batch.items.filter { fitsLease($0, at: now) })
-        guard !batch.items.isEmpty else { return outcome }
+        let late = batch.jobs.extract { !fitsLease($0, at: now) }
+        postponed += postpone(late, by: .zero, .lease, of: batch)
+        guard !batch.jobs.isEmpty else { return }
         let ticket: RequestTicket
         switch begin(batch) {
         case .go(let granted): ticket = granted
         case .rest(let time):
             // Spread, so that not all of them come back at once.
             let spread = min(time, .seconds(60)) * Double.random(in: 0...0.2)
-            outcome.append(postponed(batch.items, by: time + spread, .resting))
-            return outcome
+            postponed += postpone(batch.jobs, by: time + spread, .resting, of: batch)
+            return batch.jobs.removeAll()
         }
+        let count = batch.jobs.count
         // A probe is not a retry.
         let isPaid = batch.isRetry && !ticket.isProbe
         if isPaid {
-            let granted = context.protection.takeRetries(batch.items.count, of: batch.provider, at: now)
-            if granted < batch.items.count {
-                let wait = context.protection.retryWait(
-                    after: batch.items.count - granted, of: batch.provider, at: now)
-                outcome.append(
-                    postponed(Array(batch.items[granted...]), by: wait * Double.random(in: 0.5...1), .retryBudget))
+            let granted = context.protection.takeRetries(count, of: batch.provider, at: now)
+            if granted < count {
+                let wait = context.protection.retryWait(after: count - granted, of: batch.provider, at: now)
+                postponed += postpone(
+                    Array(batch.jobs[granted...]), by: wait * Double.random(in: 0.5...1), .retryBudget, of: batch)
+                batch.jobs.removeSubrange(granted...)
             }
-            guard granted > 0 else {
-                context.protection.givenUp(ticket, at: now)
-                return outcome
-            }
-            batch = batch.keeping(Array(batch.items[..<granted]))
+            guard granted > 0 else { return context.protection.givenUp(ticket, at: now) }
         } else if !batch.isRetry {
-            context.protection.firstAttempts(batch.items.count, of: batch.provider, at: now)
+            context.protection.firstAttempts(count, of: batch.provider, at: now)
         }
         do {
-            outcome.append(try await ask(batch, ticket, isPaid: isPaid))
+            try await ask(batch.jobs.indices, of: &batch, ticket, isPaid: isPaid)
         } catch let failure as ProviderFailure {
-            outcome.append(try await split(batch, ticket, failure))
+            try await isolate(failure, in: &batch, ticket)
         }
-        return outcome
+        let fetched = batch.jobs.count { $0.answer != nil }
+        context.statistics.count { $0.fetched += fetched }
+    }
+
+    /// Gives timelines back that are not requested.
+    private func postpone(
+        _ jobs: [TimelineJob], by delay: Duration, _ reason: Postponement, of batch: TimelineBatch
+    ) -> [TimelineJob] {
+        guard !jobs.isEmpty else { return [] }
+        context.statistics.count { counts in
+            counts.released += jobs.count
+            if reason == .resting { counts.restingTimelines += jobs.count }
+            if reason == .lease { counts.lateTimelines += jobs.count }
+        }
+        for job in jobs { context.statistics.count(kind: job.claim.kind.id) { $0.count(.released) } }
+        if reason == .lease {
+            context.logger.notice(
+                "timelines waited too long for a request to their provider and are given back",
+                metadata: ["app": "\(batch.app.name)", "provider": "\(batch.provider.url)", "count": "\(jobs.count)"])
+        }
+        return jobs.map { job in
+            var job = job
+            job.returnDelay = delay
+            return job
+        }
+    }
+
+    // MARK: Lease
+
+    /// Whether a timeline's lease leaves the time that its kind allows for a request.
+    private func fitsLease(_ job: TimelineJob, at now: Duration) -> Bool {
+        job.claim.leaseEnds - now - context.output.longestPublish >= job.claim.kind.definition.timeout
     }
 
     /// Time for requests that leaves enough of the lease for the later steps.
-    private func timeLeft(of batch: FetchBatch) -> Duration {
-        batch.leaseEnds - context.clock.elapsed - context.output.longestPublish
+    private func timeLeft(of jobs: some Collection<TimelineJob>) -> Duration {
+        jobs.leaseEnds - context.clock.elapsed - context.output.longestPublish
     }
 
-    /// Whether a timeline's lease leaves the time that its kind allows for a request.
-    private func fitsLease(_ item: FetchItem, at now: Duration) -> Bool {
-        item.leaseEnds - now - context.output.longestPublish >= item.kind.definition.timeout
-    }
+    // MARK: Requests
 
-    /// Whether a request with this time limit says anything about the provider.
-    private func isEnough(_ time: Duration, for batch: FetchBatch) -> Bool { time >= batch.timeout / 2 }
-
-    private func begin(_ batch: FetchBatch) -> ProviderProtection.Admission {
+    private func begin(_ batch: TimelineBatch) -> ProviderProtection.Admission {
         context.protection.begin(
             batch.provider, app: batch.app.name, held: context.slots.held(by: batch.provider), lane: batch.lane,
             at: context.clock.elapsed)
     }
 
-    private func postponed(
-        _ items: [FetchItem], by delay: Duration, _ reason: FetchOutcome.Postponement
-    ) -> FetchOutcome {
-        var outcome = FetchOutcome()
-        outcome.postponed = items.map { ($0, delay, reason) }
-        return outcome
-    }
-
-    /// Makes one request.
+    /// Makes one request for some of the timelines.
     ///
     /// - Parameter isPaid: whether the retry budget paid for it, which gets back the successes.
     /// - Throws: ``ProviderFailure`` of the whole request; `CancellationError`.
-    private func ask(_ part: FetchBatch, _ ticket: RequestTicket, isPaid: Bool) async throws -> FetchOutcome {
+    private func ask(
+        _ range: Range<Int>, of batch: inout TimelineBatch, _ ticket: RequestTicket, isPaid: Bool
+    ) async throws {
+        let jobs = batch.jobs[range]
+        let provider = batch.provider
         context.statistics.count { counts in
             counts.requests += 1
-            counts.requestedTimelines += part.items.count
+            counts.requestedTimelines += jobs.count
         }
-        context.statistics.count(asked: part)
-        let timeout = min(part.timeout, max(.zero, timeLeft(of: part)))
+        context.statistics.count(asked: jobs)
+        let longest = jobs.timeout
+        let timeout = min(longest, max(.zero, timeLeft(of: jobs)))
         let call = ProviderCall(
-            url: part.provider.url, secrets: part.app.signingSecrets, body: part.requestBody(for: part.items),
-            timeout: timeout, maximumResponseBytes: context.configuration.maximumResponseBytes)
+            url: provider.url, secrets: batch.app.signingSecrets, body: jobs.requestBody, timeout: timeout,
+            maximumResponseBytes: context.configuration.maximumResponseBytes)
         let began = context.clock.elapsed
         do {
-            let answer = try await fetch(call, of: part)
-            let outcome = try FetchOutcome(answer: answer, to: part, after: context.clock.elapsed - began)
+            let bytes = try await send(call, within: batch.newestTrace(of: range))
+            let answered = try read(bytes, into: &batch, range, after: context.clock.elapsed - began)
             let now = context.clock.elapsed
-            context.meter.asked(for: part.items.count, took: now - began)
-            context.protection.answered(ticket, timeout: part.timeout, at: now)
-            context.protection.batchSucceeded(part.items.count, of: part.provider, at: now)
-            if isPaid { context.protection.payBackRetries(outcome.fetched.count, of: part.provider, at: now) }
-            return outcome
+            context.meter.asked(for: range.count, took: now - began)
+            context.protection.answered(ticket, timeout: longest, at: now)
+            context.protection.batchSucceeded(range.count, of: provider, at: now)
+            if isPaid { context.protection.payBackRetries(answered, of: provider, at: now) }
         } catch var failure as ProviderFailure {
             let now = context.clock.elapsed
             guard !Task.isCancelled else {
@@ -110,9 +140,9 @@ struct FetchRunner: Sendable {
                 throw CancellationError()
             }
             failure.fetchTime = now - began
-            context.meter.asked(for: part.items.count, took: now - began, failure: failure)
-            if failure.reason == .timeout, !isEnough(timeout, for: part) {
-                // The lease ended.
+            context.meter.asked(for: range.count, took: now - began, failure: failure)
+            if failure.reason == .timeout, timeout < longest / 2 {
+                // The lease ended, which says nothing about the provider.
                 context.protection.givenUp(ticket, at: now)
             } else {
                 context.protection.failed(ticket, failure, at: now)
@@ -124,9 +154,8 @@ struct FetchRunner: Sendable {
         }
     }
 
-    /// Sends the request within the newest trace of its timelines.
-    private func fetch(_ call: ProviderCall, of part: FetchBatch) async throws -> [UInt8] {
-        guard let trace = part.newestTrace else { return try await context.fetcher.fetch(call) }
+    private func send(_ call: ProviderCall, within trace: String?) async throws -> [UInt8] {
+        guard let trace else { return try await context.fetcher.fetch(call) }
         return try await withSpan("freshet.fetch", context: TraceHeaders.context(of: trace), ofKind: .client) { span in
             var call = call
             call.headers = TraceHeaders.headers(of: span.context)
@@ -134,34 +163,68 @@ struct FetchRunner: Sendable {
         }
     }
 
-    /// Searches a failed batch for the parts that the provider answers, within the lease, the retry budget and a number
-    /// of requests.
-    private func split(
-        _ part: FetchBatch, _ ticket: RequestTicket, _ failure: ProviderFailure
-    ) async throws -> FetchOutcome {
-        let verdict = RequestVerdict(failure)
-        let cause: Bisection.Cause
-        switch verdict {
-        case .tooLarge: cause = .size
-        case .blamesContent: cause = .content
-        case .answered, .overloaded, .unavailable:
-            guard part.isSuspicious, failure.mayBreakProvider else { return FetchOutcome(failure, of: part) }
-            cause = .content
+    /// Reads an answer, and returns the number of answered timelines. An error of one timeline fails only that one.
+    ///
+    /// - Throws: ``ProviderFailure`` for an invalid answer.
+    private func read(
+        _ answer: [UInt8], into batch: inout TimelineBatch, _ range: Range<Int>, after fetchTime: Duration
+    ) throws(ProviderFailure) -> Int {
+        let requested = batch.jobs[range].map { job in
+            RequestedTimeline(
+                job.timeline.id, volatileFields: VolatileFields(job.claim.kind.definition.volatilePointers),
+                family: job.timeline.family)
         }
-        guard part.items.count > 1, !ticket.isProbe else {
+        let response = try ProviderResponse.parse { () throws(JSONError) in
+            try ProviderResponse.parse(answer, requested: requested)
+        }
+        var answered = 0
+        for (index, outcome) in zip(range, response.outcomes) {
+            batch.jobs[index].fetchTime = fetchTime
+            guard case .value(let parsed) = outcome else {
+                batch.jobs[index].failure = ProviderFailure(outcome)
+                continue
+            }
+            answered += 1
+            batch.jobs[index].answer = parsed
+            if !parsed.lints.isEmpty {
+                context.statistics.count(kind: batch.jobs[index].claim.kind.id) { $0.count(parsed.lints) }
+            }
+        }
+        if response.foreignCount > 0 {
+            context.statistics.count { $0.foreign += response.foreignCount }
+            context.logger.warning(
+                "a provider answered for timelines that were not asked for",
+                metadata: ["app": "\(batch.app.name)", "count": "\(response.foreignCount)"])
+        }
+        return answered
+    }
+
+    // MARK: Isolation of failures
+
+    /// Searches a failed batch for the parts that the provider answers, within the lease, the retry budget and a number
+    /// of requests. Without a cause to search for, the failure is that of all timelines.
+    private func isolate(
+        _ failure: ProviderFailure, in batch: inout TimelineBatch, _ ticket: RequestTicket
+    ) async throws {
+        let verdict = RequestVerdict(failure)
+        let mayBreakProvider = batch.jobs.areSuspicious && failure.mayBreakProvider
+        guard verdict == .tooLarge || verdict == .blamesContent || mayBreakProvider else {
+            return fail(batch.jobs.indices, of: &batch, failure)
+        }
+        guard batch.jobs.count > 1, !ticket.isProbe else {
             // A single timeline that fails again says nothing about the others.
-            if verdict == .blamesContent, !part.isRetry {
+            if verdict == .blamesContent, !batch.isRetry {
                 context.protection.failedEverywhere(ticket, failure, at: context.clock.elapsed)
             }
-            return FetchOutcome(failure, of: part)
+            return fail(batch.jobs.indices, of: &batch, failure)
         }
         var bisection = Bisection(
-            count: part.items.count, failure: failure, cause: cause,
+            count: batch.jobs.count, failure: failure, cause: verdict == .tooLarge ? .size : .content,
             maximumRequests: context.configuration.protection.maximumBisectRequests)
-        var outcome = try await bisect(part, &bisection)
+        try await bisect(&batch, &bisection)
         let now = context.clock.elapsed
-        if cause == .size || failure.reason == .tooLarge {
-            context.protection.batchWasTooLarge(fitting: bisection.fitting, of: part.provider, at: now)
+        if verdict == .tooLarge || failure.reason == .tooLarge {
+            context.protection.batchWasTooLarge(fitting: bisection.fitting, of: batch.provider, at: now)
         }
         if verdict == .blamesContent, bisection.isEverywhere {
             context.protection.failedEverywhere(ticket, failure, at: now)
@@ -169,54 +232,53 @@ struct FetchRunner: Sendable {
         for failed in bisection.failures {
             var failure = failed.failure
             failure.isPoison = failed.isPoison
-            if failed.isPoison, let first = part.items[failed.range].first {
-                context.logger.warning(
-                    "a timeline makes its provider fail",
-                    metadata: [
-                        "app": "\(part.app.name)", "kind": "\(first.kind.definition.name)",
-                        "timeline": "\(first.timeline.id)",
-                        "message": "\(failure.message)",
-                    ])
-            }
-            outcome.failed += failed.range.map { (part.items[$0], failure) }
+            fail(failed.range, of: &batch, failure)
+            guard failed.isPoison, let job = batch.jobs[failed.range].first else { continue }
+            context.logger.warning(
+                "a timeline makes its provider fail",
+                metadata: [
+                    "app": "\(batch.app.name)", "kind": "\(job.claim.kind.definition.name)",
+                    "timeline": "\(job.timeline.id)", "message": "\(failure.message)",
+                ])
         }
         let (requests, poisonous) = (bisection.requests, bisection.failures.count(where: \.isPoison))
         context.statistics.count { counts in
             counts.bisected += requests > 0 ? 1 : 0
             counts.poisonous += poisonous
         }
-        return outcome
     }
 
-    /// Makes the bisection's requests and returns the answers.
-    private func bisect(_ part: FetchBatch, _ bisection: inout Bisection) async throws -> FetchOutcome {
-        var outcome = FetchOutcome()
+    private func fail(_ range: Range<Int>, of batch: inout TimelineBatch, _ failure: ProviderFailure) {
+        for index in range {
+            batch.jobs[index].failure = failure
+            batch.jobs[index].fetchTime = failure.fetchTime
+        }
+    }
+
+    /// Makes the bisection's requests.
+    private func bisect(_ batch: inout TimelineBatch, _ bisection: inout Bisection) async throws {
         while let range = bisection.next() {
-            guard isEnough(timeLeft(of: part), for: part), let ticket = beginRetry(part, range.count)
-            else {
+            guard timeLeft(of: batch.jobs) >= batch.jobs.timeout / 2, let ticket = beginRetry(batch, range.count) else {
                 bisection.putBack(range)
-                bisection.stop()
-                break
+                return bisection.stop()
             }
             do {
-                let some = part.keeping(Array(part.items[range]))
-                outcome.append(try await ask(some, ticket, isPaid: true))
+                try await ask(range, of: &batch, ticket, isPaid: true)
                 bisection.succeeded(range)
             } catch let failure as ProviderFailure {
                 let verdict = RequestVerdict(failure)
-                let mayBePoison = part.isSuspicious && failure.mayBreakProvider
+                let mayBePoison = batch.jobs.areSuspicious && failure.mayBreakProvider
                 bisection.failed(
                     range, failure, isSplit: verdict == .blamesContent || verdict == .tooLarge || mayBePoison)
             }
         }
-        return outcome
     }
 
     /// Pays for retries of a number of timelines; nil without budget, or if the protection refuses the request.
-    private func beginRetry(_ part: FetchBatch, _ count: Int) -> RequestTicket? {
-        let granted = context.protection.takeRetries(count, of: part.provider, at: context.clock.elapsed)
-        if granted == count, case .go(let ticket) = begin(part) { return ticket }
-        context.protection.payBackRetries(granted, of: part.provider, at: context.clock.elapsed)
+    private func beginRetry(_ batch: TimelineBatch, _ count: Int) -> RequestTicket? {
+        let granted = context.protection.takeRetries(count, of: batch.provider, at: context.clock.elapsed)
+        if granted == count, case .go(let ticket) = begin(batch) { return ticket }
+        context.protection.payBackRetries(granted, of: batch.provider, at: context.clock.elapsed)
         return nil
     }
 }

@@ -14,19 +14,20 @@ struct SnapshotRunner: Sendable {
     let context: WorkerContext
 
     /// Timelines without a render at their first attempt, in the interactive lane of new placements.
-    static func wanted(of batch: FetchBatch) -> [FetchItem] {
-        batch.items.filter { item in
-            item.kind.definition.hasSnapshots && item.lane == .interactive && item.timeline.renderedAt == nil
-                && item.timeline.attempts == 0
+    static func wanted(of batch: TimelineBatch) -> [TimelineJob] {
+        batch.jobs.filter { job in
+            job.claim.kind.definition.hasSnapshots && job.lane == .interactive && job.timeline.renderedAt == nil
+                && job.timeline.attempts == 0
         }
     }
 
-    func takeSnapshots(of batch: FetchBatch) async {
+    func takeSnapshots(of batch: TimelineBatch) async {
         let wanted = Self.wanted(of: batch)
         let limit =
-            wanted.lazy.map { $0.kind.definition.snapshotLimit(context.configuration.snapshotLimit) }.max() ?? .zero
+            wanted.lazy.map { $0.claim.kind.definition.snapshotLimit(context.configuration.snapshotLimit) }.max()
+            ?? .zero
         // The lease must still hold the timelines' own request.
-        let left = batch.leaseEnds - context.clock.elapsed - context.output.longestPublish - batch.timeout
+        let left = batch.leaseEnds - context.clock.elapsed - context.output.longestPublish - batch.jobs.timeout
         guard !wanted.isEmpty, left >= limit,
             !context.restingEndpoints.isResting(.snapshot, of: batch.provider, at: context.clock.elapsed),
             context.protection.isAvailable(batch.provider, at: context.clock.elapsed)
@@ -34,7 +35,7 @@ struct SnapshotRunner: Sendable {
         context.statistics.count { $0.snapshotRequests += 1 }
         let call = ProviderCall(
             url: batch.provider.url, endpoint: .snapshot, secrets: batch.app.signingSecrets,
-            body: batch.requestBody(for: wanted), timeout: limit,
+            body: wanted.requestBody, timeout: limit,
             maximumResponseBytes: context.configuration.maximumResponseBytes)
         do {
             let writes = try await context.askFallback(
@@ -51,18 +52,18 @@ struct SnapshotRunner: Sendable {
 
     /// Snapshots of an answer. Failed ones are counted.
     private func snapshots(
-        in answer: [UInt8], of wanted: [FetchItem], _ batch: FetchBatch
+        in answer: [UInt8], of wanted: [TimelineJob], _ batch: TimelineBatch
     ) throws(ProviderFailure) -> [SnapshotWrite] {
         let response = try FallbackResponse.parse { () throws(JSONError) in
             try FallbackResponse.snapshots(answer, requested: wanted.map(\.timeline.id))
         }
         context.statistics.count { $0.foreign += response.foreignCount }
         var writes: [SnapshotWrite] = []
-        for (item, outcome) in zip(wanted, response.outcomes) {
+        for (job, outcome) in zip(wanted, response.outcomes) {
             if case .value(let entry) = outcome {
                 writes.append(
                     (
-                        row: item.timeline.row, token: item.token, entry: String(decoding: entry, as: UTF8.self)
+                        row: job.timeline.row, token: job.claim.token, entry: String(decoding: entry, as: UTF8.self)
                     ))
             } else if let failure = ProviderFailure(outcome) {
                 count(failure, 1, batch)
@@ -71,7 +72,7 @@ struct SnapshotRunner: Sendable {
         return writes
     }
 
-    private func count(_ failure: ProviderFailure, _ timelines: Int, _ batch: FetchBatch) {
+    private func count(_ failure: ProviderFailure, _ timelines: Int, _ batch: TimelineBatch) {
         context.statistics.count { $0.snapshotFailures[failure.reason, default: 0] += timelines }
         context.logger.debug(
             "no snapshots",

@@ -1,6 +1,5 @@
 import Logging
 import PostgresClient
-import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -9,16 +8,19 @@ import WidgetStore
 final class Pipeline: Sendable {
     /// Work that runs as a task of its own.
     enum Work: Sendable {
-        case fetch(FetchBatch)
-        case settle([TimelineSettlement], [Int32: RegisteredKind], until: Duration)
-        case collect([CollectItem], until: Duration)
-        case decideAgain([WaitingTimeline])
+        case fetch(TimelineBatch)
+        case reschedule([TimelineJob])
+        case collect([TimelineJob])
+        case decideAgain([TimelineJob])
 
         /// Whether it sends a request for a patient lane. Such work runs at a lower priority.
         var isPatient: Bool {
             if case .fetch(let batch) = self { !batch.lane.isUrgent } else { false }
         }
     }
+
+    /// Delay of a list whose kind is not in the directory yet.
+    private static let unknownKindDelay = Duration.seconds(5)
 
     let context: WorkerContext
     let directory: DirectoryCache
@@ -29,67 +31,70 @@ final class Pipeline: Sendable {
     private let starts: AsyncStream<Work>.Continuation
     private let patientStarts: AsyncStream<Work>.Continuation
     private let queue = FetchQueue()
-    private let storer: Storer
-    private let settler: Settler
+    private let writer: TimelineWriter
 
     init(context: WorkerContext, directory: DirectoryCache) {
         self.context = context
         self.directory = directory
         closer = WorkListCloser(context: context, directory: directory)
-        storer = Storer(context: context)
-        settler = Settler(context: context)
+        writer = TimelineWriter(context: context)
         (works, starts) = AsyncStream.makeStream()
         (patientWorks, patientStarts) = AsyncStream.makeStream()
     }
 
     // MARK: Decide
 
-    /// Takes claimed lists.
+    /// Takes claimed lists, and decides about their timelines.
     func enter(_ claim: Claim, _ known: KindDirectory, startedAt: Duration, leaseEnds: Duration) {
-        let (ready, closed) = context.leases.enter(claim.lists, leaseEnds: leaseEnds)
+        var claims: [(claim: ListClaim, timelines: [ClaimedTimeline])] = []
+        for list in claim.lists {
+            guard let kind = known.kinds[list.kindID], let app = known.apps[kind.app], app.id == kind.appID else {
+                closer.append([HeldList(list, leaseEnds: leaseEnds, returnDelay: Self.unknownKindDelay)])
+                continue
+            }
+            let claim = ListClaim(
+                list, app: app, kind: kind, token: claim.token, startedAt: startedAt, leaseEnds: leaseEnds)
+            claims.append((claim: claim, timelines: list.timelines))
+        }
+        let (ready, closed) = context.leases.enter(claims)
         closer.append(closed)
-        decide(ready, known, token: claim.token, startedAt: startedAt, leaseEnds: leaseEnds)
+        decide(ready)
     }
 
-    private func decide(
-        _ lists: [LeasedList], _ known: KindDirectory, token: Int64, startedAt: Duration, leaseEnds: Duration
-    ) {
-        let decisions = Decider(directory: known)
-            .decide(lists, token: token, startedAt: startedAt, leaseEnds: leaseEnds)
-        if !decisions.settlements.isEmpty {
-            start(.settle(decisions.settlements, known.kinds, until: leaseEnds))
-        }
-        if !decisions.collections.isEmpty { start(.collect(decisions.collections, until: leaseEnds)) }
-        for provider in queue.append(decisions.fetches, known) { startRequests(of: provider) }
-        if decisions.unreadable > 0 { context.statistics.count { $0.unreadable += decisions.unreadable } }
-        settle(decisions.settled)
+    private func decide(_ jobs: [TimelineJob]) {
+        let decisions = Decisions(jobs)
+        if !decisions.reschedules.isEmpty { start(.reschedule(decisions.reschedules)) }
+        if !decisions.orphans.isEmpty { start(.collect(decisions.orphans)) }
+        for provider in queue.append(decisions.fetches) { startRequests(of: provider) }
+        guard !decisions.unreadable.isEmpty else { return }
+        context.statistics.count { $0.unreadable += decisions.unreadable.count }
+        end(decisions.unreadable)
     }
 
     /// Reads timelines again that were in flight through another list, and decides anew.
-    private func decideAgain(_ waiting: [WaitingTimeline]) async {
+    private func decideAgain(_ jobs: [TimelineJob]) async throws {
         let startedAt = context.clock.elapsed
-        do {
-            var pipeline = PostgresPipeline()
-            let rows = pipeline.append(.readTimelinesAgain(waiting.map(\.row)))
-            let token = pipeline.append(.nextToken())
-            // Taken after the reading, so that the token is above the read revisions.
-            let results = try await context.pool.run(pipeline)
-            let found = Dictionary(results.rows(rows).map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
-            let known = try await directory.directory(maximumAge: context.configuration.directoryAge)
-            for waiting in waiting {
-                guard let row = found[waiting.row], waiting.list.standsFor(row) else {
-                    settle([SettledTimeline(list: waiting.list.hold, row: waiting.row)])
-                    continue
-                }
-                var list = waiting.list
-                list.timelines = [row]
-                decide(
-                    [list], known, token: results.rows(token).first ?? 0, startedAt: startedAt,
-                    leaseEnds: waiting.leaseEnds)
+        var pipeline = PostgresPipeline()
+        let rows = pipeline.append(.readTimelinesAgain(jobs.map(\.timeline.row)))
+        // Taken after the reading, so that the token is above the read revisions.
+        let token = pipeline.append(.nextToken())
+        let results = try await context.pool.run(pipeline)
+        let found = Dictionary(results.rows(rows).map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
+        let known = try await directory.directory(maximumAge: context.configuration.directoryAge)
+        var superseded: [TimelineJob] = []
+        var current: [TimelineJob] = []
+        for job in jobs {
+            guard let row = found[job.timeline.row], job.claim.list.standsFor(row) else {
+                superseded.append(job)
+                continue
             }
-        } catch {
-            giveUp(waiting.map { SettledTimeline(list: $0.list.hold, row: $0.row) }, error)
+            let claim = ListClaim(
+                job.claim.list, app: job.claim.app, kind: known.kinds[row.kindID] ?? job.claim.kind,
+                token: results.rows(token).first ?? 0, startedAt: startedAt, leaseEnds: job.claim.leaseEnds)
+            current.append(TimelineJob(row, of: claim))
         }
+        end(superseded)
+        decide(current)
     }
 
     // MARK: Running
@@ -101,24 +106,28 @@ final class Pipeline: Sendable {
     func run(_ work: Work) async {
         switch work {
         case .fetch(let batch): await run(batch)
-        case .settle(let settlements, let kinds, let deadline):
+        case .reschedule(var jobs):
             do {
-                try await settler.settle(settlements, kinds, until: deadline)
-                settle(settlements.map { SettledTimeline(list: $0.list.hold, row: $0.timeline.row) })
+                try await writer.reschedule(jobs, until: jobs.leaseEnds)
             } catch {
-                giveUp(settlements.map { SettledTimeline(list: $0.list.hold, row: $0.timeline.row) }, error)
+                giveUp(&jobs, error)
             }
-        case .collect(let items, let deadline):
-            let holds = context.leases.held(among: items.lazy.map(\.list.hold))
-            let lost = items.filter { !holds.contains($0.list.hold) }
-            settle(lost.map(\.settled))
-            let items = lost.isEmpty ? items : items.filter { holds.contains($0.list.hold) }
+            end(jobs)
+        case .collect(var jobs):
+            endLost(&jobs)
             do {
-                settle(try await Collector(context: context).collect(items, until: deadline))
+                try await Collector(context: context).collect(&jobs)
             } catch {
-                giveUp(items.map(\.settled), error, mayBeStored: true)
+                giveUp(&jobs, error, mayBeStored: true)
             }
-        case .decideAgain(let waiting): await decideAgain(waiting)
+            end(jobs)
+        case .decideAgain(var jobs):
+            do {
+                try await decideAgain(jobs)
+            } catch {
+                giveUp(&jobs, error)
+                end(jobs)
+            }
         }
         context.output.probeEnded()
     }
@@ -138,22 +147,30 @@ final class Pipeline: Sendable {
         }
     }
 
-    private func run(_ batch: FetchBatch) async {
+    /// Fetches, stores and publishes the timelines of a batch, and ends their work.
+    private func run(_ batch: TimelineBatch) async {
+        var batch = batch
         let lane = batch.lane
-        let items = held(batch.items) { $0 }
-        guard !items.isEmpty else { return endRequest(batch.provider, lane) }
-        var batch = items.count < batch.items.count ? batch.keeping(items) : batch
-        batch.traces = await context.traces.traces(of: batch.items.map(\.timeline), at: context.clock.elapsed)
+        endLost(&batch.jobs)
+        guard !batch.jobs.isEmpty else { return endRequest(batch.provider, lane) }
+        batch.traces = await context.traces.traces(of: batch.jobs.map(\.timeline), at: context.clock.elapsed)
         await SnapshotRunner(context: context).takeSnapshots(of: batch)
-        let outcome: FetchOutcome
+        var postponed: [TimelineJob] = []
         do {
-            outcome = try await FetchRunner(context: context).fetch(batch)
+            try await FetchRunner(context: context).fetch(&batch, postponed: &postponed)
         } catch {
-            endRequest(batch.provider, lane)
-            return giveUp(batch.items.map(\.settled), error)
+            giveUp(&batch.jobs, error)
         }
         endRequest(batch.provider, lane)
-        await finish(outcome, of: batch)
+        end(postponed + batch.jobs.extract { $0.returnDelay != nil })
+        endLost(&batch.jobs)
+        await store(&batch)
+        do {
+            try await writer.recordFailures(of: &batch)
+        } catch {
+            giveUp(&batch.jobs, error) { $0.failure != nil }
+        }
+        end(batch.jobs)
     }
 
     private func endRequest(_ provider: ProviderKey, _ lane: ReloadLane) {
@@ -162,128 +179,52 @@ final class Pipeline: Sendable {
         context.leases.roomFreed()
     }
 
-    private func finish(_ outcome: FetchOutcome, of batch: FetchBatch) async {
-        count(outcome, of: batch)
-        settle(
-            outcome.postponed.map { item, delay, _ in
-                var settled = item.settled
-                settled.returnDelay = delay
-                return settled
-            })
-        var failed = outcome.failed
-        let fetched = held(outcome.fetched, \.item)
+    /// Stores and publishes the answers of a batch.
+    private func store(_ batch: inout TimelineBatch) async {
+        guard batch.jobs.contains(where: { $0.answer != nil }) else { return }
         do {
-            let (stored, refused) = try await storer.store(fetched)
-            failed += refused
-            told(stored)
-            var discarded: [FetchItem] = []
-            if stored.count + refused.count < fetched.count {
-                let known = Set(stored.lazy.map(\.fetched.item.timeline.row) + refused.lazy.map(\.item.timeline.row))
-                discarded = fetched.map(\.item).filter { !known.contains($0.timeline.row) }
-                // Their lists may be the rows' appointments: the revision of a tombstone comes without one.
-                try await settler.settle(
-                    discarded.map { TimelineSettlement(timeline: $0.timeline, list: $0.list, outcome: .nothing) }, [:],
-                    until: batch.leaseEnds)
-            }
-            let settled = await Publisher(context: context).publish(
-                held(stored, \.fetched.item), traces: batch.traces)
-            settle(settled + discarded.map(\.settled))
+            try await writer.store(&batch.jobs)
+            endLost(&batch.jobs)
+            await Publisher(context: context).publish(&batch)
             context.claimSize.ended(
                 begun: batch.startedAt, isInTime: context.clock.elapsed < batch.leaseEnds, at: context.clock.elapsed)
         } catch {
-            giveUp(fetched.map(\.item.settled), error, mayBeStored: true)
-        }
-        guard !failed.isEmpty else { return }
-        do {
-            try await settler.fail(failed, of: batch)
-            settle(failed.map(\.item.settled))
-        } catch {
-            giveUp(failed.map(\.item.settled), error)
+            giveUp(&batch.jobs, error, mayBeStored: true) { $0.answer != nil }
         }
     }
 
-    // MARK: Settling
+    // MARK: Ending
 
-    /// The elements whose claims are held. The others' timelines are settled, without effect: their claims are of lost
-    /// history of the database.
-    private func held<Element>(_ elements: [Element], _ item: (Element) -> FetchItem) -> [Element] {
-        let holds = context.leases.held(among: elements.map { item($0).list.hold })
-        let lost = elements.filter { !holds.contains(item($0).list.hold) }
-        guard !lost.isEmpty else { return elements }
-        settle(lost.map { item($0).settled })
-        return elements.filter { holds.contains(item($0).list.hold) }
-    }
-
-    /// Settles timelines: ends the lists that close, and decides rows again for which lists waited.
-    private func settle(_ settled: [SettledTimeline]) {
-        let (closed, waiting) = context.leases.settle(settled)
+    /// Ends the work on timelines: closes lists without further ones, and decides rows again for which lists waited.
+    private func end(_ jobs: [TimelineJob]) {
+        let (closed, waiting) = context.leases.end(jobs)
         closer.append(closed)
         if !waiting.isEmpty { start(.decideAgain(waiting)) }
     }
 
-    /// Gives the lists of timelines back: the database fails, or the worker stops.
+    /// Ends the work on timelines whose claims are of lost history of the database, without effect.
+    private func endLost(_ jobs: inout [TimelineJob]) {
+        end(context.leases.removeLost(from: &jobs))
+    }
+
+    /// Has the lists of timelines given back: the database fails, or the worker stops.
     ///
     /// - Parameter mayBeStored: whether timelines may be stored or published, so that the next holder has to compare.
-    private func giveUp(_ settled: [SettledTimeline], _ error: any Error, mayBeStored: Bool = false) {
+    private func giveUp(
+        _ jobs: inout [TimelineJob], _ error: any Error, mayBeStored: Bool = false,
+        where matches: (TimelineJob) -> Bool = { _ in true }
+    ) {
         let isStopping = Task.isCancelled
+        var count = 0
+        for index in jobs.indices where matches(jobs[index]) {
+            count += 1
+            jobs[index].mayBeStored = mayBeStored
+            jobs[index].returnDelay = isStopping ? .zero : context.configuration.publishRetryDelay
+        }
         if !isStopping {
-            context.logger.error(
-                "timelines are given up", metadata: ["count": "\(settled.count)", "error": "\(error)"])
+            context.logger.error("timelines are given up", metadata: ["count": "\(count)", "error": "\(error)"])
         }
-        context.statistics.count { $0.released += settled.count }
-        settle(
-            settled.map { timeline in
-                var timeline = timeline
-                timeline.isStored = mayBeStored
-                timeline.returnDelay = isStopping ? .zero : context.configuration.publishRetryDelay
-                return timeline
-            })
-    }
-
-    private func count(_ outcome: FetchOutcome, of batch: FetchBatch) {
-        let late = outcome.postponed.count { $0.reason == .lease }
-        context.statistics.count { counts in
-            counts.fetched += outcome.fetched.count
-            counts.foreign += outcome.foreign
-            counts.released += outcome.postponed.count
-            counts.restingTimelines += outcome.postponed.count { $0.reason == .resting }
-            counts.lateTimelines += late
-        }
-        for postponed in outcome.postponed {
-            context.statistics.count(kind: postponed.item.kind.id) { $0.count(.released) }
-        }
-        if late > 0 {
-            context.logger.notice(
-                "timelines waited too long for a request to their provider and are given back",
-                metadata: ["app": "\(batch.app.name)", "provider": "\(batch.provider.url)", "count": "\(late)"])
-        }
-        for fetched in outcome.fetched where !fetched.parsed.lints.isEmpty {
-            context.statistics.count(kind: fetched.item.kind.id) { $0.count(fetched.parsed.lints) }
-        }
-        guard outcome.foreign > 0 else { return }
-        context.logger.warning(
-            "a provider answered for timelines that were not asked for",
-            metadata: ["app": "\(batch.app.name)", "count": "\(outcome.foreign)"])
-    }
-
-    private func told(_ stored: [StoredTimeline]) {
-        guard !stored.isEmpty else { return }
-        let changed = stored.count(where: \.isChanged)
-        context.statistics.count { counts in
-            counts.stored += changed
-            counts.unchanged += stored.count - changed
-            counts.completed += stored.count
-        }
-        context.statistics.count(stored: stored)
-        context.meter.stored(stored, at: context.clock.elapsed)
-        context.decisions?.record(stored.map { TimelineDecidedEvent($0) })
-        if let onStored = context.onStored {
-            for stored in stored where stored.isChanged {
-                onStored(stored.fetched.item.timeline.id, stored.fetched.item.timeline.cause)
-            }
-        }
-        // Requested again during the fetch: no need to wait for the poll.
-        if stored.contains(where: \.row.isDue) { context.signal.signal(.timelines) }
+        context.statistics.count { $0.released += count }
     }
 
     /// Makes ``works``, ``patientWorks`` and the closer end once everything is done.

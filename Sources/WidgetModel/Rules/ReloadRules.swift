@@ -132,6 +132,10 @@ extension ReloadRules {
         /// Time at which it is due by its policy: not before spacing and budget allow, with jitter; `distantFuture`:
         /// never.
         package var policyAt: Timestamp
+
+        package init(eligibleAt: Timestamp, freeAt: Timestamp, policyAt: Timestamp) {
+            (self.eligibleAt, self.freeAt, self.policyAt) = (eligibleAt, freeAt, policyAt)
+        }
     }
 
     /// The next times of a timeline that has just been rendered.

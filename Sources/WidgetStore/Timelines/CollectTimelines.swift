@@ -1,10 +1,10 @@
 package import PostgresClient
 package import WidgetModel
 
-/// An orphaned timeline whose row carries the revision of its tombstone.
-package typealias BuriedTimeline = (row: Int64, id: TimelineID, revision: Int64)
+/// A message of a timeline: its content's revision, or the tombstone's of an orphaned one.
+package typealias TimelineRevision = (row: Int64, id: TimelineID, revision: Int64)
 
-private let input = InputColumns<BuriedTimeline>([.init("id") { $0.row }, .init("revision") { $0.revision }])
+private let input = InputColumns<TimelineRevision>([.init("id") { $0.row }, .init("revision") { $0.revision }])
 
 private let buryOrphansSQL = """
     WITH mine AS MATERIALIZED (
@@ -46,7 +46,7 @@ extension PostgresStatement where Self == Statements {
     /// Gives orphaned timelines the revisions of their tombstones. Whatever was stored before has a lower one, and a
     /// store with a lower one is discarded from here on, so that consumers ignore content that lands after the
     /// tombstone. Rows that somebody else has locked are left out.
-    package static func buryOrphans(_ rows: [Int64]) -> PostgresQuery<BuriedTimeline> {
+    package static func buryOrphans(_ rows: [Int64]) -> PostgresQuery<TimelineRevision> {
         PostgresQuery(buryOrphansSQL, PostgresArray(rows)) { row in
             try (row: row.value("id"), id: row.value("identity"), revision: row.value("revision"))
         }
@@ -55,7 +55,7 @@ extension PostgresStatement where Self == Statements {
     /// Locks orphaned timelines for collection, after their tombstones were acknowledged. Rows that somebody else has
     /// locked are left out of the answer, and those that were stored since they were buried, for content may have been
     /// published after the tombstone: their list goes back.
-    package static func lockOrphans(_ orphans: [BuriedTimeline]) -> PostgresQuery<Int64> {
+    package static func lockOrphans(_ orphans: [TimelineRevision]) -> PostgresQuery<Int64> {
         PostgresQuery(lockOrphansSQL, binding: input.parameters(orphans)) { row in try row.value("id") }
     }
 

@@ -1,71 +1,21 @@
 package import PostgresClient
-package import WidgetModel
+import WidgetModel
 
-/// A fetched timeline to store.
-package struct TimelineWrite: Sendable {
-    package let timeline: ClaimedTimeline
-    package let list: ListHold
-    /// Revision of the stored content: the claim's token.
-    package let token: Int64
-    /// Revision of the row that this write was computed for.
-    package var revision: Int64
-    /// Canonical content if it differs from the stored one; nil: unchanged.
-    package var content: PostgresTextBytes?
-    package let hash: ContentHash
-    package var eligibleAt: Timestamp
-    package var freeAt: Timestamp
-    package var policyAt: Timestamp
-    package var ledger: BudgetLedger
-    package let decision: Decision
-    package let rule: ReloadRule
-    package let fetchTime: Duration
-
-    package init(
-        timeline: ClaimedTimeline, list: ListHold, token: Int64, revision: Int64, content: PostgresTextBytes?,
-        hash: ContentHash, eligibleAt: Timestamp, freeAt: Timestamp, policyAt: Timestamp, ledger: BudgetLedger,
-        decision: Decision, rule: ReloadRule, fetchTime: Duration
-    ) {
-        self.timeline = timeline
-        self.list = list
-        self.token = token
-        self.revision = revision
-        self.content = content
-        self.hash = hash
-        self.eligibleAt = eligibleAt
-        self.freeAt = freeAt
-        self.policyAt = policyAt
-        self.ledger = ledger
-        self.decision = decision
-        self.rule = rule
-        self.fetchTime = fetchTime
-    }
-}
-
-package struct StoredRow: Sendable {
-    /// Primary key of the row.
-    package let row: Int64
-    /// When it is looked at next; nil: on request only.
-    package let nextLook: Timestamp?
-    package let isDue: Bool
-    package let eligibleAt: Timestamp
-    package let contentRevision: Int64
-    package let rendered: Int64
-}
-
-private let input = InputColumns<TimelineWrite>([
+private let input = InputColumns<TimelineJob>([
     .init("id") { $0.timeline.row }, .init("kind_id") { $0.timeline.kindID },
-    .init("list") { $0.list.id }, .init("lease") { $0.list.lease },
-    .init("read_revision") { $0.revision }, .init("token") { $0.token },
+    .init("list") { $0.claim.list.id }, .init("lease") { $0.claim.list.lease },
+    .init("read_revision") { $0.revision }, .init("token") { $0.claim.token },
     .init("captured") { $0.timeline.state.requested }, .init("captured_generation") { $0.timeline.kind.current },
-    .init("content") { $0.content }, .init("hash") { $0.hash },
-    .init("eligible_at") { $0.eligibleAt }, .init("free_at") { $0.freeAt },
-    .init("policy_at") { $0.policyAt },
+    .init("content") { $0.content.map { PostgresTextBytes($0) } }, .init("hash") { $0.hash.map { $0 } },
+    .init("eligible_at") { $0.next?.eligibleAt }, .init("free_at") { $0.next?.freeAt },
+    .init("policy_at") { $0.next?.policyAt },
     .init("budget") { $0.ledger.stored },
-    .init("decision") { $0.decision }, .init("rule") { $0.rule },
+    .init("decision") { $0.content == nil ? Decision.unchanged : .reloaded },
+    .init("rule") { $0.content == nil ? .gate : $0.rule },
     .init("reason") { $0.timeline.reason ?? .policy },
     .init("cause_topic") { $0.timeline.cause?.topic }, .init("cause_partition") { $0.timeline.cause?.partition },
     .init("cause_offset") { $0.timeline.cause?.offset },
-    .init("fetch_milliseconds") { Int32(clamping: $0.fetchTime.wholeMilliseconds) },
+    .init("fetch_milliseconds") { $0.fetchTime.map { Int32(clamping: $0.wholeMilliseconds) } },
 ])
 
 private let formula = RowFormula(
@@ -96,25 +46,15 @@ private let storeTimelinesSQL = """
         FROM ordered i
         WHERE t.id = i.id AND \(storedRevisionCheck)
         RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew, t.eligible_at, t.content_revision,
-            t.revision, t.rendered, t.user_id, i.reason
+            t.revision, t.rendered, t.asleep, t.user_id, i.reason
     ), \(Appending.lists(of: "stored")), unshown AS (
         DELETE FROM snapshot s USING stored d WHERE s.timeline_id = d.id
     ), relevance_changed AS (
         INSERT INTO relevance_change (timeline_id)
         SELECT d.id FROM stored d JOIN relevance r ON r.timeline_id = d.id WHERE d.content_revision = d.revision
     ), \(DeliveryChanges.noted(of: "stored"))
-    SELECT id, listed_at, listed_at <= now() AS due, eligible_at, content_revision, rendered FROM stored
+    SELECT \(WrittenTimeline.columns) FROM stored
     """
-
-extension StoredRow {
-    /// A row that an earlier attempt has stored.
-    package init(_ timeline: ClaimedTimeline) {
-        self.init(
-            row: timeline.row, nextLook: timeline.listedAt == .distantFuture ? nil : timeline.listedAt,
-            isDue: timeline.listedAt <= timeline.readAt, eligibleAt: timeline.state.eligibleAt,
-            contentRevision: timeline.contentRevision, rendered: timeline.state.rendered)
-    }
-}
 
 private let readTimelinesAgainSQL = """
     SELECT \(ClaimedTimeline.columns())
@@ -126,13 +66,8 @@ extension PostgresStatement where Self == Statements {
     ///
     /// It first locks its lists `FOR SHARE` by id and lease token: rows of a list that is no longer held are dropped. A
     /// row whose revision has moved since the claim is left alone too; the answer names the rows that were stored.
-    package static func storeTimelines(_ writes: [TimelineWrite]) -> PostgresQuery<StoredRow> {
-        PostgresQuery(storeTimelinesSQL, binding: input.parameters(writes)) { row in
-            try StoredRow(
-                row: row.value("id"), nextLook: row.nextLook("listed_at"), isDue: row.value("due"),
-                eligibleAt: row.value("eligible_at"), contentRevision: row.value("content_revision"),
-                rendered: row.value("rendered"))
-        }
+    package static func storeTimelines(_ jobs: [TimelineJob]) -> PostgresQuery<WrittenTimeline> {
+        PostgresQuery(storeTimelinesSQL, binding: input.parameters(jobs)) { row in try WrittenTimeline(row) }
     }
 
     /// Reads rows again, after a store or a comparison did not find them as they were read.

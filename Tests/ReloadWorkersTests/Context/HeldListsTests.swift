@@ -16,25 +16,25 @@ struct HeldListsTests {
 
     private func hold(_ id: Int64, lease: Int64 = 1) -> ListHold { ListHold(id: id, lease: lease) }
 
-    private func settled(_ list: Int64, _ row: Int64, lease: Int64 = 1) -> SettledTimeline {
-        SettledTimeline(list: hold(list, lease: lease), row: row)
+    private func ended(_ list: Int64, _ row: Int64, lease: Int64 = 1) -> TimelineJob {
+        TimelineJob(Sample.timeline(row), of: Sample.claim(Sample.list(list, rows: [], lease: lease)))
     }
 
     @discardableResult
-    private func enter(_ lists: LeasedList...) -> (ready: [LeasedList], closed: [ClosedList]) {
-        self.lists.enter(lists, leaseEnds: .seconds(30))
+    private func enter(_ lists: LeasedList...) -> (ready: [TimelineJob], closed: [HeldList]) {
+        self.lists.enter(lists.map { (claim: Sample.claim($0), timelines: $0.timelines) })
     }
 
-    @Test("Timelines that are not in flight are ready at once, and held until they are settled")
+    @Test("Timelines that are not in flight are ready at once, and held until they end")
     func entering() {
         let entered = enter(Sample.list(1, rows: [10, 11]), Sample.list(2, rows: [12]))
-        #expect(entered.ready.map { $0.timelines.map(\.row) } == [[10, 11], [12]])
+        #expect(entered.ready.map(\.timeline.row) == [10, 11, 12])
         #expect(entered.closed.isEmpty && lists.held == 3)
-        #expect(lists.settle([settled(1, 10)]).closed.isEmpty)
+        #expect(lists.end([ended(1, 10)]).closed.isEmpty)
         #expect(lists.held == 2)
-        let result = lists.settle([settled(1, 11), settled(2, 12)])
+        let result = lists.end([ended(1, 11), ended(2, 12)])
         #expect(result.closed.map(\.list.id) == [1, 2] && result.waiting.isEmpty)
-        #expect(result.closed.allSatisfy { $0.leaseEnds == .seconds(30) && !$0.hasStored && $0.returnDelay == nil })
+        #expect(result.closed.allSatisfy { $0.leaseEnds == .seconds(30) && !$0.mayBeStored && $0.returnDelay == nil })
         #expect(lists.held == 0)
     }
 
@@ -49,18 +49,18 @@ struct HeldListsTests {
     func busyRows() {
         enter(Sample.list(1, rows: [10]))
         let entered = enter(Sample.list(2, rows: [10, 11]), Sample.list(3, rows: [10]))
-        #expect(entered.ready.map { $0.timelines.map(\.row) } == [[11]])
+        #expect(entered.ready.map(\.timeline.row) == [11])
         #expect(lists.held == 4)
-        let first = lists.settle([settled(1, 10)])
+        let first = lists.end([ended(1, 10)])
         #expect(first.closed.map(\.list.id) == [1])
-        #expect(first.waiting.map(\.list.id) == [2] && first.waiting.map(\.row) == [10])
-        #expect(first.waiting[0].leaseEnds == .seconds(30))
+        #expect(first.waiting.map(\.claim.list.id) == [2] && first.waiting.map(\.timeline.row) == [10])
+        #expect(first.waiting[0].claim.leaseEnds == .seconds(30))
         // The row is still in flight, now for list 2.
         #expect(enter(Sample.list(4, rows: [10])).ready.isEmpty)
-        let second = lists.settle([settled(2, 10), settled(2, 11)])
-        #expect(second.closed.map(\.list.id) == [2] && second.waiting.map(\.list.id) == [3])
-        #expect(lists.settle([settled(3, 10)]).waiting.map(\.list.id) == [4])
-        #expect(lists.settle([settled(4, 10)]).waiting.isEmpty)
+        let second = lists.end([ended(2, 10), ended(2, 11)])
+        #expect(second.closed.map(\.list.id) == [2] && second.waiting.map(\.claim.list.id) == [3])
+        #expect(lists.end([ended(3, 10)]).waiting.map(\.claim.list.id) == [4])
+        #expect(lists.end([ended(4, 10)]).waiting.isEmpty)
         #expect(lists.held == 0)
         #expect(enter(Sample.list(5, rows: [10])).ready.count == 1, "the row is released")
     }
@@ -68,10 +68,10 @@ struct HeldListsTests {
     @Test("A list that names a row twice works on it twice, in sequence")
     func twice() {
         let entered = enter(Sample.list(1, rows: [10, 10]))
-        #expect(entered.ready.map { $0.timelines.map(\.row) } == [[10]] && lists.held == 2)
-        let first = lists.settle([settled(1, 10)])
-        #expect(first.closed.isEmpty && first.waiting.map(\.list.id) == [1])
-        #expect(lists.settle([settled(1, 10)]).closed.map(\.list.id) == [1])
+        #expect(entered.ready.map(\.timeline.row) == [10] && lists.held == 2)
+        let first = lists.end([ended(1, 10)])
+        #expect(first.closed.isEmpty && first.waiting.map(\.claim.list.id) == [1])
+        #expect(lists.end([ended(1, 10)]).closed.map(\.list.id) == [1])
         #expect(lists.held == 0)
     }
 
@@ -80,10 +80,10 @@ struct HeldListsTests {
         enter(Sample.list(1, rows: [10, 11], lease: 1))
         let again = enter(Sample.list(1, rows: [10, 11], lease: 2))
         #expect(again.ready.isEmpty && lists.held == 4)
-        let old = lists.settle([settled(1, 10), settled(1, 11)])
+        let old = lists.end([ended(1, 10), ended(1, 11)])
         #expect(old.closed.map(\.list.lease) == [1], "the later lease is still open")
-        #expect(old.waiting.map(\.list.lease) == [2, 2])
-        let new = lists.settle([settled(1, 10, lease: 2), settled(1, 11, lease: 2)])
+        #expect(old.waiting.map(\.claim.list.lease) == [2, 2])
+        let new = lists.end([ended(1, 10, lease: 2), ended(1, 11, lease: 2)])
         #expect(new.closed.map(\.list.lease) == [2] && new.waiting.isEmpty)
         #expect(lists.held == 0)
     }
@@ -91,22 +91,22 @@ struct HeldListsTests {
     @Test("A closed list reports its messages and whether content was stored")
     func published() {
         enter(Sample.list(1, rows: [10, 11, 12]))
-        var first = settled(1, 10)
-        first.isStored = true
-        first.published = PublishedTimeline(row: 10, id: TimelineID(high: 1, low: 10), revision: 7)
-        var second = settled(1, 11)
-        second.published = PublishedTimeline(row: 11, id: TimelineID(high: 1, low: 11), revision: 8)
-        let closed = lists.settle([first, second, settled(1, 12)]).closed
-        #expect(closed.map(\.hasStored) == [true])
+        var first = ended(1, 10)
+        first.mayBeStored = true
+        first.published = 7
+        var second = ended(1, 11)
+        second.published = 8
+        let closed = lists.end([first, second, ended(1, 12)]).closed
+        #expect(closed.map(\.mayBeStored) == [true])
         #expect(closed[0].published.map(\.revision) == [7, 8])
     }
 
     @Test("A list is returned after the longest delay of its timelines")
     func returning() {
         enter(Sample.list(1, rows: [10, 11, 12]), Sample.list(2, rows: [13]))
-        var (short, long) = (settled(1, 10), settled(1, 11))
+        var (short, long) = (ended(1, 10), ended(1, 11))
         (short.returnDelay, long.returnDelay) = (.zero, .seconds(9))
-        let closed = lists.settle([long, short, settled(1, 12), settled(2, 13)]).closed
+        let closed = lists.end([long, short, ended(1, 12), ended(2, 13)]).closed
         #expect(closed.map(\.returnDelay) == [.seconds(9), nil])
     }
 
@@ -123,14 +123,14 @@ struct HeldListsTests {
     func announcing() {
         enter(Sample.list(1, rows: [10, 11, 12]))
         let quiet = signal.mark(.timelines)
-        _ = lists.settle([settled(1, 10)])
+        _ = lists.end([ended(1, 10)])
         lists.roomFreed()
         #expect(signal.mark(.timelines) == quiet)
         lists.awaitRoom(true)
-        _ = lists.settle([settled(1, 11)])
+        _ = lists.end([ended(1, 11)])
         let told = signal.mark(.timelines)
         #expect(told != quiet)
-        _ = lists.settle([settled(1, 12)])
+        _ = lists.end([ended(1, 12)])
         #expect(signal.mark(.timelines) == told)
         lists.awaitRoom(true)
         lists.roomFreed()
@@ -151,16 +151,17 @@ struct HeldListsTests {
         #expect(signal.mark(.timelines) != quiet)
     }
 
-    @Test("Abandoned lists are returned with their state, and later settlements have no effect")
+    @Test("Abandoned lists are returned with their state, and later ends have no effect")
     func abandoning() {
         enter(Sample.list(1, rows: [10, 11]), Sample.list(2, rows: [12]))
-        var stored = settled(1, 10)
-        stored.isStored = true
-        _ = lists.settle([stored])
+        var stored = ended(1, 10)
+        stored.mayBeStored = true
+        _ = lists.end([stored])
         let (abandoned, timelines) = lists.abandon()
-        #expect(Dictionary(uniqueKeysWithValues: abandoned.map { ($0.list.id, $0.hasStored) }) == [1: true, 2: false])
+        #expect(
+            Dictionary(uniqueKeysWithValues: abandoned.map { ($0.list.id, $0.mayBeStored) }) == [1: true, 2: false])
         #expect(timelines == 2)
-        let late = lists.settle([settled(1, 11), settled(2, 12)])
+        let late = lists.end([ended(1, 11), ended(2, 12)])
         #expect(late.closed.isEmpty && late.waiting.isEmpty && lists.held == 0)
     }
 
@@ -171,7 +172,7 @@ struct HeldListsTests {
         #expect(try await !lists.drained(within: .milliseconds(1), clock: WorkerClock()))
         let lists = lists
         async let drained = lists.drained(within: .seconds(3_600), clock: WorkerClock())
-        _ = lists.settle([settled(1, 10)])
+        _ = lists.end([ended(1, 10)])
         #expect(try await drained)
     }
 }

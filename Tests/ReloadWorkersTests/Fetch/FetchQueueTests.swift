@@ -11,15 +11,15 @@ struct FetchQueueTests {
     private func append(
         _ rows: ClosedRange<Int64>, kind: RegisteredKind = Sample.kind(), lane: ReloadLane = .push, attempts: Int16 = 0
     ) {
-        let items = rows.map { Sample.item($0, kind: kind, lane: lane, attempts: attempts) }
-        #expect(queue.append(items, Sample.directory()) == [Sample.provider])
+        let jobs = rows.map { Sample.job($0, kind: kind, lane: lane, attempts: attempts) }
+        #expect(queue.append(jobs) == [Sample.provider])
     }
 
     /// Returns the rows of the next request; nil if there is none.
     private func next(
         sizeLimit: Int = .max, admits: @escaping (ReloadLane, Bool) -> Bool = { _, _ in true }
     ) -> [Int64]? {
-        queue.next(Sample.provider, sizeLimit: sizeLimit, admits: admits)?.items.map(\.timeline.row)
+        queue.next(Sample.provider, sizeLimit: sizeLimit, admits: admits)?.jobs.map(\.timeline.row)
     }
 
     @Test("A request takes the most urgent lane first, in order, up to the kind's batch size")
@@ -114,10 +114,8 @@ struct FetchQueueTests {
     func providers() {
         let other = Sample.kind(12, url: "http://other/widgets")
         let key = ProviderKey(appID: 1, url: "http://other/widgets")
-        let appended = queue.append(
-            [Sample.item(1), Sample.item(2, kind: other)], Sample.directory([Sample.kind(), other]))
-        #expect(appended == [Sample.provider, key])
+        #expect(queue.append([Sample.job(1), Sample.job(2, kind: other)]) == [Sample.provider, key])
         #expect(next() == [1] && next() == nil)
-        #expect(queue.next(key, sizeLimit: 9) { _, _ in true }?.items.map(\.timeline.row) == [2])
+        #expect(queue.next(key, sizeLimit: 9) { _, _ in true }?.jobs.map(\.timeline.row) == [2])
     }
 }

@@ -1,4 +1,5 @@
 import Testing
+import WidgetModel
 
 @testable import ReloadWorkers
 

@@ -112,14 +112,14 @@ struct OutputTests {
             let id = try await worker.store.place([.test("w1")])[0]
             let timeline = try await worker.store.detail(id).timeline
             let kind = try #require(try await worker.store.directory().kinds[timeline.kindID])
-            let item = FetchItem(
-                timeline: timeline, list: Sample.list(1, rows: []), kind: kind, token: 1, rule: .first,
-                ledger: BudgetLedger(), startedAt: .zero, leaseEnds: worker.context.clock.elapsed + .seconds(4))
-            let fetched = Sample.fetched(item, content: "{}")
-            let settled = await Publisher(context: worker.context).publish(
-                [StoredTimeline(fetched: fetched, isChanged: true, row: StoredRow(timeline))], traces: [:])
-            #expect(settled.map(\.isStored) == [true] && settled[0].published == nil)
-            #expect(settled[0].returnDelay == worker.context.configuration.publishRetryDelay)
+            var job = TimelineJob(
+                timeline, of: Sample.claim(kind: kind, leaseEnds: worker.context.clock.elapsed + .seconds(4)))
+            job.content = Array("{}".utf8)
+            job.written = WrittenTimeline(timeline)
+            var batch = try #require(TimelineBatch([job], Sample.provider))
+            await Publisher(context: worker.context).publish(&batch)
+            #expect(batch.jobs[0].published == nil)
+            #expect(batch.jobs[0].returnDelay == worker.context.configuration.publishRetryDelay)
             #expect(worker.publisher.messages.isEmpty)
         }
     }

@@ -58,20 +58,26 @@ enum Sample {
             suspects: suspects, timelines: timelines)
     }
 
-    static func item(
-        _ row: Int64, kind: RegisteredKind = kind(), lane: ReloadLane = .push, attempts: Int16 = 0
-    ) -> FetchItem {
-        FetchItem(
-            timeline: timeline(row, kindID: kind.id, attempts: attempts), list: list(row, rows: [], lane: lane),
-            kind: kind, token: 1, rule: .free, ledger: BudgetLedger(), startedAt: .zero, leaseEnds: .seconds(30))
+    static func claim(
+        _ list: LeasedList = list(1, rows: []), kind: RegisteredKind = kind(), token: Int64 = 1,
+        startedAt: Duration = .zero, leaseEnds: Duration = .seconds(30)
+    ) -> ListClaim {
+        ListClaim(list, app: app, kind: kind, token: token, startedAt: startedAt, leaseEnds: leaseEnds)
     }
 
-    static func fetched(_ item: FetchItem, content: String) -> FetchedTimeline {
-        let (bytes, date) = (Array(content.utf8), item.timeline.readAt)
-        return FetchedTimeline(
-            item: item,
-            parsed: ParsedTimeline(
-                policy: .never, firstEntryDate: date, lastEntryDate: date, entryCount: 1, lints: [], content: bytes,
-                hash: ContentHash(of: bytes)), fetchTime: .zero)
+    static func job(
+        _ row: Int64, kind: RegisteredKind = kind(), lane: ReloadLane = .push, attempts: Int16 = 0
+    ) -> TimelineJob {
+        TimelineJob(
+            timeline(row, kindID: kind.id, attempts: attempts),
+            of: claim(list(row, rows: [], lane: lane), kind: kind))
+    }
+
+    /// A provider's answer with one entry.
+    static func answer(_ content: String, at date: Timestamp = now) -> ParsedTimeline {
+        let bytes = Array(content.utf8)
+        return ParsedTimeline(
+            policy: .never, firstEntryDate: date, lastEntryDate: date, entryCount: 1, lints: [], content: bytes,
+            hash: ContentHash(of: bytes))
     }
 }

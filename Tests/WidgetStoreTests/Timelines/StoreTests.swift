@@ -54,7 +54,7 @@ struct StoreTests {
             let first = try #require(try await store.claim(.interactive, lease: .zero).first)
             let second = try #require(try await store.claim(.interactive).first)
             #expect(try await store.complete(first, content: "late").isEmpty)
-            #expect(try await store.finish(first, .fail(retryAt: .distantFuture)).isEmpty)
+            #expect(try await store.fail(first, retryAt: .distantFuture).isEmpty)
             #expect(try await store.timeline(id)?.content == nil)
             #expect(try await store.complete(second).count == 1)
         }
@@ -77,7 +77,7 @@ struct StoreTests {
             #expect(second.generation == 1 && second.timelines.count == 1)
             #expect(try await store.complete(second, content: "two", hash: 2).count == 1)
             #expect(try await store.complete(first, content: "one").isEmpty)
-            #expect(try await store.finish(first, .fail(retryAt: .distantFuture)).isEmpty, "failures are dropped, too")
+            #expect(try await store.fail(first, retryAt: .distantFuture).isEmpty, "failures are dropped, too")
             #expect(try await store.timeline(id)?.content.map { String(decoding: $0, as: UTF8.self) } == "two")
             let again = try await store.pool.query(.readTimelinesAgain(first.timelines.map(\.row)))
             #expect(again.map(\.revision) == [second.lease])
@@ -94,7 +94,7 @@ struct StoreTests {
             try await store.apply([try await store.mark(.user, "u1")])
             let list = try #require(try await store.claim(.push).first)
             let later = try await store.now() + .seconds(900)
-            let rows = try await store.finish(list, .wait(until: later), decision: .deferred)
+            let rows = try await store.finish(list, .wait(until: later, rule: .spacing))
             #expect(rows.map(\.nextLook) == [later] && !rows[0].isDue)
             let timeline = try #require(try await store.timeline(id))
             #expect(timeline.decision == .deferred && timeline.timeline.state.eligibleAt == later)
@@ -119,7 +119,7 @@ struct StoreTests {
             let list = try #require(try await store.claim(.interactive).first)
             let retryAt = try await store.now() + .seconds(60)
             #expect(
-                try await store.finish(list, .fail(retryAt: retryAt), decision: .failed).map(\.nextLook) == [retryAt])
+                try await store.fail(list, retryAt: retryAt).map(\.nextLook) == [retryAt])
             try await store.end(list)
             #expect(try await store.timeline(id)?.attempts == 1)
             #expect(try await store.apply([try await store.mark(.user, "u1", urgency: .forced)]).due == 0)
@@ -150,7 +150,7 @@ struct StoreTests {
                 case "placement": try await store.place([.test("w9")])
                 default: break
                 }
-                let rows = try await store.finish(list, .sleep, decision: .slept)
+                let rows = try await store.finish(list, .sleep)
                 try await store.end(list)
                 // A mark has made a new appointment: the look ends nothing.
                 #expect(rows.map(\.isAsleep) == (change == "mark" ? [] : [change == "nothing"]), "\(change)")
@@ -174,7 +174,7 @@ struct StoreTests {
             let list = try #require(try await store.claim(.interactive).first)
             let (failing, listedAt) = try await store.pool.withTransaction { connection in
                 try await connection.simple("SELECT 1 FROM timeline FOR UPDATE")
-                let failing = Task { try await store.finish(list, .fail(retryAt: try await store.now())) }
+                let failing = Task { try await store.fail(list, retryAt: try await store.now()) }
                 try await store.waitUntilBlocked()
                 // As the end of another look may do. The failure's transaction is older.
                 try await connection.simple("UPDATE timeline SET listed_at = clock_timestamp(), listed_lane = 0")
@@ -196,7 +196,7 @@ struct StoreTests {
             _ = try await store.pool.query(.walkKind(sweep.id, limit: 10, maximumLists: 10))
             let list = try #require(try await store.claim(.bulk).first)
             let later = try await store.now() + .seconds(600)
-            #expect(try await store.finish(list, .wait(until: later)).map(\.nextLook) == [later])
+            #expect(try await store.finish(list, .wait(until: later, rule: .spacing)).map(\.nextLook) == [later])
             try await store.end(list)
             #expect(try await store.timeline(id)?.timeline.listedAt == later)
             #expect(try await store.unappointed() == 0)

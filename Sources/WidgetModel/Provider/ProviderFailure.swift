@@ -1,5 +1,3 @@
-package import WidgetModel
-
 /// Failure to fetch a timeline or a whole batch.
 package struct ProviderFailure: Error, Hashable, Sendable {
     package enum Reason: String, CaseIterable, Sendable {
@@ -33,7 +31,7 @@ package struct ProviderFailure: Error, Hashable, Sendable {
     /// Status of the answer, if it caused the failure.
     package var status: Int?
     /// Whether the provider answered the rest of the batch, so that it fails for this timeline.
-    var isPoison = false
+    package var isPoison = false
 
     package init(_ reason: Reason, _ message: String, retryAfter: Duration? = nil, status: Int? = nil) {
         (self.reason, self.message, self.retryAfter, self.status) = (reason, message, retryAfter, status)
@@ -42,7 +40,7 @@ package struct ProviderFailure: Error, Hashable, Sendable {
 
 extension ProviderFailure.Reason {
     /// Stored form.
-    var rule: ReloadRule {
+    package var rule: ReloadRule {
         switch self {
         case .refused: .providerRefused
         case .unresolved: .providerUnresolved
@@ -65,4 +63,29 @@ extension ProviderFailure {
 
     /// Whether the provider has no such endpoint.
     package var saysAbsent: Bool { status == 404 || status == 405 || status == 501 }
+}
+
+extension ProviderAnswer {
+    /// - Throws: ``ProviderFailure`` for an invalid answer.
+    package static func parse(_ body: () throws(JSONError) -> Self) throws(ProviderFailure) -> Self {
+        do throws(JSONError) {
+            return try body()
+        } catch {
+            throw ProviderFailure(.invalid, "the answer is not what the contract says: \(error)")
+        }
+    }
+}
+
+extension ProviderFailure {
+    /// Failure of one element of an answer; nil without one.
+    package init?<Value>(_ outcome: ElementOutcome<Value>) {
+        switch outcome {
+        case .value: return nil
+        case .failed(let code, let message, let retryAfter):
+            self.init(.provider, "\(code): \(message)", retryAfter: retryAfter)
+        case .missing: self.init(.missing, "the answer leaves it out")
+        case .duplicate: self.init(.duplicate, "the answer has it more than once")
+        case .invalid(let error): self.init(.invalid, "\(error)")
+        }
+    }
 }

@@ -1,70 +1,33 @@
 package import PostgresClient
 package import WidgetModel
 
-/// The end of a look at a timeline that stored nothing.
-package struct TimelineSettlement: Sendable {
-    package enum Outcome: Sendable {
-        /// There is nothing to do now.
-        case nothing
-        /// Spacing or budget hold budgeted work back until then.
-        case wait(until: Timestamp)
-        /// Nobody looks at it.
-        case sleep
-        /// The fetch failed; nothing is fetched before then. The row must be as the claim read it.
-        case fail(retryAt: Timestamp)
+extension TimelineJob {
+    /// The decision to record, and its rule. A timeline without work, or whose result was discarded, has none.
+    package var reschedule: (decision: Decision, rule: ReloadRule) {
+        if let failure { return (.failed, failure.rule) }
+        return switch outcome {
+        case .wait(_, let rule): (.deferred, rule)
+        case .sleep: (.slept, .dormant)
+        case .nothing, .fetch, .collect: (.none, .none)
+        }
     }
 
-    package let timeline: ClaimedTimeline
-    package let list: LeasedList
-    package let outcome: Outcome
-    package let decision: Decision
-    package let rule: ReloadRule
-    package let fetchTime: Duration?
-
-    package init(
-        timeline: ClaimedTimeline, list: LeasedList, outcome: Outcome, decision: Decision = .none,
-        rule: ReloadRule = .none, fetchTime: Duration? = nil
-    ) {
-        self.timeline = timeline
-        self.list = list
-        self.outcome = outcome
-        self.decision = decision
-        self.rule = rule
-        self.fetchTime = fetchTime
-    }
-
-    fileprivate var eligibleAt: Timestamp? {
-        if case .wait(let until) = outcome { until } else { nil }
-    }
-
-    fileprivate var retryAt: Timestamp? {
-        if case .fail(let retryAt) = outcome { retryAt } else { nil }
-    }
-
-    fileprivate var sleeps: Bool {
-        if case .sleep = outcome { true } else { false }
+    /// Time until which spacing or budget delay it.
+    package var waitsUntil: Timestamp? {
+        if case .wait(let until, _) = outcome { until } else { nil }
     }
 }
 
-package struct SettledRow: Sendable {
-    /// Primary key of the row.
-    package let row: Int64
-    /// When it is looked at next; nil: on request only.
-    package let nextLook: Timestamp?
-    package let isDue: Bool
-    package let isAsleep: Bool
-}
-
-private let input = InputColumns<TimelineSettlement>([
+private let input = InputColumns<TimelineJob>([
     .init("id") { $0.timeline.row }, .init("kind_id") { $0.timeline.kindID },
-    .init("list") { $0.list.id }, .init("lease") { $0.list.lease },
-    .init("list_due") { $0.list.dueAt }, .init("swept") { $0.list.generation != nil },
+    .init("list") { $0.claim.list.id }, .init("lease") { $0.claim.list.lease },
+    .init("list_due") { $0.claim.list.dueAt }, .init("swept") { $0.claim.list.generation != nil },
     .init("read_revision") { $0.timeline.revision }, .init("captured") { $0.timeline.state.requested },
     .init("viewed_at") { $0.timeline.viewedAt.map { $0 } },
     .init("placed_at") { $0.timeline.views.lastPlaced.map { $0 } },
-    .init("sleeps") { $0.sleeps }, .init("eligible_at") { $0.eligibleAt.map { $0 } },
+    .init("sleeps") { $0.outcome == .sleep }, .init("eligible_at") { $0.waitsUntil.map { $0 } },
     .init("retry_at") { $0.retryAt.map { $0 } },
-    .init("decision") { $0.decision }, .init("rule") { $0.rule },
+    .init("decision") { $0.reschedule.decision }, .init("rule") { $0.reschedule.rule },
     .init("reason") { $0.timeline.reason ?? .policy },
     .init("cause_topic") { $0.timeline.cause?.topic }, .init("cause_partition") { $0.timeline.cause?.partition },
     .init("cause_offset") { $0.timeline.cause?.offset },
@@ -94,10 +57,10 @@ private let nextLook =
 /// The row's appointment is the list's: it ends, and is made anew. Another one is only improved.
 private let mine = "(NOT i.swept AND t.listed_at = i.list_due)"
 
-private let settleTimelinesSQL = """
+private let rescheduleTimelinesSQL = """
     WITH input AS MATERIALIZED (
         SELECT * FROM \(input.rows("i"))
-    ), \(HeldListsSQL.orderedInput), settled AS (
+    ), \(HeldListsSQL.orderedInput), rescheduled AS (
         UPDATE timeline t
         SET \(formula.assignments), \(formula.improvement(to: nextLook, lane: formula.nextLane, orIf: mine)),
             attempts = CASE WHEN i.retry_at IS NULL THEN t.attempts ELSE least(t.attempts + 1, 32767) END,
@@ -112,9 +75,10 @@ private let settleTimelinesSQL = """
         FROM ordered i
         WHERE t.id = i.id AND CASE WHEN i.retry_at IS NOT NULL THEN t.revision = i.read_revision
                                    ELSE i.swept OR t.listed_at = i.list_due END
-        RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew, t.asleep
-    ), \(Appending.lists(of: "settled"))
-    SELECT id, listed_at, listed_at <= now() AS due, asleep FROM settled
+        RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew, t.asleep,
+            t.eligible_at, t.content_revision, t.rendered
+    ), \(Appending.lists(of: "rescheduled"))
+    SELECT \(WrittenTimeline.columns) FROM rescheduled
     """
 
 extension PostgresStatement where Self == Statements {
@@ -124,11 +88,7 @@ extension PostgresStatement where Self == Statements {
     /// The row's own appointment must still be the list's, and a failure, like a store, needs the revision that was
     /// read. A timeline goes to sleep only if `requested`, the last view and the last placement are those that were
     /// decided on.
-    package static func settleTimelines(_ settlements: [TimelineSettlement]) -> PostgresQuery<SettledRow> {
-        PostgresQuery(settleTimelinesSQL, binding: input.parameters(settlements)) { row in
-            try SettledRow(
-                row: row.value("id"), nextLook: row.nextLook("listed_at"), isDue: row.value("due"),
-                isAsleep: row.value("asleep"))
-        }
+    package static func rescheduleTimelines(_ jobs: [TimelineJob]) -> PostgresQuery<WrittenTimeline> {
+        PostgresQuery(rescheduleTimelinesSQL, binding: input.parameters(jobs)) { row in try WrittenTimeline(row) }
     }
 }

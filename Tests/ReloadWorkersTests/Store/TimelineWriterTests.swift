@@ -8,23 +8,44 @@ import WidgetStore
 
 /// Rows that changed since the claim read them, and content that the database refuses.
 @Suite("Storing", .serialized, .tags(.database), .timeLimit(.patience))
-struct StorerTests {
+struct TimelineWriterTests {
     /// Leases all ready lists of a store and returns their timelines, fetched with this content.
     private func fetched(
         _ worker: TestWorker, _ content: (ClaimedTimeline) -> String = { _ in "new" }
-    ) async throws -> [FetchedTimeline] {
+    ) async throws -> [TimelineJob] {
         let known = try await worker.store.directory()
         let wishes = known.kinds.keys.flatMap { kind in
             ReloadLane.allCases.map { ClaimWish(kindID: kind, lane: $0, lists: 100) }
         }
         let rows = try await worker.store.pool.query(.claimLists(wishes, lease: .seconds(30)))
-        let claim = try #require(Claim(rows))
-        let end = worker.context.clock.elapsed + .seconds(30)
-        let decisions = Decider(directory: known)
-            .decide(claim.lists, token: claim.token, startedAt: worker.context.clock.elapsed, leaseEnds: end)
-        return decisions.fetches.map { item in
-            Sample.fetched(item, content: #"{"content":"\#(content(item.timeline))"}"#)
+        let claimed = try #require(Claim(rows))
+        let began = worker.context.clock.elapsed
+        let jobs = try claimed.lists.flatMap { list in
+            let claim = Sample.claim(
+                list, kind: try #require(known.kinds[list.kindID]), token: claimed.token, startedAt: began,
+                leaseEnds: began + .seconds(30))
+            return list.timelines.map { TimelineJob($0, of: claim) }
         }
+        return Decisions(jobs).fetches.map { job in
+            var job = job
+            job.answer = Sample.answer(#"{"content":"\#(content(job.timeline))"}"#, at: job.timeline.readAt)
+            return job
+        }
+    }
+
+    /// Stores answers, and returns the timelines that are stored, and those that the database refuses.
+    private func store(
+        _ fetched: [TimelineJob], _ worker: TestWorker
+    ) async throws -> (stored: [TimelineJob], refused: [TimelineJob]) {
+        try await store(fetched, TimelineWriter(context: worker.context))
+    }
+
+    private func store(
+        _ fetched: [TimelineJob], _ writer: TimelineWriter
+    ) async throws -> (stored: [TimelineJob], refused: [TimelineJob]) {
+        var jobs = fetched
+        try await writer.store(&jobs)
+        return (jobs.filter { $0.written != nil }, jobs.filter { $0.failure != nil })
     }
 
     private func revise(_ store: TestStore, to revision: Int64) async throws {
@@ -37,8 +58,8 @@ struct StorerTests {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
             let fetched = try await fetched(worker)
-            try await revise(worker.store, to: fetched[0].item.token + 1)
-            let (stored, refused) = try await Storer(context: worker.context).store(fetched)
+            try await revise(worker.store, to: fetched[0].claim.token + 1)
+            let (stored, refused) = try await store(fetched, worker)
             #expect(stored.isEmpty && refused.isEmpty && worker.counts.fenced == 1)
             #expect(try await worker.store.detail(id).text == "{}")
         }
@@ -50,13 +71,13 @@ struct StorerTests {
             try await worker.store.sql("ALTER SEQUENCE token RESTART 100")
             let id = try await worker.store.place([.test("w1")])[0]
             let fetched = try await fetched(worker)
-            try await worker.store.sql("UPDATE timeline SET hash = '\(fetched[0].parsed.hash)'")
-            try await revise(worker.store, to: fetched[0].item.token - 1)
-            let (stored, _) = try await Storer(context: worker.context).store(fetched)
-            #expect(stored.map(\.isChanged) == [false], "compared with the earlier store's content")
+            try await worker.store.sql("UPDATE timeline SET hash = '\(try #require(fetched[0].answer).hash)'")
+            try await revise(worker.store, to: fetched[0].claim.token - 1)
+            let (stored, _) = try await store(fetched, worker)
+            #expect(stored.map { $0.content == nil } == [true], "compared with the earlier store's content")
             let detail = try await worker.store.detail(id)
-            #expect(detail.timeline.revision == fetched[0].item.token && detail.decision == .unchanged)
-            #expect(detail.revision == fetched[0].item.token - 1 && worker.counts.fenced == 0)
+            #expect(detail.timeline.revision == fetched[0].claim.token && detail.decision == .unchanged)
+            #expect(detail.revision == fetched[0].claim.token - 1 && worker.counts.fenced == 0)
         }
     }
 
@@ -71,16 +92,16 @@ struct StorerTests {
             try await worker.store.settle()
             try await worker.store.mark(user, reason: reason)
             let fetched = try await fetched(worker)
-            let item = try #require(fetched.first?.item)
+            let job = try #require(fetched.first)
             var spent = BudgetLedger()
-            for _ in 1...3 { spent.spend(of: 40, at: item.timeline.readAt) }
+            for _ in 1...3 { spent.spend(of: 40, at: job.timeline.readAt) }
             let stored = try #require(spent.stored).map { String($0, radix: 16) }.map { $0.count < 2 ? "0" + $0 : $0 }
             try await worker.store.sql("UPDATE timeline SET budget = decode('\(stored.joined())', 'hex')")
-            try await revise(worker.store, to: item.token - 1)
-            let outcome = try await Storer(context: worker.context).store(fetched)
+            try await revise(worker.store, to: job.claim.token - 1)
+            let outcome = try await store(fetched, worker)
             #expect(outcome.stored.count == 1 && worker.counts.fenced == 0)
-            if reason == .push { spent.spend(of: 40, at: item.timeline.readAt) }
-            let row = try await worker.store.pool.query(.readTimelinesAgain([item.timeline.row])).first
+            if reason == .push { spent.spend(of: 40, at: job.timeline.readAt) }
+            let row = try await worker.store.pool.query(.readTimelinesAgain([job.timeline.row])).first
             #expect(row?.ledger == spent)
         }
     }
@@ -91,24 +112,24 @@ struct StorerTests {
             try await worker.store.place((0..<6).map { .test("w\($0)", user: "u\($0)") })
             try await worker.store.sql("ALTER TABLE timeline ADD CHECK (content NOT LIKE '%broken%')")
             let fetched = try await fetched(worker) { $0.user == "u4" ? "broken" : "whole" }
-            let storer = Storer(context: worker.context)
+            let writer = TimelineWriter(context: worker.context)
             // The row's lock holds up the first store, so that the others share the next statement.
             let results = try await worker.store.pool.withTransaction { connection in
-                let row = fetched[0].item.timeline.row
+                let row = fetched[0].timeline.row
                 try await connection.simple("SELECT FROM timeline WHERE id = \(row) FOR UPDATE")
-                let first = Task { try await storer.store([fetched[0]]) }
+                let first = Task { try await store([fetched[0]], writer) }
                 try await eventually("the first store waits for the row") {
                     try await worker.store.integer(
                         "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'") == 1
                 }
-                let others = fetched.dropFirst().map { one in Task { try await storer.store([one]) } }
+                let others = fetched.dropFirst().map { one in Task { try await store([one], writer) } }
                 try await eventually("the others share a statement", every: .milliseconds(1)) {
-                    storer.waiting == others.count
+                    writer.waiting == others.count
                 }
                 return [first] + others
             }
             var refused: [String?] = []
-            for result in results { refused += try await result.value.refused.map(\.item.timeline.user) }
+            for result in results { refused += try await result.value.refused.map(\.timeline.user) }
             #expect(refused == ["u4"])
             #expect(try await worker.store.integer("SELECT count(*) FROM timeline WHERE content LIKE '%whole%'") == 5)
         }
@@ -119,13 +140,13 @@ struct StorerTests {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
             let fetched = try await fetched(worker)
-            let storer = Storer(context: worker.context)
-            #expect(try await storer.store(fetched).stored.map(\.isChanged) == [true])
+            let writer = TimelineWriter(context: worker.context)
+            #expect(try await store(fetched, writer).stored.map { $0.content == nil } == [false])
             // The first attempt's outcome was lost.
-            let (stored, _) = try await storer.store(fetched)
-            #expect(stored.map(\.isChanged) == [true] && worker.counts.fenced == 0)
-            #expect(stored[0].row.contentRevision == fetched[0].item.token)
-            #expect(try await worker.store.detail(id).revision == fetched[0].item.token)
+            let (stored, _) = try await store(fetched, writer)
+            #expect(stored.map { $0.content == nil } == [false] && worker.counts.fenced == 0)
+            #expect(stored[0].written?.contentRevision == fetched[0].claim.token)
+            #expect(try await worker.store.detail(id).revision == fetched[0].claim.token)
         }
     }
 
@@ -135,7 +156,7 @@ struct StorerTests {
             let id = try await worker.store.place([.test("w1")])[0]
             let fetched = try await fetched(worker)
             try await worker.store.sql("UPDATE work SET lease = lease + 1")
-            #expect(try await Storer(context: worker.context).store(fetched).stored.isEmpty)
+            #expect(try await store(fetched, worker).stored.isEmpty)
             #expect(try await worker.store.detail(id).content == nil && worker.counts.fenced == 1)
         }
     }
@@ -146,9 +167,9 @@ struct StorerTests {
             try await worker.store.place((0..<9).map { .test("w\($0)", user: "u\($0)") })
             try await worker.store.sql("ALTER TABLE timeline ADD CHECK (content NOT LIKE '%broken%')")
             let fetched = try await fetched(worker) { $0.user == "u4" ? "broken" : "whole" }
-            let (stored, refused) = try await Storer(context: worker.context).store(fetched)
-            #expect(stored.count == 8 && stored.allSatisfy(\.isChanged))
-            #expect(refused.map(\.item.timeline.user) == ["u4"] && refused.map(\.failure.reason) == [.storage])
+            let (stored, refused) = try await store(fetched, worker)
+            #expect(stored.count == 8 && stored.allSatisfy { $0.content != nil })
+            #expect(refused.map(\.timeline.user) == ["u4"] && refused.map(\.failure?.reason) == [.storage])
             #expect(try await worker.store.integer("SELECT count(*) FROM timeline WHERE content LIKE '%whole%'") == 8)
         }
     }

@@ -1,0 +1,246 @@
+import Logging
+import PostgresClient
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+/// Writes the rows of timelines at the end of a look: fetched content with the next appointment, or the appointment alone
+/// for what was not fetched or has failed.
+///
+/// Timelines of several batches share statements while one is under way.
+struct TimelineWriter: Sendable {
+    /// Attempts for a row with concurrent stores.
+    private static let attempts = 4
+
+    /// Result for one job: its row as the statement left it, nil if the statement left the row alone; or the error that
+    /// its data causes.
+    private typealias Written = Result<WrittenTimeline?, PostgresError>
+
+    let context: WorkerContext
+    private let stores: LaneCommitter<TimelineJob, WrittenTimeline?>
+    private let reschedules: LaneCommitter<TimelineJob, WrittenTimeline?>
+
+    init(context: WorkerContext) {
+        self.context = context
+        func committer(
+            _ statement: @escaping @Sendable ([TimelineJob]) -> PostgresQuery<WrittenTimeline>
+        ) -> LaneCommitter<TimelineJob, WrittenTimeline?> {
+            LaneCommitter { jobs in
+                let rows = try await context.pool.query(statement(jobs))
+                let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
+                return jobs.map { found[$0.timeline.row] }
+            }
+        }
+        stores = committer { Statements.storeTimelines($0) }
+        reschedules = committer { Statements.rescheduleTimelines($0) }
+    }
+
+    /// Number of callers that wait for a statement that stores.
+    var waiting: Int { stores.waiting }
+
+    // MARK: Store
+
+    /// Stores the answers of a batch, and sets ``TimelineJob/written`` or, if the database refuses the content,
+    /// ``TimelineJob/failure``. A job with neither is discarded: another worker has stored a later fetch, or holds the
+    /// list.
+    func store(_ jobs: inout [TimelineJob]) async throws {
+        var waiting = jobs.indices.filter { jobs[$0].answer != nil }
+        guard !waiting.isEmpty else { return }
+        let deadline = jobs.leaseEnds
+        for index in waiting { compute(&jobs[index], over: jobs[index].timeline) }
+        for _ in 1...Self.attempts where !waiting.isEmpty {
+            let results = try await write(waiting.map { jobs[$0] }, to: stores, until: deadline)
+            for (index, result) in zip(waiting, results) {
+                switch result {
+                case .success(let row): jobs[index].written = row
+                case .failure(let error):
+                    jobs[index].answer = nil
+                    jobs[index].failure = ProviderFailure(.storage, "\(error)")
+                }
+            }
+            waiting = try await computeAgain(
+                waiting.filter { jobs[$0].written == nil && jobs[$0].failure == nil }, of: &jobs, until: deadline)
+        }
+        let discarded = jobs.filter { $0.answer != nil && $0.written == nil }
+        report(stored: jobs.filter { $0.written != nil }, discarded: discarded.count)
+        // Their lists may be the rows' appointments: the revision of a tombstone comes without one.
+        try await reschedule(discarded, until: deadline)
+    }
+
+    /// Reads rows again that have changed since the claim, and returns those to store again. The result is discarded if a
+    /// later claim has stored; otherwise change, ledger and times are computed again.
+    ///
+    /// A row with this fetch's revision was stored by an earlier attempt with an unknown outcome or a failure for other
+    /// rows.
+    private func computeAgain(
+        _ missed: [Int], of jobs: inout [TimelineJob], until deadline: Duration
+    ) async throws -> [Int] {
+        guard !missed.isEmpty else { return [] }
+        let rows = try await context.inParts(missed.map { jobs[$0].timeline.row }, until: deadline) { rows in
+            try await context.pool.query(.readTimelinesAgain(rows))
+        }
+        let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
+        var again: [Int] = []
+        for index in missed {
+            guard let row = found[jobs[index].timeline.row] else { continue }
+            let token = jobs[index].claim.token
+            // A later store with unchanged content leaves the publishing to this one.
+            if row.revision == token || row.contentRevision == token {
+                jobs[index].content = row.contentRevision == token ? jobs[index].answer?.content : nil
+                jobs[index].written = WrittenTimeline(row)
+            } else if row.revision < token, row.revision != jobs[index].revision {
+                compute(&jobs[index], over: row)
+                again.append(index)
+            }
+        }
+        return again
+    }
+
+    /// Computes the columns to store.
+    ///
+    /// - Parameter row: the present row. The served request is the claim's, and a token that the claim spent is taken from
+    ///   the present ledger, which has what other workers have spent since.
+    private func compute(_ job: inout TimelineJob, over row: ClaimedTimeline) {
+        guard let answer = job.answer, case .fetch(let rule, let ledger) = job.outcome else { return }
+        let rules = job.rules
+        let now = job.databaseTime(at: context.clock.elapsed)
+        (job.rule, job.ledger) =
+            row === job.timeline
+            ? (rule, ledger)
+            : rules.spending(rule, from: row.ledger, views: row.views, at: job.timeline.readAt)
+        job.revision = row.revision
+        job.next = rules.next(
+            policy: answer.policy, lastEntry: answer.lastEntryDate, renderedAt: now, timeline: row.id,
+            ledger: job.ledger, views: row.views)
+        let isChanged =
+            row.contentRevision == 0 || row.isOfEarlierHistory(than: job.claim.token)
+            || !answer.showsTheSame(as: row.hash, at: now)
+        job.content = isChanged ? answer.content : nil
+        job.hash = answer.hash(at: now)
+    }
+
+    private func report(stored: [TimelineJob], discarded: Int) {
+        let changed = stored.count { $0.content != nil }
+        context.statistics.count { counts in
+            counts.stored += changed
+            counts.unchanged += stored.count - changed
+            counts.completed += stored.count
+            counts.fenced += discarded
+        }
+        guard !stored.isEmpty else { return }
+        context.statistics.count(stored: stored)
+        context.meter.stored(stored, at: context.clock.elapsed)
+        context.decisions?.record(stored.map { TimelineDecidedEvent(stored: $0) })
+        if let onStored = context.onStored {
+            for job in stored where job.content != nil { onStored(job.timeline.id, job.timeline.cause) }
+        }
+        // Requested again during the fetch: no need to wait for the poll.
+        if stored.contains(where: { $0.written?.isDue == true }) { context.signal.signal(.timelines) }
+    }
+
+    // MARK: Reschedule
+
+    /// Writes the next appointments of timelines that were not stored, if their conditions still hold. The others have
+    /// another appointment.
+    func reschedule(_ jobs: [TimelineJob], until deadline: Duration) async throws {
+        guard !jobs.isEmpty else { return }
+        let results = try await write(jobs, to: reschedules, until: deadline)
+        var isDue = false
+        var slept = 0
+        var deferred = 0
+        var records: [TimelineDecidedEvent] = []
+        for (job, result) in zip(jobs, results) {
+            guard let row = try result.get() else { continue }
+            isDue = isDue || row.isDue
+            let (decision, rule) = job.reschedule
+            // Viewed since the decision.
+            guard decision != .none, decision != .slept || row.isAsleep else { continue }
+            if decision == .slept { slept += 1 }
+            if decision == .deferred { deferred += 1 }
+            context.statistics.count(kind: job.timeline.kindID) { $0.count(decision) }
+            context.meter.rescheduled(decision, rule)
+            if context.decisions != nil { records.append(TimelineDecidedEvent(rescheduled: job, row)) }
+        }
+        context.statistics.count { counts in
+            counts.slept += slept
+            counts.deferred += deferred
+        }
+        if !records.isEmpty { context.decisions?.record(records) }
+        // Requested again since the claim: no need to wait for the poll.
+        if isDue { context.signal.signal(.timelines) }
+    }
+
+    /// Records the failures of a batch, and sets the times of the next attempts. The last good timelines and all requests
+    /// stay.
+    func recordFailures(of batch: inout TimelineBatch) async throws {
+        let failed = batch.jobs.indices.filter { batch.jobs[$0].failure != nil }
+        guard let first = failed.first else { return }
+        // One delay for each number of failures, so that the retries share lists.
+        var delays: [Int16: Duration] = [:]
+        for index in failed {
+            let job = batch.jobs[index]
+            var generator = SystemRandomNumberGenerator()
+            let attempts = job.timeline.attempts
+            let backoff =
+                delays[attempts]
+                ?? context.configuration.providerBackoff.delay(attempt: Int(attempts) + 1, using: &generator)
+            delays[attempts] = backoff
+            let asked = min(job.failure?.retryAfter ?? .zero, context.configuration.maximumRetryAfter)
+            let now = job.databaseTime(at: context.clock.elapsed)
+            batch.jobs[index].retryAt = job.rules.schedule.gridded(now + max(backoff, asked), from: now)
+        }
+        let jobs = failed.map { batch.jobs[$0] }
+        context.statistics.count { counts in
+            for case let failure? in jobs.lazy.map(\.failure) { counts.failed[failure.reason, default: 0] += 1 }
+        }
+        let job = batch.jobs[first]
+        context.logger.warning(
+            "timelines failed",
+            metadata: [
+                "app": "\(batch.app.name)", "kind": "\(job.claim.kind.definition.name)", "count": "\(failed.count)",
+                "reason": "\(job.failure?.reason.rawValue ?? "")", "first": "\(job.failure?.message ?? "")",
+                "timeline": "\(job.timeline.id)",
+            ].merging(batch.logMetadata) { $1 })
+        try await reschedule(jobs, until: jobs.leaseEnds)
+    }
+
+    // MARK: Statements
+
+    /// Runs a statement for jobs, together with those of other callers, in halves down to the rows whose data it refuses.
+    private func write(
+        _ jobs: [TimelineJob], to committer: LaneCommitter<TimelineJob, WrittenTimeline?>, until deadline: Duration
+    ) async throws -> [Written] {
+        let isUrgent = jobs.contains { $0.lane.isUrgent }
+        return try await context.inParts(jobs, until: deadline, refusal: Written.failure) { jobs in
+            try await committer.run(jobs, isUrgent: isUrgent).map { .success($0) }
+        }
+    }
+}
+
+extension TimelineDecidedEvent {
+    private init(_ job: TimelineJob, _ decision: Decision, _ rule: ReloadRule) {
+        self.init(decision: decision, rule: rule)
+        timeline = job.timeline.id
+        (app, kind, user) = (job.claim.kind.app, job.claim.kind.definition.name, job.timeline.user)
+        (reason, lane, requested) = (job.timeline.reason ?? .policy, job.lane, job.timeline.state.requested)
+        cause = job.timeline.cause
+        fetchTime = job.fetchTime
+    }
+
+    /// Makes the event of a stored or unchanged timeline.
+    init(stored job: TimelineJob) {
+        let isChanged = job.content != nil
+        self.init(job, isChanged ? .reloaded : .unchanged, isChanged ? job.rule : .gate)
+        claim = job.claim.token
+        rendered = job.written?.rendered
+        dueAt = job.written?.nextLook
+        eligibleAt = job.written?.eligibleAt
+    }
+
+    /// Makes the event of a look without a store.
+    init(rescheduled job: TimelineJob, _ row: WrittenTimeline) {
+        self.init(job, job.reschedule.decision, job.reschedule.rule)
+        dueAt = row.nextLook
+        eligibleAt = job.waitsUntil
+    }
+}
