@@ -37,7 +37,7 @@ final class NodeMetrics: Sendable {
     private let bridge = MetricBridge()
     /// Providers whose breaker has been open since the process started. Locked during a scrape: totals must not go
     /// back.
-    private let providers = Mutex<Set<OpenBreaker>>([])
+    private let providers = Mutex<Set<ProviderKey>>([])
 
     init(registry: PrometheusRegistry, wiring: FreshetNode.Wiring, ingest: IngestService?) {
         kinds = KindLabels(directory: wiring.directory, limit: wiring.settings.metrics.kinds)
@@ -112,7 +112,7 @@ final class NodeMetrics: Sendable {
         }
     }
 
-    private func collect(_ workers: WorkerStatistics.Snapshot, _ providers: inout Set<OpenBreaker>) {
+    private func collect(_ workers: WorkerStatistics.Snapshot, _ providers: inout Set<ProviderKey>) {
         for (definition, total) in [
             (MetricCatalogue.claims, workers.claims), (MetricCatalogue.claimed, workers.claimed),
             (MetricCatalogue.stored, workers.stored), (MetricCatalogue.published, workers.published),

@@ -116,8 +116,8 @@ package final class ConfigurationClient: ConfigurationProvider {
         read: ([UInt8]) throws(ModelError) -> Answer
     ) async throws(ConfigurationFailure) -> (answer: Answer, size: Int) {
         let app = try await registered(app)
-        let provider = ProviderKey(appID: app.id, url: kind.providerURL + endpoint.path)
-        let ticket = try begin(provider, app)
+        let provider = ProviderKey(appID: app.id, app: app.name, url: kind.providerURL + endpoint.path)
+        let ticket = try begin(provider)
         defer { slots.end(provider, .interactive) }
         let call = ProviderCall(
             url: kind.providerURL, endpoint: endpoint, secrets: app.signingSecrets, body: body, timeout: timeout,
@@ -148,9 +148,9 @@ package final class ConfigurationClient: ConfigurationProvider {
         return app
     }
 
-    private func begin(_ provider: ProviderKey, _ app: RegisteredApp) throws(ConfigurationFailure) -> RequestTicket {
+    private func begin(_ provider: ProviderKey) throws(ConfigurationFailure) -> RequestTicket {
         let admission = protection.begin(
-            provider, app: app.name, held: slots.held(by: provider), lane: .interactive, at: clock.elapsed)
+            provider, held: slots.held(by: provider), lane: .interactive, at: clock.elapsed)
         switch admission {
         case .rest(let time):
             throw ConfigurationFailure(

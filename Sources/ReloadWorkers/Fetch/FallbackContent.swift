@@ -1,4 +1,5 @@
 import Logging
+import PostgresClient
 import WidgetModel
 import WidgetStore
 
@@ -9,7 +10,7 @@ extension WorkerContext {
     /// - Parameter absence: pause for a provider without the endpoint.
     /// - Throws: ``ProviderFailure``, `CancellationError`; errors of `read`.
     func askFallback<Value>(
-        _ call: ProviderCall, of provider: ProviderKey, app: RegisteredApp, absence: Duration,
+        _ call: ProviderCall, of provider: ProviderKey, absence: Duration,
         read: ([UInt8]) throws -> Value
     ) async throws -> Value {
         let began = clock.elapsed
@@ -20,8 +21,241 @@ extension WorkerContext {
         } catch let failure as ProviderFailure {
             try Task.checkCancellation()
             restingEndpoints.failed(failure, call.endpoint, of: provider, at: clock.elapsed, absence: absence)
-            protection.fallbackFailed(failure, of: provider, app: app.name, startedAt: began, at: clock.elapsed)
+            protection.fallbackFailed(failure, of: provider, startedAt: began, at: clock.elapsed)
             throw failure
         }
+    }
+}
+
+/// Fetches one entry for newly placed widgets, quickly, before the timeline.
+///
+/// The lease on the list makes one worker request it once. A failed snapshot is counted and delays the timeline by at
+/// most ``WidgetModel/KindDefinition/snapshotLimit(_:)``.
+struct SnapshotRunner: Sendable {
+    /// Pause for a provider without the endpoint.
+    static let absence = Duration.seconds(600)
+
+    let context: WorkerContext
+
+    /// Timelines without a render at their first attempt, in the interactive lane of new placements.
+    static func wanted(of batch: TimelineBatch) -> [TimelineJob] {
+        batch.jobs.filter { job in
+            job.claim.kind.definition.hasSnapshots && job.lane == .interactive && job.timeline.renderedAt == nil
+                && job.timeline.attempts == 0
+        }
+    }
+
+    func takeSnapshots(of batch: TimelineBatch) async {
+        let wanted = Self.wanted(of: batch)
+        let limit =
+            wanted.lazy.map { $0.claim.kind.definition.snapshotLimit(context.configuration.snapshotLimit) }.max()
+            ?? .zero
+        // The lease must still hold the timelines' own request.
+        let left = batch.leaseEnds - context.clock.elapsed - context.output.longestPublish - batch.jobs.timeout
+        guard !wanted.isEmpty, left >= limit,
+            !context.restingEndpoints.isResting(.snapshot, of: batch.provider, at: context.clock.elapsed),
+            context.protection.isAvailable(batch.provider, at: context.clock.elapsed)
+        else { return }
+        context.statistics.count { $0.snapshotRequests += 1 }
+        let call = ProviderCall(
+            url: batch.provider.url, endpoint: .snapshot, secrets: batch.app.signingSecrets,
+            body: wanted.requestBody, timeout: limit,
+            maximumResponseBytes: context.configuration.maximumResponseBytes)
+        do {
+            let writes = try await context.askFallback(
+                call, of: batch.provider, absence: Self.absence
+            ) { try snapshots(in: $0, of: wanted, batch) }
+            guard !writes.isEmpty else { return }
+            let stored = try await context.pool.query(Statements.saveSnapshots(writes)).first ?? 0
+            context.statistics.count { $0.snapshots += Int(stored) }
+        } catch {
+            guard !Task.isCancelled else { return }
+            count(error as? ProviderFailure ?? ProviderFailure(.storage, "\(error)"), wanted.count, batch)
+        }
+    }
+
+    /// Snapshots of an answer. Failed ones are counted.
+    private func snapshots(
+        in answer: [UInt8], of wanted: [TimelineJob], _ batch: TimelineBatch
+    ) throws(ProviderFailure) -> [SnapshotWrite] {
+        let response = try FallbackResponse.parse { () throws(JSONError) in
+            try FallbackResponse.snapshots(answer, requested: wanted.map(\.timeline.id))
+        }
+        context.statistics.count { $0.foreign += response.foreignCount }
+        var writes: [SnapshotWrite] = []
+        for (job, outcome) in zip(wanted, response.outcomes) {
+            if case .value(let entry) = outcome {
+                writes.append(
+                    (
+                        row: job.timeline.row, token: job.claim.token, entry: String(decoding: entry, as: UTF8.self)
+                    ))
+            } else if let failure = ProviderFailure(outcome) {
+                count(failure, 1, batch)
+            }
+        }
+        return writes
+    }
+
+    private func count(_ failure: ProviderFailure, _ timelines: Int, _ batch: TimelineBatch) {
+        context.statistics.count { $0.snapshotFailures[failure.reason, default: 0] += timelines }
+        context.logger.debug(
+            "no snapshots",
+            metadata: [
+                "app": "\(batch.app.name)", "count": "\(timelines)", "reason": "\(failure.reason)",
+                "message": "\(failure.message)",
+            ])
+    }
+}
+
+/// Fetches due placeholders at intervals, one request at a time. Any number of processes may do it concurrently.
+struct PlaceholderLoop: Sendable {
+    let context: WorkerContext
+    let directory: DirectoryCache
+
+    /// Pause for a provider without the endpoint.
+    static let absence = Duration.seconds(86_400)
+    /// Part of a lease reserved for the database, besides the request.
+    private static let databaseTime = Duration.seconds(10)
+    /// Most requests of one pass, so that expiry and shutdown do not wait long.
+    private static let maximumRequests = 200
+    /// Most placeholders deleted by one statement.
+    private static let expiryChunk = 1_000
+
+    /// Fetches until the task is cancelled.
+    ///
+    /// - Throws: `CancellationError`; an error that is not transient.
+    func run() async throws {
+        try await context.repeatedly("fetch placeholders") {
+            try await pass()
+            try await context.clock.sleep(for: WorkerClock.jittered(context.configuration.placeholderInterval))
+        }
+    }
+
+    func pass() async throws {
+        let known = try await directory.directory(maximumAge: context.configuration.directoryAge)
+        // Kinds that are done in this pass, or whose providers rest.
+        var excluded = known.kinds.values.filter { isResting($0) }.map(\.id)
+        // Apps take turns, so that the slow provider of one with many placeholders does not hold up the others.
+        var served: Set<Int32> = []
+        var requests = 0
+        while requests < Self.maximumRequests {
+            try Task.checkCancellation()
+            let next = Statements.nextPlaceholderKind(excluding: excluded, served: Array(served))
+            guard let kindID = try await context.pool.query(next).first else { break }
+            guard let kind = known.kinds[kindID], let app = known.apps[kind.app], app.id == kind.appID else {
+                // Newer than the directory: left to the next pass.
+                excluded.append(kindID)
+                continue
+            }
+            let provider = ProviderKey(kind)
+            guard
+                context.slots.begin(provider, .bulk, limit: context.protection.limit(of: provider))
+            else {
+                // Busy with timelines: left to the next pass.
+                excluded.append(kindID)
+                continue
+            }
+            defer { context.slots.end(provider, .bulk) }
+            if !served.insert(app.id).inserted { served = [app.id] }
+            let claimed = try await context.pool.query(
+                .claimPlaceholders(
+                    kindID: kindID, limit: max(1, kind.definition.maxBatch),
+                    lease: kind.definition.timeout + Self.databaseTime))
+            let wanted = try await keepFitting(claimed, kind)
+            if !wanted.isEmpty {
+                requests += 1
+                try await fetch(wanted, kind, app)
+            }
+            if isResting(kind) {
+                excluded += known.kinds.values.filter { isResting($0) }.map(\.id)
+            } else if claimed.isEmpty {
+                // Another process has them.
+                excluded.append(kindID)
+            }
+        }
+        _ = try await context.pool.execute(.expirePlaceholders(limit: Self.expiryChunk))
+    }
+
+    private func isResting(_ kind: RegisteredKind) -> Bool {
+        let provider = ProviderKey(kind)
+        let now = context.clock.elapsed
+        return context.restingEndpoints.isResting(.placeholder, of: provider, at: now)
+            || !context.protection.isAvailable(provider, at: now)
+    }
+
+    /// Deletes placeholders that the kind's definition does not allow any more, and returns the rest.
+    private func keepFitting(
+        _ claimed: [ClaimedPlaceholder], _ kind: RegisteredKind
+    ) async throws -> [ClaimedPlaceholder] {
+        let variesByTimeZone = kind.definition.variesBy.contains(.timeZone)
+        let fits = { (placeholder: ClaimedPlaceholder) in
+            kind.definition.families.contains(placeholder.key.family)
+                && (placeholder.key.timeZone != nil) == variesByTimeZone
+        }
+        let misfits = claimed.filter { !fits($0) }
+        if !misfits.isEmpty { _ = try await context.pool.execute(.dropPlaceholders(misfits.map(\.key))) }
+        return claimed.filter(fits)
+    }
+
+    // MARK: Fetching
+
+    private func fetch(_ wanted: [ClaimedPlaceholder], _ kind: RegisteredKind, _ app: RegisteredApp) async throws {
+        let provider = ProviderKey(kind)
+        let identities = wanted.map { $0.key.identity(of: kind) }
+        context.statistics.count { $0.placeholderRequests += 1 }
+        let call = ProviderCall(
+            url: kind.definition.providerURL, endpoint: .placeholder, secrets: app.signingSecrets,
+            body: PlaceholderRequest.encode(identities, kind: kind.definition.name),
+            timeout: kind.definition.timeout, maximumResponseBytes: context.configuration.maximumResponseBytes)
+        let results: [PlaceholderResult]
+        do {
+            results = try await context.askFallback(call, of: provider, absence: Self.absence) {
+                try read($0, wanted, identities, kind)
+            }
+        } catch let failure as ProviderFailure {
+            count(failure, wanted.count, kind)
+            results = wanted.map { PlaceholderResult($0, content: nil, delay: delay(after: failure, of: $0)) }
+        }
+        _ = try await context.pool.execute(.finishPlaceholders(results))
+        context.statistics.count { $0.placeholders += results.count { $0.content != nil } }
+    }
+
+    private func read(
+        _ answer: [UInt8], _ wanted: [ClaimedPlaceholder], _ identities: [PlaceholderIdentity], _ kind: RegisteredKind
+    ) throws(ProviderFailure) -> [PlaceholderResult] {
+        let response = try FallbackResponse.parse { () throws(JSONError) in
+            try FallbackResponse.placeholders(answer, requested: identities.map(\.id))
+        }
+        return zip(wanted, response.outcomes).map { placeholder, outcome in
+            if case .value(let content) = outcome {
+                return PlaceholderResult(placeholder, content: String(decoding: content, as: UTF8.self))
+            }
+            let failure = ProviderFailure(outcome) ?? ProviderFailure(.missing, "the answer leaves it out")
+            count(failure, 1, kind)
+            return PlaceholderResult(placeholder, content: nil, delay: delay(after: failure, of: placeholder))
+        }
+    }
+
+    private func delay(after failure: ProviderFailure, of placeholder: ClaimedPlaceholder) -> Duration {
+        guard !failure.saysAbsent else { return Self.absence }
+        var generator = SystemRandomNumberGenerator()
+        let backoff = context.configuration.placeholderBackoff
+        return backoff.base + backoff.delay(attempt: Int(placeholder.attempts) + 1, using: &generator)
+    }
+
+    private func count(_ failure: ProviderFailure, _ placeholders: Int, _ kind: RegisteredKind) {
+        context.statistics.count { $0.placeholderFailures[failure.reason, default: 0] += placeholders }
+        context.logger.debug(
+            "no placeholders",
+            metadata: [
+                "app": "\(kind.app)", "kind": "\(kind.definition.name)", "count": "\(placeholders)",
+                "reason": "\(failure.reason)", "message": "\(failure.message)",
+            ])
+    }
+}
+
+extension PlaceholderKey {
+    func identity(of kind: RegisteredKind) -> PlaceholderIdentity {
+        PlaceholderIdentity(kind: kind.definition.name, family: family, locale: locale, timeZone: timeZone)
     }
 }

@@ -36,7 +36,7 @@ final class FetchQueue: Sendable {
         var providers: Set<ProviderKey> = []
         queues.withLock { queues in
             for job in jobs {
-                let provider = ClaimTarget(job.claim.kind).provider
+                let provider = ProviderKey(job.claim.kind)
                 let lane = Int(job.lane.rawValue)
                 if job.timeline.attempts == 0 {
                     queues[provider, default: Queue()].fresh[lane].append(job)

@@ -101,7 +101,7 @@ struct FetchRunner: Sendable {
 
     private func begin(_ batch: TimelineBatch) -> ProviderProtection.Admission {
         context.protection.begin(
-            batch.provider, app: batch.app.name, held: context.slots.held(by: batch.provider), lane: batch.lane,
+            batch.provider, held: context.slots.held(by: batch.provider), lane: batch.lane,
             at: context.clock.elapsed)
     }
 

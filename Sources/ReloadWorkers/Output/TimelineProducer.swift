@@ -1,6 +1,8 @@
-import KafkaClient
+package import KafkaClient
 import Synchronization
+import WidgetEvents
 import WidgetModel
+import WidgetStore
 
 /// Publishes messages and tracks the health of publishing.
 final class TimelineProducer: Sendable {
@@ -118,5 +120,98 @@ struct OutputHealth: Sendable, Equatable {
         // Failures of concurrent batches count once.
         if case .down(_, let until) = state, now < until { return }
         state = .down(failures: failures + 1, until: now + backoff.bound(attempt: failures + 1))
+    }
+}
+
+package protocol TimelinePublishing: Sendable {
+    /// Upper limit of the duration of ``publish(_:)``. A batch is published only if its lease lasts longer.
+    var longestPublish: Duration { get }
+
+    /// Sends messages, waits for their acknowledgements, and returns the outcomes in order.
+    func publish(_ messages: [KafkaMessage]) async -> [Result<KafkaDelivery, KafkaError>]
+}
+
+/// Publishes with a producer, which its owner shuts down.
+package struct KafkaTimelinePublisher: TimelinePublishing {
+    package let longestPublish: Duration
+    private let producer: KafkaProducer
+    private let condition: OutputCondition?
+
+    /// - Parameters:
+    ///   - deliveryTimeout: the producer's, which limits the wait for room and the wait for the acknowledgement.
+    ///   - condition: receives the outcomes.
+    package init(producer: KafkaProducer, deliveryTimeout: Duration, condition: OutputCondition? = nil) {
+        self.producer = producer
+        self.condition = condition
+        longestPublish = deliveryTimeout * 2
+    }
+
+    package func publish(_ messages: [KafkaMessage]) async -> [Result<KafkaDelivery, KafkaError>] {
+        let results = await producer.send(messages)
+        condition?.published(results)
+        return results
+    }
+}
+
+/// Condition of publishing, for readiness.
+package final class OutputCondition: Sendable {
+    /// Time for which a failure counts: under load, a batch is tried at least as often.
+    private static let memory = Duration.seconds(60)
+
+    private let failure = Mutex<(error: KafkaError, at: ContinuousClock.Instant)?>(nil)
+
+    package init() {}
+
+    /// Error of the last batch; nil if a message was acknowledged, only sizes were refused, or it is long ago.
+    package var problem: String? {
+        failure.withLock { failure in
+            guard let failure, failure.at.duration(to: .now) < Self.memory else { return nil }
+            return failure.error.description
+        }
+    }
+
+    func published(_ results: [Result<KafkaDelivery, KafkaError>]) {
+        var failed: KafkaError?
+        for result in results {
+            guard case .failure(let error) = result, error.code != .messageTooLarge, error.code != .cancelled else {
+                return failure.withLock { $0 = nil }
+            }
+            failed = error
+        }
+        if let failed { failure.withLock { $0 = (failed, .now) } }
+    }
+}
+
+/// Kafka messages of timelines.
+struct TimelineMessages: Sendable {
+    /// `ce_source` of the workers' messages.
+    static let source = "/freshet/workers"
+
+    let topic: String
+
+    /// Message with a timeline's content.
+    func updated(
+        _ timeline: ClaimedTimeline, of kind: RegisteredKind, revision: Int64, content: [UInt8],
+        headers: [String: String] = [:]
+    ) -> KafkaMessage {
+        let event = TimelineUpdatedEvent(
+            timeline: timeline.id, identity: timeline.identity(of: kind), revision: revision, storedAt: nil,
+            content: content)
+        var message = KafkaMessage(event.encode(source: Self.source), topic: topic)
+        for (name, value) in headers.sorted(by: { $0.key < $1.key }) {
+            message.headers.append(KafkaHeader(name: name, value: Array(value.utf8)))
+        }
+        return message
+    }
+
+    /// Tombstone of a timeline that no widget shows.
+    func removed(_ id: TimelineID, revision: Int64) -> KafkaMessage {
+        KafkaMessage(TimelineRemovedEvent.encode(id, revision: revision, source: Self.source), topic: topic)
+    }
+}
+
+extension KafkaMessage {
+    init(_ event: EncodedEvent, topic: String) {
+        self.init(topic: topic, key: event.key, value: event.value, headers: event.headers)
     }
 }

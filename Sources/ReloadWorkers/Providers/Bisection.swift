@@ -27,7 +27,7 @@ struct Bisection: Sendable {
         var sibling: Range<Int>?
     }
 
-    private struct Settled: Sendable {
+    private struct FailedPart: Sendable {
         let range: Range<Int>
         let failure: ProviderFailure
         /// Whether the content may have caused the failure.
@@ -46,7 +46,7 @@ struct Bisection: Sendable {
     private(set) var requests = 0
     private(set) var successes = 0
     private var largestSuccess = 0
-    private var settled: [Settled] = []
+    private var failedParts: [FailedPart] = []
 
     init(count: Int, failure: ProviderFailure, cause: Cause, maximumRequests: Int) {
         (self.cause, self.failure, self.maximumRequests) = (cause, failure, maximumRequests)
@@ -84,7 +84,7 @@ struct Bisection: Sendable {
     /// - Parameter isSplit: whether a single timeline or the size may be the cause; otherwise the search ends.
     mutating func failed(_ part: Range<Int>, _ failure: ProviderFailure, isSplit: Bool) {
         guard isSplit else {
-            settled.append(Settled(range: part, failure: failure, isBlamed: false))
+            failedParts.append(FailedPart(range: part, failure: failure, isBlamed: false))
             isStopped = true
             return
         }
@@ -99,9 +99,9 @@ struct Bisection: Sendable {
         } else {
             // Sizes do not blame a timeline.
             let isBlamed = failure.reason != .tooLarge && RequestVerdict(failure) != .tooLarge
-            settled.append(Settled(range: part, failure: failure, isBlamed: isBlamed))
+            failedParts.append(FailedPart(range: part, failure: failure, isBlamed: isBlamed))
         }
-        if cause == .content, successes == 0, requests >= 2, !settled.isEmpty { isStopped = true }
+        if cause == .content, successes == 0, requests >= 2, !failedParts.isEmpty { isStopped = true }
     }
 
     /// Ends the search for want of time or budget.
@@ -122,7 +122,7 @@ struct Bisection: Sendable {
     var isEverywhere: Bool { successes == 0 }
 
     var failures: [Failed] {
-        settled.map { part in
+        failedParts.map { part in
             Failed(
                 range: part.range, failure: part.failure,
                 isPoison: cause == .content && successes > 0 && part.range.count == 1 && part.isBlamed)
@@ -139,7 +139,7 @@ struct Bisection: Sendable {
     }
 
     /// Splits a failed range. For a possibly poisonous timeline the smaller half goes first, since failures use the
-    /// retry budget and may settle the larger half.
+    /// retry budget and may decide about the larger half.
     private func halves(_ range: Range<Int>) -> [Part] {
         guard range.count > 1 else { return [Part(range: range)] }
         let middle = range.lowerBound + (range.count + (cause == .size ? 1 : 0)) / 2

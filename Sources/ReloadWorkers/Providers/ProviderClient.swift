@@ -1,6 +1,6 @@
 package import AsyncHTTPClient
 import NIOCore
-import NIOHTTP1
+package import NIOHTTP1
 import Synchronization
 package import WidgetModel
 
@@ -154,5 +154,83 @@ package final class ProviderClient: ProviderFetching {
         default:
             ProviderFailure(.connection, "\(error)")
         }
+    }
+}
+
+/// A request to a provider.
+package struct ProviderCall: Sendable {
+    /// Registered URL, without the endpoint.
+    package var url: String
+    package var endpoint: ProviderEndpoint
+    /// Signing secrets of the app, the newest first. Never printed or logged.
+    package var secrets: [[UInt8]]
+    package var body: [UInt8]
+    /// Time limit up to the last byte of the answer.
+    package var timeout: Duration
+    package var maximumResponseBytes: Int
+    /// Additional headers, for the trace context.
+    package var headers: [String: String] = [:]
+
+    package init(
+        url: String, endpoint: ProviderEndpoint = .timelines, secrets: [[UInt8]], body: [UInt8], timeout: Duration,
+        maximumResponseBytes: Int
+    ) {
+        (self.url, self.endpoint, self.secrets) = (url, endpoint, secrets)
+        (self.body, self.timeout, self.maximumResponseBytes) = (body, timeout, maximumResponseBytes)
+    }
+}
+
+package protocol ProviderFetching: Sendable {
+    /// The body of a complete JSON answer with status 200.
+    ///
+    /// - Throws: ``ProviderFailure``; `CancellationError`.
+    func fetch(_ call: ProviderCall) async throws -> [UInt8]
+}
+
+/// The header `Retry-After` (RFC 9110, section 10.2.3): seconds, or a date.
+package enum RetryAfter {
+    /// Delay requested by an answer with these headers; nil without one.
+    package static func delay(of headers: HTTPHeaders, now: Timestamp) -> Duration? {
+        headers.first(name: "retry-after").flatMap { delay($0, date: headers.first(name: "date"), now: now) }
+    }
+
+    /// Delay of a header's value; nil if it is invalid. Past dates give zero.
+    ///
+    /// - Parameters:
+    ///   - date: the answer's `Date`, so that only the provider's clock counts.
+    ///   - now: time of day, for answers without a date.
+    static func delay(_ text: String, date: String?, now: Timestamp) -> Duration? {
+        let text = trimmed(text)
+        guard !text.isEmpty else { return nil }
+        if text.utf8.allSatisfy({ (48...57).contains($0) }) {
+            // A number that does not fit is a very long time.
+            return .seconds(min(Int64(text) ?? .max, longest))
+        }
+        guard let time = HTTPDate.parse(text) else { return nil }
+        let base = date.flatMap { HTTPDate.parse(trimmed($0)) } ?? now
+        return max(.zero, time - base)
+    }
+
+    /// Upper limit: a century.
+    private static let longest: Int64 = 3_155_760_000
+
+    private static func trimmed(_ text: String) -> String {
+        String(text.drop { $0 == " " || $0 == "\t" }.reversed().drop { $0 == " " || $0 == "\t" }.reversed())
+    }
+}
+
+/// Dates of HTTP (RFC 9110, section 5.6.7).
+enum HTTPDate {
+    private static let months = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ]
+
+    /// Reads the usual form `Sun, 06 Nov 1994 08:49:37 GMT`, ignoring the day of the week.
+    static func parse(_ text: String) -> Timestamp? {
+        guard let parts = text.wholeMatch(of: /[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-9:]{8}) GMT/),
+            let month = months.firstIndex(of: String(parts.2))
+        else { return nil }
+        // Checks the ranges.
+        return Timestamp(rfc3339: "\(parts.3)-\(month < 9 ? "0" : "")\(month + 1)-\(parts.1)T\(parts.4)Z")
     }
 }

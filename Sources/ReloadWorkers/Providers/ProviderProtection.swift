@@ -1,7 +1,25 @@
 import Logging
 import Synchronization
-import WidgetModel
+package import WidgetModel
 import WidgetStore
+
+/// A kind as the scheduler sees it.
+struct ClaimTarget: Hashable, Sendable {
+    let appID: Int32
+    let provider: ProviderKey
+    /// The kind's limit, or the size that the provider was found to accept.
+    var maxBatch: Int
+    /// False for retired kinds, whose timelines are collected without a request.
+    var asksProvider = true
+}
+
+extension ClaimTarget {
+    init(_ kind: RegisteredKind) {
+        self.init(
+            appID: kind.appID, provider: ProviderKey(kind), maxBatch: max(1, kind.definition.maxBatch),
+            asksProvider: !kind.isRetired)
+    }
+}
 
 /// Requests and timelines that a provider may get now.
 struct ProviderAllowance: Hashable, Sendable {
@@ -71,10 +89,10 @@ final class ProviderProtection: Sendable {
     // MARK: Requests
 
     func begin(
-        _ provider: ProviderKey, app: String, held: HeldSlots, lane: ReloadLane, at time: Duration
+        _ provider: ProviderKey, held: HeldSlots, lane: ReloadLane, at time: Duration
     ) -> Admission {
         update(provider, at: time) { health in
-            if let ticket = health.begin(provider, app: app, held: held, lane: lane, at: time) { return .go(ticket) }
+            if let ticket = health.begin(provider, held: held, lane: lane, at: time) { return .go(ticket) }
             guard case .nothing(let until?) = health.breaker.allowance(at: time) else {
                 // Until the probe's outcome.
                 return .rest(rules.openBackoff.base)
@@ -88,7 +106,7 @@ final class ProviderProtection: Sendable {
             let isSlow = health.isSlow(time - ticket.startedAt, of: timeout)
             return health.ended(ticket, .answered(slowly: isSlow), jitter: 0, at: time)
         }
-        statistics.note(OpenBreaker(ticket)) { record in
+        statistics.note(ticket.provider) { record in
             record.limit = limit(of: ticket.provider)
             record.answeredAt = WallClock.now()
             record.latency = time - ticket.startedAt
@@ -100,7 +118,7 @@ final class ProviderProtection: Sendable {
         let changes = update(ticket.provider, at: time) {
             $0.ended(ticket, RequestVerdict(failure), jitter: Double.random(in: 0...1), at: time)
         }
-        statistics.note(OpenBreaker(ticket)) { record in
+        statistics.note(ticket.provider) { record in
             record.limit = limit(of: ticket.provider)
             record.failedAt = WallClock.now()
             record.failure = "\(failure.reason.rawValue): \(Text.printable(failure.message, maximum: 300))"
@@ -123,13 +141,13 @@ final class ProviderProtection: Sendable {
     /// Notes a failed request for fallback content. It counts only if the whole provider is overloaded: these endpoints
     /// may be missing or slow beside working timelines.
     func fallbackFailed(
-        _ failure: ProviderFailure, of provider: ProviderKey, app: String, startedAt: Duration, at time: Duration
+        _ failure: ProviderFailure, of provider: ProviderKey, startedAt: Duration, at time: Duration
     ) {
         guard failure.reason != .timeout, case .overloaded = RequestVerdict(failure) else { return }
         let epoch = providers.withLock { $0[provider]?.breaker.epoch ?? 0 }
         failed(
             RequestTicket(
-                provider: provider, app: app, epoch: epoch, startedAt: startedAt, isProbe: false, wasUsed: false),
+                provider: provider, epoch: epoch, startedAt: startedAt, isProbe: false, wasUsed: false),
             failure, at: time)
     }
 
@@ -183,7 +201,7 @@ final class ProviderProtection: Sendable {
             return (value, forgotten)
         }
         if !forgotten.isEmpty {
-            statistics.forget { forgotten.contains(ProviderKey(appID: $0.appID, url: $0.url)) }
+            statistics.forget { forgotten.contains($0) }
         }
         return value
     }
@@ -205,8 +223,7 @@ final class ProviderProtection: Sendable {
         _ changes: [ProviderHealth.Change], _ ticket: RequestTicket, _ failure: ProviderFailure?, at time: Duration
     ) {
         for change in changes {
-            let breaker = OpenBreaker(ticket)
-            var metadata: Logger.Metadata = ["app": "\(ticket.app)", "provider": "\(ticket.provider.url)"]
+            var metadata: Logger.Metadata = ["app": "\(ticket.provider.app)", "provider": "\(ticket.provider.url)"]
             if let failure {
                 metadata["reason"] = "\(failure.reason)"
                 metadata["message"] = "\(failure.message)"
@@ -215,7 +232,7 @@ final class ProviderProtection: Sendable {
             case .breaker(.opened(let until, let wasClosed)):
                 statistics.count { counts in
                     counts.breakersOpened += 1
-                    if wasClosed { counts.openBreakers.insert(breaker) }
+                    if wasClosed { counts.openBreakers.insert(ticket.provider) }
                 }
                 metadata["until"] = "in \((until - time).wholeMilliseconds) ms"
                 if wasClosed {
@@ -224,7 +241,7 @@ final class ProviderProtection: Sendable {
                     logger.info("a provider still fails", metadata: metadata)
                 }
             case .breaker(.closed):
-                statistics.count { _ = $0.openBreakers.remove(breaker) }
+                statistics.count { _ = $0.openBreakers.remove(ticket.provider) }
                 logger.notice("a provider has recovered", metadata: metadata)
             case .shrunk(let limit):
                 statistics.count { $0.limitsShrunk += 1 }
@@ -235,8 +252,38 @@ final class ProviderProtection: Sendable {
     }
 }
 
-extension OpenBreaker {
-    fileprivate init(_ ticket: RequestTicket) {
-        self.init(appID: ticket.provider.appID, app: ticket.app, url: ticket.provider.url)
-    }
+/// Treatment of slow, overloaded and broken providers. The defaults suit any installation.
+package struct ProtectionRules: Hashable, Sendable {
+    /// Concurrent requests to an unknown provider.
+    package var initialConcurrency = 8
+    /// Most concurrent requests to a provider.
+    package var maximumConcurrency = 32
+    /// Share of the timeout beyond which an answer reduces the limit like a failure.
+    package var slowShare = 0.5
+
+    /// Failures of whole requests in a row that open the breaker.
+    package var consecutiveFailures = 5
+    /// Share of failed requests in ``failureWindow``, of at least ``failureSample``, that opens the breaker.
+    package var failureShare = 0.5
+    package var failureSample = 20
+    package var failureWindow = Duration.seconds(10)
+    /// Time for which the breaker stays open, between half and all of the bound.
+    package var openBackoff = Backoff(base: .seconds(1), cap: .seconds(60))
+    /// Upper limit of a pause that a provider requests with `Retry-After`.
+    package var maximumRest = Duration.seconds(86_400)
+    /// Timelines of a probe.
+    package var probeTimelines = 1
+
+    /// Failed retries as a share of first attempts, in timelines over ``retryWindow``.
+    package var retryShare = 0.2
+    package var retryWindow = Duration.seconds(10)
+    /// Number of retries that may always fail, so that a quiet provider's batch can be bisected.
+    package var retryFloor = 100
+
+    /// Most requests of a bisection: enough for four poisonous timelines in a hundred.
+    package var maximumBisectRequests = 28
+    /// Most known providers.
+    package var maximumProviders = 10_000
+
+    package init() {}
 }

@@ -110,8 +110,19 @@ package struct Claim: Sendable {
     }
 }
 
-/// Ready lists of a kind and lane, up to the limit: their numbers of timelines, the oldest list first.
-package typealias ReadyLists = (kindID: Int32, lane: ReloadLane, sizes: [Int32])
+/// Timelines of one kind and lane: ready ones, or those to claim.
+package struct LaneTimelines: Sendable, Hashable {
+    package let kindID: Int32
+    package let lane: ReloadLane
+    package var count: Int
+    /// Numbers of timelines in the lists, the oldest first; a list is leased as a whole. Empty if timelines can be
+    /// leased one by one.
+    package var sizes: [Int]
+
+    package init(kindID: Int32, lane: ReloadLane, count: Int, sizes: [Int] = []) {
+        (self.kindID, self.lane, self.count, self.sizes) = (kindID, lane, count, sizes)
+    }
+}
 
 private let input = InputColumns<ClaimWish>([
     .init("kind_id") { $0.kindID }, .init("lane") { $0.lane }, .init("since") { $0.since },
@@ -152,9 +163,13 @@ extension PostgresStatement where Self == Statements {
     /// - Parameters:
     ///   - queues: kinds and lanes to check, each from `since` on.
     ///   - limit: largest number of lists that are counted for each.
-    package static func readyLists(_ queues: [ClaimWish], limit: Int) -> PostgresQuery<ReadyLists> {
+    package static func readyLists(_ queues: [ClaimWish], limit: Int) -> PostgresQuery<LaneTimelines> {
         PostgresQuery(readyListsSQL, binding: input.parameters(queues, limit)) { row in
-            try ReadyLists(kindID: row.value("kind_id"), lane: row.value("lane"), sizes: row.array("sizes"))
+            let lists: [Int32] = try row.array("sizes")
+            // A list takes room even if all of its timelines are superseded.
+            let sizes = lists.map { max(1, Int($0)) }
+            return try LaneTimelines(
+                kindID: row.value("kind_id"), lane: row.value("lane"), count: sizes.reduce(0, +), sizes: sizes)
         }
     }
 }

@@ -19,7 +19,8 @@ struct ClaimSchedulerTests {
                 return (
                     kind,
                     ClaimTarget(
-                        appID: app, provider: ProviderKey(appID: app, url: "http://p\(app)"), maxBatch: maxBatch)
+                        appID: app, provider: ProviderKey(appID: app, app: "a", url: "http://p\(app)"),
+                        maxBatch: maxBatch)
                 )
             })
     }
@@ -124,8 +125,8 @@ struct ClaimSchedulerTests {
             capacity: Self.capacity(
                 1_000, perProvider: 8,
                 inFlight: [
-                    ProviderKey(appID: 1, url: "http://p1"): Self.held(6),
-                    ProviderKey(appID: 2, url: "http://p2"): Self.held(8),
+                    ProviderKey(appID: 1, app: "a", url: "http://p1"): Self.held(6),
+                    ProviderKey(appID: 2, app: "a", url: "http://p2"): Self.held(8),
                 ]))
         #expect(count(plan, kind: 11) == 20)
         #expect(count(plan, kind: 21) == 0)
@@ -148,7 +149,8 @@ struct ClaimSchedulerTests {
         var scheduler = ClaimScheduler()
         let together = scheduler.plan(due: due, targets: targets, capacity: Self.capacity(1_000, concurrency: 1))
         #expect(together.wishes.map(\.count) == [3, 3, 3] && !together.isHeldBack)
-        targets[13] = ClaimTarget(appID: 1, provider: ProviderKey(appID: 1, url: "http://other"), maxBatch: 10)
+        targets[13] = ClaimTarget(
+            appID: 1, provider: ProviderKey(appID: 1, app: "a", url: "http://other"), maxBatch: 10)
         let apart = scheduler.plan(due: due, targets: targets, capacity: Self.capacity(1_000, concurrency: 1))
         #expect(Set(apart.wishes.map(\.kindID)) == [11, 12] || apart.wishes.map(\.kindID) == [13])
         #expect(apart.isHeldBack)
@@ -194,14 +196,14 @@ struct ClaimSchedulerTests {
             let ofProvider = scheduler.plan(
                 due: due, targets: targets,
                 capacity: Self.capacity(
-                    1_000, perProvider: slots, inFlight: [ProviderKey(appID: 1, url: "http://p1"): held]))
+                    1_000, perProvider: slots, inFlight: [ProviderKey(appID: 1, app: "a", url: "http://p1"): held]))
             #expect(count(ofProvider, lane) == expected * 10, "\(lane)")
             #expect(ofProvider.isHeldBack && !ofProvider.isFull)
             let ofAll = scheduler.plan(
                 due: due, targets: targets,
                 capacity: Self.capacity(
                     1_000, concurrency: slots,
-                    inFlight: [ProviderKey(appID: 2, url: "http://p2"): held]))
+                    inFlight: [ProviderKey(appID: 2, app: "a", url: "http://p2"): held]))
             #expect(count(ofAll, lane) == expected * 10, "\(lane)")
         }
     }
@@ -211,7 +213,7 @@ struct ClaimSchedulerTests {
         var scheduler = ClaimScheduler()
         var held = HeldSlots()
         held.add(7, .push)
-        let provider = ProviderKey(appID: 1, url: "http://p1")
+        let provider = ProviderKey(appID: 1, app: "a", url: "http://p1")
         var served: [ReloadLane: Int] = [:]
         for _ in 0..<700 {
             let plan = scheduler.plan(
@@ -241,7 +243,7 @@ struct ClaimSchedulerTests {
         let due = kinds.map { LaneTimelines(kindID: $0, lane: .push, count: 12_800, sizes: sizes) }
         let targets = Dictionary(
             uniqueKeysWithValues: kinds.map { kind in
-                let provider = ProviderKey(appID: kind, url: "http://p\(kind)")
+                let provider = ProviderKey(appID: kind, app: "a", url: "http://p\(kind)")
                 return (kind, ClaimTarget(appID: kind, provider: provider, maxBatch: 25))
             })
         var served: [Int32: Int] = [:]

@@ -56,11 +56,10 @@ struct LocalHandOverTests {
             }
             #expect(room([kind]) == [HandOver.Share(kindIDs: [kind], timelines: 40)])
             #expect(room([kind, dueDate]) == [HandOver.Share(kindIDs: [kind, dueDate].sorted(), timelines: 40)])
-            let provider = ProviderKey(
-                appID: try #require(worker.directory.directory().kinds[kind]).appID, url: worker.provider.url)
+            let provider = ProviderKey(try #require(worker.directory.directory().kinds[kind]))
             for _ in 0..<3 { #expect(context.slots.begin(provider, .push, limit: 4)) }
             #expect(room([kind]) == [HandOver.Share(kindIDs: [kind], timelines: 10)])
-            let other = ProviderKey(appID: provider.appID, url: "http://other")
+            let other = ProviderKey(appID: provider.appID, app: "a", url: "http://other")
             for _ in 0..<3 { #expect(context.slots.begin(other, .push, limit: 4)) }
             #expect(room([kind]).isEmpty, "the process has no free slot")
         }
@@ -135,8 +134,7 @@ struct LocalHandOverTests {
             $0.providerConcurrency = 1
         } _: { handOver, worker, kind in
             let context = worker.context
-            let provider = ProviderKey(
-                appID: try #require(worker.directory.directory().kinds[kind]).appID, url: worker.provider.url)
+            let provider = ProviderKey(try #require(worker.directory.directory().kinds[kind]))
             #expect(context.slots.begin(provider, .push, limit: 1))
             #expect(handOver.reserve([kind]) == nil, "no slot")
             context.slots.end(provider, .push)
@@ -151,7 +149,7 @@ struct LocalHandOverTests {
 
             guard
                 case .go(let ticket) = context.protection.begin(
-                    provider, app: TestKinds.app, held: HeldSlots(), lane: .push, at: context.clock.elapsed)
+                    provider, held: HeldSlots(), lane: .push, at: context.clock.elapsed)
             else {
                 Issue.record("the provider is healthy")
                 return

@@ -23,6 +23,22 @@ struct UnreadableRowTests {
         }
     }
 
+    @Test("A list whose kind is not in the directory goes back, and is ready again after a delay")
+    func unknownKind() async throws {
+        try await withWorker { worker in
+            try await worker.store.place([.test("w1")])
+            let kind = try await worker.store.kindID("Purchases")
+            let wishes = ReloadLane.allCases.map { ClaimWish(kindID: kind, lane: $0, lists: 9) }
+            let claim = try #require(Claim(try await worker.store.pool.query(.claimLists(wishes, lease: .seconds(30)))))
+            worker.pipeline.enter(claim, .empty, startedAt: .zero, leaseEnds: .seconds(3_600))
+            #expect(worker.context.leases.held == 0)
+            while await worker.pipeline.closer.endSome() {}
+            #expect(
+                try await worker.store.integer(
+                    "SELECT count(*) FROM work WHERE lease IS NULL AND leases = 0 AND ready_at > now()") == 1)
+        }
+    }
+
     @Test("A row of an unknown family goes back, and the other rows of its list are stored")
     func family() async throws {
         try await withWorker { worker in

@@ -6,8 +6,8 @@ import WidgetModel
 
 @Suite(.timeLimit(.patience))
 struct RestingEndpointsTests {
-    private let bank = ProviderKey(appID: 1, url: "http://bank")
-    private let other = ProviderKey(appID: 2, url: "http://bank")
+    private let bank = ProviderKey(appID: 1, app: "a", url: "http://bank")
+    private let other = ProviderKey(appID: 2, app: "a", url: "http://bank")
     private let broken = ProviderFailure(.timeout, "no answer")
 
     private func absent(_ status: Int) -> ProviderFailure { ProviderFailure(.status, "no", status: status) }
@@ -43,7 +43,7 @@ struct RestingEndpointsTests {
 
     @Test func onlySoManyAreRemembered() {
         let endpoints = RestingEndpoints(capacity: 10)
-        let keys = (0..<100).map { ProviderKey(appID: Int32($0), url: "http://p") }
+        let keys = (0..<100).map { ProviderKey(appID: Int32($0), app: "a", url: "http://p") }
         for (index, key) in keys.enumerated() {
             endpoints.failed(absent(404), .snapshot, of: key, at: .seconds(index), absence: .seconds(600))
         }

@@ -113,7 +113,7 @@ struct FetchQueueTests {
     @Test("Providers are separated by app and by URL")
     func providers() {
         let other = Sample.kind(12, url: "http://other/widgets")
-        let key = ProviderKey(appID: 1, url: "http://other/widgets")
+        let key = ProviderKey(appID: 1, app: Sample.app.name, url: "http://other/widgets")
         #expect(queue.append([Sample.job(1), Sample.job(2, kind: other)]) == [Sample.provider, key])
         #expect(next() == [1] && next() == nil)
         #expect(queue.next(key, sizeLimit: 9) { _, _ in true }?.jobs.map(\.timeline.row) == [2])

@@ -5,7 +5,7 @@ import WidgetModel
 
 /// Effects of request outcomes on the limit and the breaker.
 struct ProviderHealthTests {
-    private static let provider = ProviderKey(appID: 1, url: "http://p")
+    private static let provider = ProviderKey(appID: 1, app: "a", url: "http://p")
 
     private static func held(_ count: Int, _ lane: ReloadLane = .push) -> HeldSlots {
         var held = HeldSlots()
@@ -16,7 +16,7 @@ struct ProviderHealthTests {
     private func begin(
         _ health: inout ProviderHealth, held: HeldSlots = held(1), lane: ReloadLane = .push, at time: Duration = .zero
     ) throws -> RequestTicket {
-        let ticket = health.begin(Self.provider, app: "a", held: held, lane: lane, at: time)
+        let ticket = health.begin(Self.provider, held: held, lane: lane, at: time)
         return try #require(ticket)
     }
 
@@ -84,7 +84,7 @@ struct ProviderHealthTests {
             _ = health.ended(ticket, verdict, jitter: 1, at: .seconds(second) + .milliseconds(500))
         }
         #expect(health.limit.value == limit)
-        let next = health.begin(Self.provider, app: "a", held: Self.held(1), lane: .push, at: .seconds(4))
+        let next = health.begin(Self.provider, held: Self.held(1), lane: .push, at: .seconds(4))
         #expect((next == nil) == isOpen)
     }
 
@@ -120,10 +120,10 @@ struct ProviderHealthTests {
         #expect(
             health.ended(first, .unavailable(rest: .seconds(30)), jitter: 0, at: .zero)
                 == [.breaker(.opened(until: .seconds(30), wasClosed: true))])
-        #expect(health.begin(Self.provider, app: "a", held: Self.held(1), lane: .push, at: .seconds(29)) == nil)
+        #expect(health.begin(Self.provider, held: Self.held(1), lane: .push, at: .seconds(29)) == nil)
         let probe = try begin(&health, at: .seconds(30))
         #expect(probe.isProbe)
-        #expect(health.begin(Self.provider, app: "a", held: Self.held(2), lane: .push, at: .seconds(30)) == nil)
+        #expect(health.begin(Self.provider, held: Self.held(2), lane: .push, at: .seconds(30)) == nil)
         #expect(
             health.ended(probe, .answered(slowly: false), jitter: 0, at: .seconds(31)) == [.breaker(.closed)])
         #expect(health.limit.value == 2, "one request was made and answered")

@@ -48,7 +48,7 @@ struct ProviderStormTests {
         }
 
         private static func key(_ provider: Int) -> ProviderKey {
-            ProviderKey(appID: Int32(provider), url: "http://p\(provider)")
+            ProviderKey(appID: Int32(provider), app: "a", url: "http://p\(provider)")
         }
 
         private let targets = Dictionary(
@@ -95,7 +95,7 @@ struct ProviderStormTests {
             let key = Self.key(provider)
             var held = held[key] ?? HeldSlots()
             held.add(1, .push)
-            guard case .go(let ticket) = protection.begin(key, app: "a", held: held, lane: .push, at: time) else {
+            guard case .go(let ticket) = protection.begin(key, held: held, lane: .push, at: time) else {
                 return
             }
             asked[provider] += 1
@@ -160,7 +160,7 @@ struct ProviderStormTests {
         let healthy = healthyThroughput(60)
         var world = World { provider, _ in provider == 0 ? .slow : .well }
         world.run(until: .seconds(60))
-        #expect(world.protection.limit(of: ProviderKey(appID: 0, url: "http://p0")) == 1)
+        #expect(world.protection.limit(of: ProviderKey(appID: 0, app: "a", url: "http://p0")) == 1)
         #expect(world.othersAnswered >= healthy.others * 94 / 100)
         #expect(world.answered[0] > 0, "the failing provider is still served")
     }
@@ -207,14 +207,16 @@ struct ProviderProtectionTests {
 
     private func fail(_ protection: ProviderProtection, _ key: ProviderKey, at time: Duration) {
         guard
-            case .go(let ticket) = protection.begin(key, app: "a", held: HeldSlots(), lane: .push, at: time)
+            case .go(let ticket) = protection.begin(key, held: HeldSlots(), lane: .push, at: time)
         else { return }
         protection.failed(ticket, ProviderFailure(.connection, "refused"), at: time)
     }
 
     @Test func providersAreApart() {
         let (protection, statistics) = protection()
-        let (sick, well) = (ProviderKey(appID: 1, url: "http://p"), ProviderKey(appID: 2, url: "http://p"))
+        let (sick, well) = (
+            ProviderKey(appID: 1, app: "a", url: "http://p"), ProviderKey(appID: 2, app: "a", url: "http://p")
+        )
         for _ in 0..<3 { fail(protection, sick, at: .zero) }
         #expect(!protection.isAvailable(sick, at: .zero))
         #expect(protection.isAvailable(well, at: .zero), "one URL of two apps")
@@ -233,7 +235,7 @@ struct ProviderProtectionTests {
 
     @Test func aProbeIsOneTimelineOfAllItsKinds() {
         let (protection, _) = protection()
-        let sick = ProviderKey(appID: 1, url: "http://p")
+        let sick = ProviderKey(appID: 1, app: "a", url: "http://p")
         for _ in 0..<3 { fail(protection, sick, at: .zero) }
         let targets = Dictionary(
             uniqueKeysWithValues: (1...3).map {
@@ -258,7 +260,9 @@ struct ProviderProtectionTests {
         (32, 10, 10, 1), (3, 1, 0, 2), (1, 1, 0, 0),
     ])
     func aProviderWithAGrownLimitLeavesSlotsForOthers(limit: Int, own: Int, others: Int, room: Int) {
-        let (grown, other) = (ProviderKey(appID: 1, url: "http://p"), ProviderKey(appID: 2, url: "http://p"))
+        let (grown, other) = (
+            ProviderKey(appID: 1, app: "a", url: "http://p"), ProviderKey(appID: 2, app: "a", url: "http://p")
+        )
         var inFlight: [ProviderKey: HeldSlots] = [grown: HeldSlots(), other: HeldSlots()]
         inFlight[grown]?.add(own, .push)
         inFlight[other]?.add(others, .push)
@@ -277,7 +281,7 @@ struct ProviderProtectionTests {
         let (protection, statistics) = protection(maximum: 100)
         for number in 0..<1_000 {
             for _ in 0..<3 {
-                fail(protection, ProviderKey(appID: Int32(number), url: "http://p"), at: .seconds(number))
+                fail(protection, ProviderKey(appID: Int32(number), app: "a", url: "http://p"), at: .seconds(number))
             }
             #expect(statistics.snapshot.openBreakers.count <= 100)
         }

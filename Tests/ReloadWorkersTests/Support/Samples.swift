@@ -10,7 +10,7 @@ enum Sample {
     static let now = Timestamp(microseconds: 1_700_000_000_000_000)
     static let app = RegisteredApp(id: 1, name: "com.example", isDeveloperMode: false, signingSecret: [1])
     static let url = "http://provider/widgets"
-    static let provider = ProviderKey(appID: 1, url: url)
+    static let provider = ProviderKey(appID: 1, app: app.name, url: url)
 
     static func kind(
         _ id: Int32 = 11, url: String = Sample.url, maxBatch: Int = 100, timeout: Duration = .seconds(10),

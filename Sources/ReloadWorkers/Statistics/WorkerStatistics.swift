@@ -1,11 +1,19 @@
 import Synchronization
 package import WidgetModel
+import WidgetStore
 
-/// A provider of an app, such as one with an open circuit breaker.
-package struct OpenBreaker: Hashable, Sendable {
+/// Provider of a kind's timelines: an endpoint of an app. Two apps at one URL are two providers.
+package struct ProviderKey: Hashable, Sendable {
     package let appID: Int32
+    /// Name of the app.
     package let app: String
     package let url: String
+}
+
+extension ProviderKey {
+    init(_ kind: RegisteredKind) {
+        self.init(appID: kind.appID, app: kind.app, url: kind.definition.providerURL)
+    }
 }
 
 /// Latest requests for timelines to a provider.
@@ -67,7 +75,7 @@ package final class WorkerStatistics: Sendable {
         /// Error of the latest claim; nil after a success.
         package var claimTrouble: String?
         /// Providers with open breakers, and the number of openings.
-        package var openBreakers: Set<OpenBreaker> = []
+        package var openBreakers: Set<ProviderKey> = []
         package var breakersOpened = 0
         /// Reductions of a provider's concurrency.
         package var limitsShrunk = 0
@@ -87,20 +95,20 @@ package final class WorkerStatistics: Sendable {
     }
 
     private let counts = Mutex(Snapshot())
-    private let records = Mutex<[OpenBreaker: ProviderRecord]>([:])
+    private let records = Mutex<[ProviderKey: ProviderRecord]>([:])
 
     package init() {}
 
     package var snapshot: Snapshot { counts.withLock { $0 } }
 
     /// Latest requests by provider.
-    package var providers: [OpenBreaker: ProviderRecord] { records.withLock { $0 } }
+    package var providers: [ProviderKey: ProviderRecord] { records.withLock { $0 } }
 
-    func note(_ provider: OpenBreaker, _ body: (inout ProviderRecord) -> Void) {
+    func note(_ provider: ProviderKey, _ body: (inout ProviderRecord) -> Void) {
         records.withLock { body(&$0[provider, default: ProviderRecord()]) }
     }
 
-    func forget(_ isForgotten: (OpenBreaker) -> Bool) {
+    func forget(_ isForgotten: (ProviderKey) -> Bool) {
         records.withLock { $0 = $0.filter { !isForgotten($0.key) } }
         counts.withLock { $0.openBreakers = $0.openBreakers.filter { !isForgotten($0) } }
     }

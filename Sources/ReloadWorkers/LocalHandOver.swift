@@ -55,7 +55,7 @@ package final class LocalHandOver: HandOverReceiving {
         let capacity = ClaimCapacity(
             timelines: most, patientTimelines: 0, concurrency: configuration.concurrency,
             requestsPerProvider: configuration.providerConcurrency, inFlight: held)
-        let providers = Dictionary(grouping: kinds) { ClaimTarget($0).provider }
+        let providers = Dictionary(grouping: kinds) { ProviderKey($0) }
             .filter { context.protection.isAvailable($0.key, at: context.clock.elapsed) }
         var free = configuration.concurrency - all.all
         let even = max(1, free / max(1, providers.count))

@@ -100,11 +100,7 @@ struct ClaimLoop {
             timelines: timelines, patientTimelines: max(0, timelines - urgentRoom),
             concurrency: configuration.concurrency, requestsPerProvider: configuration.providerConcurrency,
             inFlight: context.slots.all, allowances: allowances)
-        let due = ready.map { ready in
-            let sizes = ready.sizes.map { max(1, Int($0)) }
-            return LaneTimelines(kindID: ready.kindID, lane: ready.lane, count: sizes.reduce(0, +), sizes: sizes)
-        }
-        let plan = scheduler.plan(due: due, targets: targets, capacity: capacity)
+        let plan = scheduler.plan(due: ready, targets: targets, capacity: capacity)
         let wishes = plan.wishes.map { wish in
             ClaimWish(
                 kindID: wish.kindID, lane: wish.lane, lists: wish.sizes.count, timelines: wish.count,
@@ -118,7 +114,7 @@ struct ClaimLoop {
     }
 
     /// Kinds and lanes with ready lists, all or from the watermarks on.
-    private mutating func readyLists(_ known: KindDirectory, isPartial: Bool) async throws -> [ReadyLists] {
+    private mutating func readyLists(_ known: KindDirectory, isPartial: Bool) async throws -> [LaneTimelines] {
         let began = context.clock.elapsed
         let queues = known.kinds.keys.flatMap { kindID in
             ReloadLane.allCases.map { lane in
@@ -134,7 +130,7 @@ struct ClaimLoop {
     }
 
     /// The directory, refreshed if a kind with ready lists is unknown or paused in it.
-    private func complete(_ known: KindDirectory, for ready: [ReadyLists]) async throws -> KindDirectory {
+    private func complete(_ known: KindDirectory, for ready: [LaneTimelines]) async throws -> KindDirectory {
         guard ready.contains(where: { known.kinds[$0.kindID]?.isPaused ?? true }) else { return known }
         return try await directory.directory(maximumAge: context.configuration.pollInterval)
     }

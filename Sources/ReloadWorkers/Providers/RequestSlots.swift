@@ -2,36 +2,6 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-/// Provider of a kind's timelines: an endpoint of an app. Two apps at one URL are two providers.
-struct ProviderKey: Hashable, Sendable {
-    let appID: Int32
-    let url: String
-}
-
-/// Timelines of one kind and lane.
-struct LaneWork: Hashable, Sendable {
-    let kindID: Int32
-    let lane: ReloadLane
-}
-
-/// A kind as the scheduler sees it.
-struct ClaimTarget: Hashable, Sendable {
-    let appID: Int32
-    let provider: ProviderKey
-    /// The kind's limit, or the size that the provider was found to accept.
-    var maxBatch: Int
-    /// False for retired kinds, whose timelines are collected without a request.
-    var asksProvider = true
-}
-
-extension ClaimTarget {
-    init(_ kind: RegisteredKind) {
-        self.init(
-            appID: kind.appID, provider: ProviderKey(appID: kind.appID, url: kind.definition.providerURL),
-            maxBatch: max(1, kind.definition.maxBatch), asksProvider: !kind.isRetired)
-    }
-}
-
 /// Numbers of slots in use.
 struct HeldSlots: Hashable, Sendable {
     private(set) var all = 0
