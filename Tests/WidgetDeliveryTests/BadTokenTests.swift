@@ -35,6 +35,23 @@ struct BadTokenTests {
         while try await service.notify() {}
     }
 
+    /// Sends a change to one device, as if its back-off were over.
+    private func deliver(to device: String, _ delivery: DeliveryHarness, _ service: DeliveryService) async throws {
+        try await delivery.store.sql(
+            """
+            DELETE FROM delivery;
+            UPDATE registration SET changed = changed + 1, listed_at = now() WHERE device_id = '\(device)';
+            INSERT INTO delivery (app_id, due_at, ready_at, registrations)
+            SELECT app_id, listed_at, listed_at, ARRAY[id] FROM registration WHERE device_id = '\(device)'
+            """)
+        while try await service.notify() {}
+    }
+
+    /// Dates the latest answers as those of one list, which may be stored one after another.
+    private func dateAlike(_ delivery: DeliveryHarness) async throws {
+        try await delivery.store.sql("UPDATE registration SET tried_at = now()")
+    }
+
     private func place(_ count: Int, _ delivery: DeliveryHarness) async throws {
         try await delivery.store.place((0..<count).map { .test("w\($0)", user: "u\($0)", device: "d\($0)") })
         for index in 0..<count {
@@ -90,6 +107,7 @@ struct BadTokenTests {
             #expect(
                 try await delivery.store.integer(
                     "SELECT count(*) FROM registration WHERE retry_at >= now() + interval '290 s'") == 1)
+            try await dateAlike(delivery)
             try await delivery.change()
             try await delivery.mark()
             try await deliver(delivery, service)
@@ -106,10 +124,12 @@ struct BadTokenTests {
                 try await delivery.change()
                 try await delivery.mark()
                 try await deliver(delivery, service)
+                try await dateAlike(delivery)
             }
             delivery.apns.set { $0.token == "1000000000000000" ? Self.unknown : nil }
             try await place(6, delivery)
             try await deliver(delivery, service)
+            try await dateAlike(delivery)
             for _ in 0..<2 { try await deliverChange() }
             #expect(try await tokens(delivery) == 5)
             // The service has said of another token of the topic that it is unknown, and has accepted many since.
@@ -189,6 +209,7 @@ struct BadTokenTests {
             delivery.apns.set { $0.token == "1000000000000000" ? Self.unknown : nil }
             try await place(5, delivery)
             try await deliver(delivery, service)
+            try await dateAlike(delivery)
             // Only the device with the unknown token waits.
             try await deliver(delivery, other(delivery))
             #expect(try await tokens(delivery) == 4)
@@ -211,26 +232,59 @@ struct BadTokenTests {
         }
     }
 
-    @Test("The latest answers of a topic decide, however many were accepted before")
-    func latest() async throws {
+    @Test("No token is forgotten when all of a topic become unknown at once", arguments: [30, 60, 100])
+    func allAtOnce(_ count: Int) async throws {
         try await withEnvironments { delivery, service in
-            try await place(100, delivery)
+            func deliverChange() async throws {
+                try await delivery.change()
+                try await delivery.mark()
+                try await deliver(delivery, service)
+            }
+            try await place(count, delivery)
+            for _ in 0..<5 { try await deliverChange() }
+            #expect(delivery.apns.statistics.accepted >= count * 5)
+            delivery.apns.set { _ in Self.unknown }
+            for _ in 0..<3 { try await deliverChange() }
+            #expect(try await tokens(delivery) == count)
+        }
+    }
+
+    @Test("No token is forgotten when all of a topic become unknown, and its devices are notified one after another")
+    func oneByOne() async throws {
+        try await withEnvironments { delivery, service in
+            try await place(30, delivery)
             for _ in 0..<5 {
                 try await delivery.change()
                 try await delivery.mark()
                 try await deliver(delivery, service)
             }
-            #expect(delivery.apns.statistics.accepted >= 500)
             delivery.apns.set { _ in Self.unknown }
-            for _ in 0..<2 {
-                try await delivery.change()
-                try await delivery.mark()
-                try await deliver(delivery, service)
+            for index in 0..<30 {
+                for _ in 0..<2 { try await deliver(to: "d\(index)", delivery, service) }
             }
-            #expect(try await tokens(delivery) == 100)
-            #expect(
-                try await delivery.store.integer("SELECT max(accepted + unknown) FROM push_topic") < 400,
-                "earlier answers lose their weight")
+            #expect(try await tokens(delivery) == 30)
+            #expect(delivery.statistics.snapshot.pushes(.answered(.badToken)) == 60)
+        }
+    }
+
+    @Test("A token of which the other environment has not said that it is unknown speaks against no other one")
+    func undecidedOthers() async throws {
+        try await withEnvironments { delivery, service in
+            let dead = "1000000000000000"
+            delivery.apns.set { push in
+                if push.token == "1000004000000000" { return nil }
+                guard push.environment == .sandbox, push.token != dead else { return Self.unknown }
+                return .answer(APNsAnswer(status: 503, reason: "ServiceUnavailable"))
+            }
+            try await place(5, delivery)
+            for _ in 0..<3 {
+                try await deliver(to: "d1", delivery, service)
+                try await deliver(to: "d2", delivery, service)
+            }
+            try await deliver(to: "d0", delivery, service)
+            try await deliver(to: "d4", delivery, service)
+            try await deliver(to: "d0", delivery, service)
+            #expect(try await tokens(delivery) == 4)
         }
     }
 }

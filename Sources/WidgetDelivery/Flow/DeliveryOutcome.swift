@@ -11,8 +11,6 @@ struct DeliveryOutcome: Sendable {
     var apnsID: String?
     /// Environment in which the push service has taken the device's token, if it is not the one that was assumed.
     var environment: APNsAddress.Environment?
-    /// Whether the push service knows the token; nil if it has not said so, or has said before that it does not.
-    var isTokenKnown: Bool?
     /// Whether the device waits until its webhook is enabled again.
     var parks = false
     /// Most failed attempts of the devices of the same request, which wait as long as one another.
@@ -50,8 +48,7 @@ struct DeliveryOutcome: Sendable {
         }
         return DeliverySettlement(
             device: device, isDone: isDone, isTried: answer != nil,
-            answer: answer ?? 0, reason: reason, apnsID: apnsID, environment: environment,
-            isTokenKnown: isTokenKnown, forgets: forgets, parks: parks, eligibleAt: eligibleAt, budget: ledger,
-            retryAt: retryAt)
+            answer: answer ?? 0, reason: reason, apnsID: apnsID, environment: environment, forgets: forgets,
+            parks: parks, eligibleAt: eligibleAt, budget: ledger, retryAt: retryAt)
     }
 }

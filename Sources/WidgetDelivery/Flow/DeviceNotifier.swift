@@ -25,9 +25,8 @@ struct DeviceNotifier: Sendable {
         if let rest = routes.admit(device.route, at: now()) { return .resting(until: rest) }
         do {
             let result = try await send(token, environment, topic, to: device)
-            // If the service knows few tokens of the topic, the topic or the environment is wrong, and no token is dead.
             let isAgain = result.answer.effect == .badToken && device.hasBadToken
-            let isDead = isAgain ? try await store.query(.knowsMostTokens(like: device)).first ?? false : false
+            let isDead = isAgain ? await othersAreKnown(device) : false
             return .settled([settle(result, device, isDead: isDead, at: now())])
         } catch let error as APNsClient.Unanswered {
             // The service may have accepted the push.
@@ -44,6 +43,17 @@ struct DeviceNotifier: Sendable {
             let outcome = DeliveryOutcome(
                 verdict: .retry(after: APNsAnswer.operatorsRest), answer: 0, reason: "\(error)")
             return .settled([settle(outcome, device, at: now())])
+        }
+    }
+
+    /// Whether the service knows most tokens of a device's topic. If not, the topic or the environment is wrong, and no
+    /// token is dead. After an error of the database the token stays: the answer is settled in any case.
+    private func othersAreKnown(_ device: DueDevice) async -> Bool {
+        do {
+            return try await store.query(.knowsMostTokens(like: device.id)).first ?? false
+        } catch {
+            statistics.count { $0.databaseErrors += 1 }
+            return false
         }
     }
 
@@ -81,12 +91,6 @@ struct DeviceNotifier: Sendable {
         var outcome = DeliveryOutcome(
             verdict: answer.verdict, answer: answer.status, reason: result.reason, apnsID: answer.apnsID,
             environment: result.environment)
-        switch answer.effect {
-        case .accepted: outcome.isTokenKnown = true
-        // A token counts once, however often it is tried again.
-        case .badToken: outcome.isTokenKnown = device.hasBadToken ? nil : false
-        case .forget, .renew, .slowDevice, .slowTopic, .wrongDevice, .wrongKey, .broken: break
-        }
         if isDead { outcome.verdict = .forget(since: nil) }
         var rest: RouteBackoff.Rest?
         if case .rest(let delay) = outcome.verdict {

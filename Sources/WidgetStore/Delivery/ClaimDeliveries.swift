@@ -66,6 +66,11 @@ extension DueDevice {
     }
 }
 
+/// SQL: whether the push service did not know the token of a row of `registration` at the last attempt.
+func hasBadToken(_ row: String, reason: String) -> String {
+    "(\(row).attempts > 0 AND coalesce(\(row).reason, '') = \(reason)::text)"
+}
+
 private let claimSQL = """
     WITH picked AS (
         SELECT d.id FROM delivery d WHERE d.ready_at <= now() AND d.app_id <> ALL ($2::int4[])
@@ -80,7 +85,8 @@ private let claimSQL = """
         SELECT r.id, r.app_id, a.name AS app, a.developer_mode, r.user_id, r.device_id, r.channel,
                coalesce(r.found_environment, r.environment) AS environment, r.topic, r.token_key, r.token, r.changed,
                r.changed_at, r.urgent > r.sent AS is_urgent, r.registered_at, r.attempts,
-               r.attempts > 0 AND coalesce(r.reason, '') = $3::text AS has_bad_token, r.budget, h.app_id IS NOT NULL AS fails, h.disabled_at IS NOT NULL AS disabled,
+               \(hasBadToken("r", reason: "$3")) AS has_bad_token, r.budget, h.app_id IS NOT NULL AS fails,
+               h.disabled_at IS NOT NULL AS disabled,
                cardinality(r.stale_timelines) = 0 AND NOT r.replays AS fetched
         FROM unnest(l.registrations) i (id) JOIN registration r ON r.id = i.id JOIN app a ON a.id = r.app_id
         LEFT JOIN webhook h ON h.app_id = r.app_id

@@ -147,7 +147,7 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(
             """
             SELECT a.name AS app, r.topic, e.environment, r.token_key, count(*) AS devices,
-                   count(*) FILTER (WHERE r.attempts > 0 AND r.reason = $1::text) AS bad_tokens
+                   count(*) FILTER (WHERE \(hasBadToken("r", reason: "$1"))) AS bad_tokens
             FROM registration r JOIN app a ON a.id = r.app_id,
                 LATERAL (SELECT coalesce(r.found_environment, r.environment) AS environment) e
             WHERE r.channel <> 0

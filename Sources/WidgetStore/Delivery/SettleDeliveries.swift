@@ -15,8 +15,6 @@ package struct DeliverySettlement: Sendable {
     package let apnsID: String?
     /// Environment in which the token was found to be valid; nil: the one that was assumed.
     package let environment: APNsAddress.Environment?
-    /// Whether the push service knows the token; nil if it has not said so, or has said before that it does not.
-    package let isTokenKnown: Bool?
     /// Whether the token is dead.
     package let forgets: Bool
     /// Whether the device waits until its channel is enabled again.
@@ -28,8 +26,8 @@ package struct DeliverySettlement: Sendable {
 
     package init(
         device: DueDevice, isDone: Bool, isTried: Bool, answer: Int, reason: String?, apnsID: String?,
-        environment: APNsAddress.Environment?, isTokenKnown: Bool?, forgets: Bool, parks: Bool, eligibleAt: Timestamp?,
-        budget: BudgetLedger, retryAt: Timestamp?
+        environment: APNsAddress.Environment?, forgets: Bool, parks: Bool, eligibleAt: Timestamp?, budget: BudgetLedger,
+        retryAt: Timestamp?
     ) {
         self.device = device
         self.isDone = isDone
@@ -38,7 +36,6 @@ package struct DeliverySettlement: Sendable {
         self.reason = reason
         self.apnsID = apnsID
         self.environment = environment
-        self.isTokenKnown = isTokenKnown
         self.forgets = forgets
         self.parks = parks
         self.eligibleAt = eligibleAt
@@ -53,8 +50,7 @@ private let input = InputColumns<DeliverySettlement>([
     .init("changed") { $0.device.changed }, .init("done") { $0.isDone }, .init("tried") { $0.isTried },
     .init("answer") { Int16(clamping: $0.answer) }, .init("reason") { $0.reason },
     .init("apns_id") { $0.apnsID }, .init("environment") { $0.environment?.stored }, .init("forgets") { $0.forgets },
-    .init("parks") { $0.parks }, .init("app_id") { $0.device.appID }, .init("topic") { $0.device.pushTopic?.topic },
-    .init("asked_environment") { $0.device.pushTopic?.environment.stored }, .init("known") { $0.isTokenKnown },
+    .init("parks") { $0.parks },
     .init("eligible_at") { $0.eligibleAt }, .init("budget") { $0.budget.stored }, .init("retry_at") { $0.retryAt },
 ])
 
@@ -64,17 +60,6 @@ private let earliest = """
     greatest(now() + $\(input.count + 1)::int8 * interval '1 millisecond', l.retry_at,
         CASE WHEN l.done AND r.urgent <= l.sent THEN l.eligible_at END)
     """
-
-/// Weight of the answers of a topic that is kept, once they weigh twice as much: the latest answers decide.
-private let answersWeight = 64
-
-/// SQL that scales the sum of two counts down.
-private func scaled(_ count: String) -> String {
-    """
-    CASE WHEN n.accepted + n.unknown < \(answersWeight * 2) THEN n.\(count)
-        ELSE n.\(count) * \(answersWeight) / (n.accepted + n.unknown) END
-    """
-}
 
 /// The planner cannot estimate the number of inputs, and would compare each with each locked row if they were joined
 /// twice.
@@ -128,16 +113,6 @@ private let settleSQL = """
     ), appended AS (
         INSERT INTO delivery (app_id, due_at, ready_at, registrations)
         SELECT app_id, listed_at, listed_at, array_agg(id ORDER BY id) FROM numbered GROUP BY app_id, listed_at, part
-    ), answered AS (
-        INSERT INTO push_topic AS t (app_id, environment, topic, accepted, unknown)
-        SELECT l.app_id, l.asked_environment, l.topic, count(*) FILTER (WHERE l.known),
-               count(*) FILTER (WHERE NOT l.known)
-        FROM locked l WHERE l.known IS NOT NULL AND l.topic IS NOT NULL
-        GROUP BY l.app_id, l.asked_environment, l.topic ORDER BY l.app_id, l.asked_environment, l.topic
-        ON CONFLICT (app_id, environment, topic) DO UPDATE
-        SET (accepted, unknown) = (
-            SELECT \(scaled("accepted")), \(scaled("unknown"))
-            FROM (SELECT t.accepted + excluded.accepted AS accepted, t.unknown + excluded.unknown AS unknown) n)
     )
     SELECT id FROM settled
     """
@@ -154,15 +129,24 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Whether the push service has accepted a push for the topic of a device lately, and at least as many as it has found
-    /// unknown tokens. No row: it has not answered for the topic.
-    package static func knowsMostTokens(like device: DueDevice) -> PostgresQuery<Bool> {
+    /// Whether the push service has accepted a push for the topic of a device since its last answer for the device, and
+    /// knows at least as many tokens of the topic as not, by its last answers. No row: the device was registered anew.
+    ///
+    /// - Parameter devices: most devices of the topic to look at.
+    package static func knowsMostTokens(like device: Int64, devices: Int = 1_000) -> PostgresQuery<Bool> {
         PostgresQuery(
             """
-            SELECT t.accepted > 0 AND t.accepted >= t.unknown AS most FROM push_topic t
-            WHERE t.app_id = $1::int4 AND t.environment = $2::int2 AND t.topic = $3::text
-            """, device.appID, device.pushTopic?.environment.stored, device.pushTopic?.topic
-        ) { row in try row.value("most") }
+            SELECT count(*) FILTER (WHERE o.answer = 200) >= count(*) FILTER (WHERE o.has_bad_token)
+                       AND max(o.tried_at) FILTER (WHERE o.answer = 200) >= r.tried_at AS most
+            FROM registration r CROSS JOIN LATERAL (
+                SELECT o.answer, \(hasBadToken("o", reason: "$2")) AS has_bad_token, o.tried_at FROM registration o
+                WHERE o.channel = 1 AND o.app_id = r.app_id AND o.topic = r.topic
+                    AND coalesce(o.found_environment, o.environment) = coalesce(r.found_environment, r.environment)
+                LIMIT $3::int8) o
+            WHERE r.id = $1::int8 AND r.channel = 1
+            GROUP BY r.id
+            """, device, APNsAnswer.badDeviceToken, devices
+        ) { row in try row.optional("most") ?? false }
     }
 
     /// Puts a list back until a time, if it is still held: those of its devices that were not settled are notified

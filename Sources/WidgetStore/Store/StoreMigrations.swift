@@ -16,7 +16,7 @@ package enum StoreMigrations {
         migration(11, "apns_environment", PackageResources.m0011_apns_environment_sql),
         migration(12, "retention", PackageResources.m0012_retention_sql),
         migration(13, "log_fingerprints", PackageResources.m0013_log_fingerprints_sql),
-        migration(14, "push_topics", PackageResources.m0014_push_topics_sql),
+        migration(14, "registrations_of_topic", PackageResources.m0014_registrations_of_topic_sql),
     ]
 
     private static func migration(_ version: Int, _ name: String, _ text: [UInt8]) -> PostgresMigration {
