@@ -49,22 +49,25 @@ private let listSweepsSQL = """
         SELECT q.* FROM queue q JOIN app a ON a.id = q.app_id LEFT JOIN kind k ON k.id = q.kind_id
         WHERE a.paused_at IS NULL AND k.paused_at IS NULL AND \(hasRoom(limit: "$2"))
     ), ranked AS (
-        SELECT s.id, o.queue = 0 AS walk, s.ran_at,
-               row_number() OVER (PARTITION BY o.app_id ORDER BY s.ran_at, s.id) AS turn
+        SELECT s.id, o.queue = 0 AS walk, s.tried_at,
+               row_number() OVER (PARTITION BY o.app_id ORDER BY s.tried_at, s.id) AS turn
         FROM open o CROSS JOIN LATERAL (
-            SELECT s.id, s.ran_at FROM sweep s
+            SELECT s.id, greatest(s.ran_at, s.failed_at) AS tried_at FROM sweep s
             WHERE s.app_id = o.app_id AND coalesce(s.kind_id, 0) = o.kind_id AND s.queue = o.queue
             ORDER BY s.id LIMIT \(concurrentSweeps)) s
     )
-    SELECT id, walk FROM ranked ORDER BY turn, ran_at, id LIMIT $1::int8
+    SELECT id, walk FROM ranked ORDER BY turn, tried_at, id LIMIT $1::int8
     """
 
-/// Sweeps of a kind, or of all kinds of users and devices of an app, none of which has gone on for some time.
+/// Sweeps of a kind, or of all kinds of users and devices of an app, that have not gone on for some time though it is
+/// their turn, and those that wait behind them.
 package struct WaitingSweeps: Hashable, Sendable {
     package enum Obstacle: String, Sendable, PostgresConvertible {
         case appPaused, kindPaused
         /// Too many of the kind's lists wait for workers.
         case noRoom
+        /// The latest chunk of at least one of the sweeps has failed.
+        case fails
     }
 
     /// Most counted sweeps.
@@ -75,23 +78,30 @@ package struct WaitingSweeps: Hashable, Sendable {
     package let kind: String?
     package let count: Int
     package let silence: Duration
-    /// Nil: none, so that no worker sweeps, or each chunk fails.
+    /// Nil: none, so that no worker sweeps, or they will go on in a moment.
     package let obstacle: Obstacle?
 }
 
 private let waitingSweepsSQL = """
     WITH RECURSIVE \(queues), waiting AS (
-        SELECT q.*, f.count, f.active_at FROM queue q CROSS JOIN LATERAL (
-            SELECT count(*) AS count, greatest(min(s.created_at), max(s.ran_at)) AS active_at FROM (
-                SELECT s.created_at, s.ran_at FROM sweep s
+        SELECT q.*, f.count, f.active_at, f.fails FROM queue q CROSS JOIN LATERAL (
+            SELECT count(*) AS count, min(s.active_at) AS active_at, min(s.place) AS first,
+                   bool_or(s.failed_at > s.ran_at) AS fails
+            FROM (
+                SELECT greatest(s.created_at, s.ran_at) AS active_at, s.ran_at, s.failed_at,
+                       row_number() OVER (ORDER BY s.id) AS place
+                FROM sweep s
                 WHERE s.app_id = q.app_id AND coalesce(s.kind_id, 0) = q.kind_id AND s.queue = q.queue
-                ORDER BY s.id LIMIT \(WaitingSweeps.limit)) s) f
-        WHERE f.active_at < now() - $2::int8 * interval '1 millisecond'
+                ORDER BY s.id LIMIT \(WaitingSweeps.limit)) s
+            WHERE s.active_at < now() - $2::int8 * interval '1 millisecond') f
+        -- Those behind the first wait for their turn.
+        WHERE f.first <= \(concurrentSweeps)
     )
     SELECT a.name AS app, k.name AS kind, q.count, extract(epoch FROM now() - q.active_at)::float8 AS silence,
            CASE WHEN a.paused_at IS NOT NULL THEN '\(WaitingSweeps.Obstacle.appPaused.rawValue)'
                 WHEN k.paused_at IS NOT NULL THEN '\(WaitingSweeps.Obstacle.kindPaused.rawValue)'
-                WHEN NOT \(hasRoom(limit: "$3")) THEN '\(WaitingSweeps.Obstacle.noRoom.rawValue)' END AS obstacle
+                WHEN NOT \(hasRoom(limit: "$3")) THEN '\(WaitingSweeps.Obstacle.noRoom.rawValue)'
+                WHEN q.fails THEN '\(WaitingSweeps.Obstacle.fails.rawValue)' END AS obstacle
     FROM waiting q JOIN app a ON a.id = q.app_id LEFT JOIN kind k ON k.id = q.kind_id
     WHERE $1::text IS NULL OR a.name = $1::text
     ORDER BY q.active_at LIMIT $4::int8
@@ -102,7 +112,7 @@ extension PostgresStatement where Self == Statements {
     ///
     /// - Parameters:
     ///   - app: nil: every app.
-    ///   - silence: time since the sweeps were requested, and since the latest chunk.
+    ///   - silence: time since a sweep was requested, and since its latest chunk that did not fail.
     ///   - maximumLists: number of a kind's bulk lists at which its sweeps wait.
     ///   - limit: most kinds to return.
     package static func waitingSweeps(app: String?, silence: Duration, maximumLists: Int, limit: Int)
@@ -132,6 +142,6 @@ extension PostgresStatement where Self == Statements {
 
     /// Puts a sweep behind the others of its app, after a chunk that failed.
     package static func postponeSweep(_ id: Int64) -> PostgresQuery<Void> {
-        PostgresQuery("UPDATE sweep SET ran_at = clock_timestamp() WHERE id = $1::int8", id)
+        PostgresQuery("UPDATE sweep SET failed_at = clock_timestamp() WHERE id = $1::int8", id)
     }
 }

@@ -42,8 +42,12 @@ extension Doctor {
         case .kindPaused: return ("the kind is paused", "`freshet resume --app \(sweeps.app)\(kind)`")
         case .noRoom:
             return ("too many of its timelines wait to be fetched", "`freshet work --app \(sweeps.app)`")
+        case .fails: return ("chunks fail", "look for \"cannot sweep\" in the logs of workers")
         case nil:
-            return ("nothing holds them up", "run workers, and look for \"cannot sweep\" in their logs")
+            return (
+                "nothing holds them up now",
+                "they go on within a minute after a pause; if not, run workers, and look for \"cannot sweep\" in their logs"
+            )
         }
     }
 

@@ -52,7 +52,9 @@ struct DoctorBacklogTests {
             _ = try await store.store.pause(app: TestKinds.app)
             #expect(await sweeps(store).first?.message.contains("the app is paused") == true)
             _ = try await store.store.resume(app: TestKinds.app)
-            #expect(await sweeps(store).first?.message.contains("nothing holds them up") == true)
+            #expect(await sweeps(store).first?.message.contains("nothing holds them up now") == true)
+            try await store.sql("UPDATE sweep SET failed_at = now()")
+            #expect(await sweeps(store).first?.message.contains("chunks fail") == true)
 
             // The lists of another reload of everyone leave no room to it, and later ones no room to those with a match.
             let lists = WorkerConfiguration().maximumBulkLists

@@ -208,7 +208,36 @@ struct SweepRequestTests {
             _ = try await worker.sweeper.pass()
             #expect(worker.counts.swept == 2 && worker.counts.databaseErrors == 1)
             #expect(try await sweeps(worker.store) == 1)
-            #expect(try await worker.store.integer("SELECT count(*) FROM sweep WHERE ran_at > '-infinity'") == 1)
+            #expect(try await worker.store.integer("SELECT count(*) FROM sweep WHERE failed_at > '-infinity'") == 1)
+        }
+    }
+
+    @Test("A sweep whose chunks fail waits while a sweeper tries it, whether others of its kind go on or not")
+    func failingForLong() async throws {
+        try await withWorker {
+            $0.sweepChunk = 1
+        } _: { worker in
+            let store = worker.store
+            func waiting() async throws -> [WaitingSweeps] {
+                try await store.pool.query(
+                    .waitingSweeps(app: nil, silence: .seconds(600), maximumLists: 1_000, limit: 20))
+            }
+            try await store.place((0..<40).map { .test("w\($0)", user: "u\($0)", configuration: #"{"a":\#($0)}"#) })
+            try await store.settle()
+            try await record(store, kind: "Purchases", matching: #"{"b":1}"#)
+            try await store.sql("UPDATE sweep SET matching = '{', created_at = now() - interval '2 hours'")
+            await #expect(throws: PostgresError.self) { try await worker.sweeper.pass() }
+            let alone = try await waiting()
+            #expect(alone.map(\.count) == [1] && alone.map(\.obstacle) == [.fails], "\(alone)")
+            // Another sweep of the queue goes on.
+            try await record(store, kind: "Purchases", matching: "{}")
+            try await store.sql(
+                "UPDATE sweep SET created_at = now() - interval '2 hours', failed_at = '-infinity'")
+            #expect(try await waiting().map(\.count) == [2], "neither has begun")
+            for _ in 0..<3 { _ = try await worker.sweeper.pass() }
+            #expect(try await sweeps(store) == 2 && worker.counts.swept == 3)
+            let beside = try await waiting()
+            #expect(beside.map(\.count) == [1] && beside.map(\.obstacle) == [.fails], "\(beside)")
         }
     }
 
