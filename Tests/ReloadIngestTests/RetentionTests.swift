@@ -166,6 +166,20 @@ struct RetentionTests {
         }
     }
 
+    @Test("Removed widgets are deleted though their events had times before 1970, such as the zero time of Go")
+    func zeroTime() async throws {
+        try await withStore { store in
+            try await Self.insert(25_000, hours: 30, into: store)
+            let times = "timestamptz '0001-01-01T00:00:00Z' + split_part(id, '-', 2)::int / 2 * interval '1 day'"
+            try await store.sql("UPDATE widget SET changed_at = \(times)")
+            try await Self.insert(1, from: 25_000, hours: 0, into: store)
+            let retention = Self.retention(of: .removedWidgets(olderThan: .seconds(3_600)), on: store)
+            #expect(try await retention.prune() == 25_000)
+            let oldest = try await store.pool.query(.oldestRemovedWidget())
+            #expect(oldest.count == 1 && oldest.allSatisfy { $0 < .seconds(3_600) }, "\(oldest)")
+        }
+    }
+
     @Test("Erasing a user reads no rows of other users")
     func erase() async throws {
         try await withStore { store in

@@ -85,7 +85,9 @@ private let deleteRemovedWidgetsSQL = """
     WITH old AS MATERIALIZED (
         SELECT w.app_id, w.id, w.changed_at FROM widget w
         WHERE w.timeline_id IS NULL
-            AND w.changed_at >= timestamptz 'epoch' + $2::int8 * interval '1 microsecond'
+            -- The first chunk begins below all times, such as those before 1970 that events may have.
+            AND w.changed_at >= CASE WHEN $2::int8 = 0 THEN '-infinity'
+                ELSE timestamptz 'epoch' + $2::int8 * interval '1 microsecond' END
             AND w.changed_at < now() - $1::int8 * interval '1 millisecond'
             AND \(isDeletable)
         ORDER BY w.changed_at LIMIT $3::int8
@@ -138,7 +140,7 @@ extension PostgresStatement where Self == Statements {
     /// Deletes a chunk of the removed widgets whose last change is older than an age. Those of diverted apps stay, since
     /// older events of these apps wait.
     ///
-    /// - Parameter place: time of the first change to look at, in microseconds since 1970.
+    /// - Parameter place: time of the first change to look at, in microseconds since 1970; 0: any.
     package static func deleteRemovedWidgets(olderThan age: Duration, after place: Int64 = 0, limit: Int)
         -> PostgresQuery<DeletedChunk>
     {
