@@ -16,7 +16,7 @@ struct IngestCases {
     /// Requests, each for one user and kind.
     private let requests = Self.batch(of: topics.pushes) { index in
         // Of the thousand, the last four hundred are for users and kinds that were asked for before.
-        .reload(
+        FreshetEvent(
             ReloadRequest(
                 app: app, audience: .user("user-\(index * 7_919 % 600)"), kinds: .kinds([kinds[index % 2]]),
                 reason: .push))
@@ -24,10 +24,12 @@ struct IngestCases {
     /// What a device tells of its widgets.
     private let widgets = Self.batch(of: topics.widgets) { index in
         switch index % 5 {
-        case 0, 1: .viewed(app: app, widget: "widget-\(index)")
-        case 2: .placed(placement(index))
-        case 3: .configured(app: app, widget: "widget-\(index)", configuration: placement(index).configuration)
-        default: .removed(app: app, widget: "widget-\(index)")
+        case 0, 1: FreshetEvent(app: app, .view(widget: "widget-\(index)"))
+        case 2: FreshetEvent(placement(index))
+        case 3:
+            FreshetEvent(
+                app: app, .widget(.configured(widget: "widget-\(index)", placement(index).configuration)))
+        default: FreshetEvent(app: app, .widget(.removed(widget: "widget-\(index)")))
         }
     }
     private let directory = KindDirectory(
