@@ -146,7 +146,8 @@ struct BatchFold: Sendable {
     mutating func add(_ event: BatchEvent, isTopicShared: Bool = true, isTopicFull: Bool = false) {
         eventCount += 1
         if event.handling.keepsOutcome { kept.append(event.record) }
-        if let app = registeredApp(event.event.app) {
+        let app = registeredApp(event.event.app)
+        if let app {
             events[app.id, default: 0] += 1
             if divertedApps.contains(app.id) {
                 if isTopicShared, fullApps.contains(app.id) {
@@ -158,7 +159,8 @@ struct BatchFold: Sendable {
             }
         }
         do throws(RejectedEvent.Reason) {
-            try fold(event)
+            guard let app else { throw .unknownApp(event.event.app) }
+            try fold(event, of: app)
             accepted += 1
             if let trace = event.trace, trace.isSampled { traces.append((event.position, trace.description)) }
         } catch {
@@ -176,8 +178,7 @@ struct BatchFold: Sendable {
 }
 
 extension BatchFold {
-    private mutating func fold(_ event: BatchEvent) throws(RejectedEvent.Reason) {
-        let app = try app(event.event.app)
+    private mutating func fold(_ event: BatchEvent, of app: RegisteredApp) throws(RejectedEvent.Reason) {
         switch event.event.change {
         case .reload(let request): try add(request, of: app, at: event.position)
         case .view(let widget): try addView(of: widget, app, event)
@@ -320,17 +321,6 @@ extension BatchFold {
         return app
     }
 
-    private func app(_ name: String) throws(RejectedEvent.Reason) -> RegisteredApp {
-        guard let app = registeredApp(name) else {
-            throw RejectedEvent.Reason(
-                app: name, code: "unknownApp",
-                message:
-                    "/app: no app \(Text.quoted(name)) is registered; expected one that `freshet kinds apply` knows",
-                pointer: "/app", unknownName: DirectoryName(app: name))
-        }
-        return app
-    }
-
     private func kind(
         _ name: String, of app: RegisteredApp, pointer: String
     ) throws(RejectedEvent.Reason) -> RegisteredKind {
@@ -360,5 +350,14 @@ extension BatchFold {
             }
         }
         return ids
+    }
+}
+
+extension RejectedEvent.Reason {
+    fileprivate static func unknownApp(_ name: String) -> RejectedEvent.Reason {
+        RejectedEvent.Reason(
+            app: name, code: "unknownApp",
+            message: "/app: no app \(Text.quoted(name)) is registered; expected one that `freshet kinds apply` knows",
+            pointer: "/app", unknownName: DirectoryName(app: name))
     }
 }
