@@ -76,15 +76,14 @@ struct IngestHarness: Sendable {
         let pool = pool ?? store.pool
         var kafka = kafka.configuration
         kafka.properties.merge(properties) { $1 }
-        var consumer = KafkaConsumerConfiguration(
+        let consumer = KafkaConsumerConfiguration(
             kafka: kafka, group: configuration.group,
             maximumBatchMessages: configuration.maximumBatch)
-        consumer.makeReader = IngestService.makeReader(configuration)
         return IngestService(
             configuration: configuration, pool: pool, directory: DirectoryCache(pool: pool),
             logger: logger, onWork: onWork, onDeadLetters: {}, onAssigned: {}, onDecisions: onDecisions,
             workers: workers, defaults: defaults,
-            makeConsumer: { [consumer] in
+            makeConsumer: {
                 let made = try KafkaConsumer(configuration: consumer, logger: Self.quiet)
                 onConsumer(made)
                 return made

@@ -59,31 +59,26 @@ struct IngestCases {
             })
     }
 
-    /// Requests to what ingest folds, as the consumer's thread does it message by message.
+    /// Requests to what ingest folds.
     var decode: MeasuredCase { decoding(requests, as: "event decode") }
 
     /// The same for the events of widgets.
     var decodeWidgets: MeasuredCase { decoding(widgets, as: "event decode, widgets") }
 
     private func decoding(_ batch: KafkaBatch, as name: String) -> MeasuredCase {
-        // Used by one run after the other.
-        nonisolated(unsafe) let reader = RecordReader(RecordDecoder(Self.topics))
+        let decoder = RecordDecoder(Self.topics)
         return MeasuredCase(name: name, items: Self.count, expected: Self.count) {
-            for record in batch.records { reader.read(record, in: batch.bytes, topics: batch.topics) }
-            guard let contents = reader.take() as? [RecordContent] else { return 0 }
-            return contents.count { content in
-                if case .event = content { true } else { false }
+            let prepared = PreparedBatch(batch, decoder: decoder)
+            return prepared.items.count { item in
+                if case .event = prepared.content(item) { true } else { false }
             }
         }
     }
 
     /// What was decoded to the parameters of the statement that marks.
     var fold: MeasuredCase {
-        var batch = requests
-        let decoder = RecordDecoder(Self.topics)
-        batch.annotation = batch.records.indices.map { decoder.content($0, of: requests) }
-        return MeasuredCase(name: "fold", items: Self.count, expected: 600) { [directory, batch] in
-            let prepared = PreparedBatch(batch, decoder: decoder)
+        let prepared = PreparedBatch(requests, decoder: RecordDecoder(Self.topics))
+        return MeasuredCase(name: "fold", items: Self.count, expected: 600) { [directory] in
             let (fold, count) = prepared.fold(prepared.items, directory)
             var input = MarkInput()
             input.marks = fold.marks

@@ -84,7 +84,6 @@ extension Settings {
         configuration.maximumWait = self.kafka.pollInterval
         configuration.bufferedBatches = 1
         configuration.pauseDelay = .seconds(2)
-        configuration.makeReader = IngestService.makeReader(ingestConfiguration)
         return configuration
     }
 

@@ -42,9 +42,6 @@ package struct KafkaBatch: Sendable {
     /// Names that the records' `topicIndex` refers to; some may have no record here.
     package internal(set) var topics: [String]
     package internal(set) var records: [Record]
-    /// Result of the reader of ``KafkaConsumerConfiguration/makeReader``; nil without a reader, or when records have
-    /// been removed since.
-    package internal(set) var annotation: (any Sendable)?
     /// Number of messages behind the batch's first one in the logs of all assigned partitions, as of the latest
     /// fetches. Counted at most every 20 ms.
     package internal(set) var backlog: Int64 = 0
@@ -94,7 +91,6 @@ package struct KafkaBatch: Sendable {
     /// Without the records of these partitions. The bytes stay: this is for the rare seek.
     mutating func remove(_ partitions: Set<TopicPartition>) {
         let topics = topics
-        annotation = nil
         records.removeAll {
             partitions.contains(TopicPartition(topic: topics[Int($0.topicIndex)], partition: $0.partition))
         }

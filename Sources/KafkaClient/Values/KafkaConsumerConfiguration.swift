@@ -20,8 +20,6 @@ package struct KafkaConsumerConfiguration: Sendable {
     /// Time without a message after which a batch counts as unreadable, if the log goes on behind it and its leader answers.
     /// librdkafka drops a batch with a broken record without an error.
     package var silenceLimit = Duration.seconds(30)
-    /// Makes a reader of the messages for the poll thread.
-    package var makeReader: (@Sendable () -> any KafkaMessageReader)?
 
     package init(kafka: KafkaConfiguration, group: String, maximumBatchMessages: Int = 4096) {
         (self.kafka, self.group, self.maximumBatchMessages) = (kafka, group, maximumBatchMessages)
@@ -40,18 +38,4 @@ package struct KafkaConsumerConfiguration: Sendable {
         if pauseDelay < .zero { problems.append("pauseDelay: must not be negative") }
         return problems
     }
-}
-
-/// Reader of messages on the consumer's poll thread, while they are copied into a batch: reading a batch overlaps with
-/// the receiver's work on the one before. Used under a lock by that thread and by the receiver; it must not block.
-package protocol KafkaMessageReader: AnyObject {
-    /// Reads a message that was appended to the batch.
-    ///
-    /// - Parameters:
-    ///   - bytes: the bytes of the record's ranges, borrowed for the call.
-    ///   - topics: names for the record's `topicIndex`; it only ever grows.
-    func read(_ record: KafkaBatch.Record, in bytes: [UInt8], topics: [String])
-
-    /// Returns the result of reading the messages since the last call, for the batch's ``KafkaBatch/annotation``.
-    func take() -> (any Sendable)?
 }

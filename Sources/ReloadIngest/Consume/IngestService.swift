@@ -86,15 +86,6 @@ package final class IngestService: Service {
         await current.withLock { $0 }?.lag()
     }
 
-    /// Makes readers that decode messages on a consumer's poll thread (``KafkaConsumerConfiguration/makeReader``).
-    /// Without them, messages are decoded when they are applied.
-    package static func makeReader(
-        _ configuration: IngestConfiguration
-    ) -> @Sendable () -> any KafkaMessageReader {
-        let decoder = RecordDecoder(configuration.topics, maximumEventBytes: configuration.maximumEventBytes)
-        return { RecordReader(decoder) }
-    }
-
     /// Topics that are not applied until an operator resumes them.
     package var halts: [IngestHalt] { flow.halts }
 

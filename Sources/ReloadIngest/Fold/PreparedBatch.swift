@@ -12,11 +12,7 @@ struct PreparedBatch: Sendable {
     init(_ batch: KafkaBatch, decoder: RecordDecoder) {
         self.batch = batch
         self.decoder = decoder
-        if let read = batch.annotation as? [RecordContent], read.count == batch.count {
-            contents = read
-        } else {
-            contents = batch.records.indices.map { decoder.content($0, of: batch) }
-        }
+        contents = batch.records.indices.map { decoder.content($0, of: batch) }
     }
 
     /// Indices of all messages.

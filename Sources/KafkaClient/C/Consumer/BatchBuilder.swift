@@ -102,16 +102,6 @@ struct BatchBuilder {
         }
     }
 
-    /// Passes the latest record to a reader, once its headers are complete.
-    func readLast(with reader: any KafkaMessageReader, topics: [String]) {
-        reader.read(records[records.count - 1], in: bytes, topics: topics)
-    }
-
-    /// Passes all records to a reader.
-    func readAll(with reader: any KafkaMessageReader, topics: [String]) {
-        for record in records { reader.read(record, in: bytes, topics: topics) }
-    }
-
     /// Returns the gathered messages as a batch and starts a new one.
     mutating func take(topics: [String]) -> KafkaBatch {
         // Reserves a quarter more than the last batch used, so that a single huge batch does not make all later ones
@@ -181,8 +171,6 @@ extension BatchBuilder {
 /// The next batch: messages that have been read and not yet handed over.
 struct BatchGathering {
     var builder: BatchBuilder
-    /// Used under the lock that guards the gathering.
-    let reader: (any KafkaMessageReader)?
     /// Names for the messages' topic indices.
     var topics: [String] = []
     /// ``KafkaBatch/backlog`` of the next batch.
@@ -191,24 +179,17 @@ struct BatchGathering {
     private(set) var messages: Int64 = 0
     private(set) var batches: Int64 = 0
 
-    init(builder: BatchBuilder, reader: (any KafkaMessageReader)? = nil) {
+    init(builder: BatchBuilder) {
         self.builder = builder
-        self.reader = reader
     }
 
     var isEmpty: Bool { builder.isEmpty }
     var isFull: Bool { builder.isFull }
 
-    /// Passes the latest message to the reader.
-    func readLast() {
-        if let reader { builder.readLast(with: reader, topics: topics) }
-    }
-
     /// Returns the gathered batch; nil if it is empty.
     mutating func take() -> KafkaBatch? {
         guard !builder.isEmpty else { return nil }
         var batch = builder.take(topics: topics)
-        batch.annotation = reader?.take()
         batch.backlog = backlog
         batches += 1
         messages += Int64(batch.count)
@@ -218,10 +199,6 @@ struct BatchGathering {
     /// Drops the gathered messages of these partitions.
     mutating func remove(_ places: Set<TopicPartition>) {
         builder.remove(places, topics: topics)
-        guard let reader else { return }
-        // The annotation refers to the old places of the remaining records, so it is made again.
-        _ = reader.take()
-        builder.readAll(with: reader, topics: topics)
     }
 }
 

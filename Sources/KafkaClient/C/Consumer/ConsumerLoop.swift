@@ -74,8 +74,7 @@ final class ConsumerLoop: @unchecked Sendable {
         let gathering = BatchGathering(
             builder: BatchBuilder(
                 maximumMessages: max(configuration.maximumBatchMessages, 1),
-                maximumBytes: configuration.maximumBatchBytes),
-            reader: configuration.makeReader?())
+                maximumBytes: configuration.maximumBatchBytes))
         buffer = ConsumerEventBuffer(gathering: gathering) { wakeup.signal() }
     }
 
@@ -247,7 +246,6 @@ final class ConsumerLoop: @unchecked Sendable {
         isFull = buffer.gather { [backlog] gathering in
             if gathering.isEmpty { gathering.backlog = backlog }
             unsafe gathering.builder.append(message, topicIndex: topicIndex)
-            gathering.readLast()
         }
     }
 

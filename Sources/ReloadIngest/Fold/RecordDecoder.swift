@@ -11,25 +11,6 @@ enum RecordContent: Sendable {
     case repeated
 }
 
-/// Decodes messages on the consumer's poll thread, while the transaction of the previous batch runs.
-final class RecordReader: KafkaMessageReader {
-    private let decoder: RecordDecoder
-    private var contents: [RecordContent] = []
-
-    init(_ decoder: RecordDecoder) {
-        self.decoder = decoder
-    }
-
-    func read(_ record: KafkaBatch.Record, in bytes: [UInt8], topics: [String]) {
-        contents.append(decoder.content(contents.count, record, bytes, topic: topics[Int(record.topicIndex)]))
-    }
-
-    func take() -> (any Sendable)? {
-        defer { contents = [] }
-        return contents
-    }
-}
-
 /// Decodes the messages of a batch.
 struct RecordDecoder: Sendable {
     private let topics: [String: IngestTopics.Input]
