@@ -204,6 +204,38 @@ struct ReplayTests {
         }
     }
 
+    @Test("The forwarder belongs to the background work, which holds a part of the connections")
+    func background() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            let pool = ingest.store.pool
+            let letter = DeadLetter(
+                topic: "t", partition: 0, offset: 1, app: late, code: "invalidValue", error: "e", key: nil, headers: [],
+                payload: [1])
+            _ = try await pool.execute(.insertDeadLetter(letter))
+            let forwarder = DeadLetterForwarder(
+                pool: pool, producer: ingest.producer, topic: ingest.configuration.deadLetterTopic,
+                signal: WorkSignal(), logger: IngestHarness.quiet)
+            let share = max(1, pool.configuration.maximumConnections / 4)
+            let gate = Gate()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<share {
+                    group.addTask {
+                        try await PostgresPool.inBackground {
+                            try await pool.withConnection { _ in try await gate.pass() }
+                        }
+                    }
+                }
+                try await eventually("the share is in use") { pool.statistics.lent == share }
+                group.addTask { _ = try await forwarder.forward() }
+                try await eventually("the forwarder waits") { pool.statistics.waiting == 1 }
+                #expect(pool.statistics.lent == share)
+                gate.open()
+                try await group.waitForAll()
+            }
+            #expect(try await ingest.letters("forwarded_at IS NOT NULL") == 1)
+        }
+    }
+
     @Test("Letters that Kafka refuses are given up without delaying others; old letters are deleted in chunks")
     func forwarderAndRetention() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in

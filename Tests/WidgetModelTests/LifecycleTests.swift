@@ -57,6 +57,19 @@ struct LifecycleTests {
         #expect(outcomes[9].record?.removed == true)
     }
 
+    @Test("A placement that is repeated with an unusable locale keeps the device's usable one")
+    func repeatedPlacement() throws {
+        var repeated = try Self.placement("a")
+        repeated.environment = WidgetEnvironment(reportedLocale: "?", timeZone: "Europe/Berlin")
+        let (record, _) = WidgetLifecycle.reduce(
+            nil, [DatedChange(.placed(try Self.placement("a")), 1), DatedChange(.placed(repeated), 2)])
+        #expect(record?.environment == WidgetEnvironment(storedLocale: "en", timeZone: "Europe/Berlin"))
+        repeated.device = "other"
+        let (moved, _) = WidgetLifecycle.reduce(
+            nil, [DatedChange(.placed(try Self.placement("a")), 1), DatedChange(.placed(repeated), 2)])
+        #expect(moved?.environment == WidgetEnvironment(storedLocale: "und", timeZone: "Europe/Berlin"))
+    }
+
     @Test func placingAgainElsewhereIsAChange() throws {
         let base = try Self.placement("a")
         let record = WidgetRecord(base, changedAt: Self.at(1))

@@ -60,7 +60,9 @@ package final class DeadLetterForwarder: Service {
     /// Forwards one batch and returns whether there may be more. It holds neither a connection nor a transaction while
     /// it waits for Kafka, which may take as long as an outage: the letters are leased.
     func forward() async throws -> Bool {
-        let rows = try await pool.query(.deadLettersToForward(limit: Self.batch, lease: lease))
+        let rows = try await PostgresPool.inBackground {
+            try await pool.query(.deadLettersToForward(limit: Self.batch, lease: lease))
+        }
         guard !rows.isEmpty else { return false }
         let results = await send(rows)
         var (sent, failed): ([Int64], [Int64]) = ([], [])
@@ -107,7 +109,7 @@ package final class DeadLetterForwarder: Service {
         if !sent.isEmpty { _ = pipeline.append(.deadLettersForwarded(sent)) }
         if !failed.isEmpty { _ = pipeline.append(.releaseDeadLetters(failed)) }
         let refused = refusals.isEmpty ? nil : pipeline.append(.deadLettersRefused(refusals, limit: Self.tries))
-        let answers = try await pool.run(pipeline)
+        let answers = try await PostgresPool.inBackground { [pipeline] in try await pool.run(pipeline) }
         guard let refused else { return }
         logger.error(
             "Kafka refuses dead letters: they stay in the database",

@@ -25,6 +25,14 @@ struct HeldList: Sendable {
         open = list.timelines.count
     }
 
+    /// Gives the list back once what is under way has ended, as its claim is of lost history.
+    fileprivate mutating func lose() {
+        isLost = true
+        returnDelay = .zero
+        // The next holder compares, since content may be stored and not published.
+        mayBeStored = true
+    }
+
     /// Ends the work on a timeline of the list, and returns whether it was the last.
     fileprivate mutating func end(_ job: TimelineJob) -> Bool {
         open -= 1
@@ -49,6 +57,8 @@ final class HeldLists: Sendable {
         var waiting: [Int64: [TimelineJob]] = [:]
         var open = 0
         var reserved = 0
+        /// Greatest token of lost history of the database.
+        var lostThrough = Int64.min
         var isAwaited = false
     }
 
@@ -95,6 +105,7 @@ final class HeldLists: Sendable {
             for (claim, timelines) in claims {
                 var list = HeldList(claim.list, leaseEnds: claim.leaseEnds)
                 list.open = timelines.count
+                if claim.list.hold.lease <= state.lostThrough { list.lose() }
                 guard list.open > 0 else {
                     closed.append(list)
                     continue
@@ -165,11 +176,10 @@ final class HeldLists: Sendable {
     func lose(through token: Int64) -> Int {
         state.withLock { state in
             var count = 0
+            // A claim that was answered before, and is entered later, is lost as well.
+            state.lostThrough = max(state.lostThrough, token)
             for (hold, list) in state.lists where hold.lease <= token && !list.isLost {
-                state.lists[hold]?.isLost = true
-                state.lists[hold]?.returnDelay = .zero
-                // The next holder compares, since content may be stored and not published.
-                state.lists[hold]?.mayBeStored = true
+                state.lists[hold]?.lose()
                 count += 1
             }
             return count

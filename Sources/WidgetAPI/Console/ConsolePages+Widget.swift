@@ -119,10 +119,13 @@ struct ConsoleSteps: Sendable {
     private var request: JSONValue {
         let event = explanation["events"]?.arrayValue?.first { $0["of"] == "request" || $0["of"] == "kind" }
         let pending = explanation["requests"]?["pending"]?.numberValue?.text ?? "0"
-        let ahead = explanation["requests"]?["sweepsAhead"]?.numberValue?.text ?? "0"
+        let ahead = explanation["requests"]?["sweepsAhead"]?.numberValue?.text
         let state =
             isStale
-            ? "\(pending) pending" : ahead == "0" ? "all requests are rendered" : "\(ahead) to come from a sweep"
+            ? "\(pending) pending"
+            : ahead == "0"
+                ? "all requests are rendered"
+                : ahead.map { "\($0) to come from a sweep" } ?? "more sweeps wait than are examined"
         let reason = event?["reason"]?.stringValue.map { "for the reason \($0)" } ?? "by policy or placement"
         let type = event?["type"]?.stringValue.map { ", event \($0)" } ?? ""
         return step(

@@ -119,10 +119,13 @@ extension Explanation {
                     "\(counted(facts.everyonePending, "reload")) of everyone pending, which the sweeper has not reached"
                 ))
         }
-        if facts.sweepsAhead > 0 {
+        if facts.sweepsAhead == nil {
+            notes.append(Sentence("more sweeps wait than are examined here; further requests may be on the way"))
+        }
+        if let ahead = facts.sweepsAhead, ahead > 0 {
             notes.append(
                 Sentence(
-                    "\(counted(facts.sweepsAhead, "request")) with a match or to a large audience on the way: the sweeper "
+                    "\(counted(ahead, "request")) with a match or to a large audience on the way: the sweeper "
                         + "has not reached this timeline"))
         }
         if facts.attempts > 0 {

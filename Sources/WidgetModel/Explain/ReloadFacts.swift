@@ -31,8 +31,9 @@ package struct ReloadFacts: Sendable {
     package var kindPausedAt: Timestamp?
     package var appPausedAt: Timestamp?
     package var isRetired = false
-    /// Requests of sweeps that match it and have not reached it.
-    package var sweepsAhead: Int64 = 0
+    /// Requests of sweeps that match it and have not reached it, of the first thousand that wait; nil if none of these
+    /// matches, and more wait.
+    package var sweepsAhead: Int64? = 0
 
     /// Time of the reading by the database's clock.
     package var readAt: Timestamp
@@ -73,7 +74,7 @@ extension ReloadFacts {
 
     /// Whether it is not due, and a sweep that has not reached it will make it due.
     package var waitsForSweeper: Bool {
-        waitsForWalk || lease == nil && sweepsAhead > 0 && (dueAt.map { $0 > readAt } ?? true)
+        waitsForWalk || lease == nil && sweepsAhead ?? 0 > 0 && (dueAt.map { $0 > readAt } ?? true)
     }
 
     /// Whether only a reload of everyone makes it due, and the sweeper has not reached it.

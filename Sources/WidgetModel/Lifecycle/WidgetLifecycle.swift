@@ -89,6 +89,9 @@ package enum WidgetLifecycle {
         switch change {
         case .placed(let placement):
             next = WidgetRecord(placement, changedAt: time)
+            if Text.equal(placement.device, record.device) {
+                next.environment = placement.environment.completed(from: record.environment)
+            }
             if record.removed { return .placed(next) }
         case .removed:
             next.removed = true

@@ -69,13 +69,15 @@ enum OldRows {
         """
     }
 
-    /// Query for the age of the first row by a time, or by another order of the rows; no row without one.
+    /// Query for the age of the first row by a time, or by another order of the rows; no row without one. A time that is
+    /// infinite counts as now, since nothing can be subtracted from it.
     static func oldest(
         _ time: String, in rows: String, by order: String? = nil, function: String = #function
     ) -> PostgresQuery<Duration> {
         PostgresQuery(
             """
-            SELECT extract(epoch FROM now() - \(time))::float8 AS age FROM \(rows) ORDER BY \(order ?? time) LIMIT 1
+            SELECT extract(epoch FROM now() - CASE WHEN isfinite(\(time)) THEN \(time) ELSE now() END)::float8 AS age
+            FROM \(rows) ORDER BY \(order ?? time) LIMIT 1
             """, binding: PostgresParameters(), function: function
         ) { row in .seconds(try row.value("age")) }
     }

@@ -4,7 +4,7 @@ package import WidgetModel
 /// Most widgets of the timeline that are counted.
 private let widgets = 65
 
-/// Most sweeps of the kind that are read.
+/// Most sweeps of the kind that are examined.
 private let sweeps = 1_000
 
 private func timeline(
@@ -45,7 +45,7 @@ private func facts(
     facts.placeholderAt = try row.optional("placeholder_at")
     facts.kindPausedAt = try row.optional("kind_paused_at")
     facts.appPausedAt = try row.optional("app_paused_at")
-    facts.sweepsAhead = try row.optional("sweep_events") ?? 0
+    facts.sweepsAhead = try row.optional("sweep_events")
     facts.isRetired = try row.optional("retired_at", as: Timestamp.self) != nil
     return facts
 }
@@ -95,14 +95,16 @@ private let readExplanationSQL = """
         SELECT count(*) AS widgets FROM (SELECT FROM widget o WHERE o.timeline_id = t.id LIMIT \(widgets)) c
     ) v ON t.id IS NOT NULL
     LEFT JOIN LATERAL (
-        SELECT sum(s.events)::int8 AS sweep_events FROM (
-            SELECT o.* FROM sweep o
+        -- NULL if none of the examined ones matches, and there are more.
+        SELECT CASE WHEN count(*) < \(sweeps) OR bool_or(s.matches)
+                   THEN coalesce(sum(s.events) FILTER (WHERE s.matches), 0)::int8 END AS sweep_events
+        FROM (
+            SELECT o.events, o.matching IS NULL OR t.configuration::jsonb @> o.matching::jsonb AS matches FROM sweep o
             WHERE o.app_id = a.id AND coalesce(o.kind_id, 0) IN (k.id, 0) AND o.queue > 0
                 AND CASE o.audience WHEN 0 THEN t.id > o.cursor
                         WHEN 1 THEN o.audience_id = w.user_id AND w.id > o.cursor_widget
                         ELSE o.audience_id = w.device_id AND w.id > o.cursor_widget END
             ORDER BY o.id LIMIT \(sweeps)) s
-        WHERE s.matching IS NULL OR t.configuration::jsonb @> s.matching::jsonb
     ) n ON t.id IS NOT NULL
     WHERE a.name = $1::text AND w.id = $2::text AND w.device_id <> ''
     """

@@ -12,17 +12,18 @@ package struct RefusedRequest: Hashable, Sendable {
 }
 
 extension PostgresStatement where Self == Statements {
-    /// Requests for a widget, its user or its device that became dead letters of the app. Reads only the latest 1,000
-    /// letters.
+    /// Requests for a widget, its user or its device that became dead letters of the app. Reads only the app's latest 1,000
+    /// letters, without those that wait for the end of a diversion.
     ///
     /// - Parameter keys: keys of producers' events: ids of the widget, the user and the device.
     package static func refusedRequests(app: String, keys: [String]) -> PostgresQuery<RefusedRequest> {
         PostgresQuery(
             """
             SELECT d.topic, d.partition, d."offset", d.code, d.error, d.received_at
-            FROM (SELECT * FROM dead_letter ORDER BY id DESC LIMIT 1000) d
-            WHERE d.app = $1::text AND d.key = ANY ($2::bytea[])
-              AND d.replayed_at IS NULL AND d.cause <> 'diverted'
+            FROM (
+                SELECT * FROM dead_letter WHERE app = $1::text AND cause <> 'diverted' ORDER BY id DESC LIMIT 1000
+            ) d
+            WHERE d.key = ANY ($2::bytea[]) AND d.replayed_at IS NULL
             ORDER BY d.id DESC
             LIMIT 3
             """, app, PostgresArray(keys.map { Array($0.utf8) })

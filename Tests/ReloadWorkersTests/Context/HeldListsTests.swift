@@ -38,6 +38,18 @@ struct HeldListsTests {
         #expect(lists.held == 0)
     }
 
+    @Test("A claim of lost history is lost as well if it is entered after the loss was noticed")
+    func lostHistory() {
+        enter(Sample.list(1, rows: [10], lease: 5))
+        #expect(lists.lose(through: 9) == 1)
+        let late = enter(Sample.list(2, rows: [11], lease: 9), Sample.list(3, rows: [12], lease: 10))
+        var jobs = late.ready
+        #expect(lists.removeLost(from: &jobs).map(\.timeline.row) == [11])
+        #expect(jobs.map(\.timeline.row) == [12])
+        let closed = lists.end([ended(2, 11, lease: 9)]).closed
+        #expect(closed.map(\.returnDelay) == [.zero] && closed.allSatisfy(\.mayBeStored))
+    }
+
     @Test("A list whose timelines are all superseded is closed at once")
     func superseded() {
         let entered = enter(Sample.list(1, rows: [], suspects: [10]))

@@ -167,6 +167,17 @@ struct ReadExplanationTests {
                 """)
             #expect(try await read("w2", store)?.explanation?.facts.sweepsAhead == 3)
             try await store.sql("DELETE FROM sweep WHERE id < 0")
+            // Earlier requests with other matches, more than are examined.
+            try await store.sql(
+                """
+                INSERT INTO sweep (id, app_id, kind_id, audience, matching) OVERRIDING SYSTEM VALUE
+                SELECT -n, s.app_id, s.kind_id, 0, '{"n": ' || n || '}'
+                FROM sweep s, generate_series(1, 1001) n WHERE s.kind_id = \(kind.id)
+                """)
+            let hidden = try #require(try await read("w1", store)?.explanation)
+            #expect(hidden.facts.sweepsAhead == nil && !hidden.facts.isStale && !hidden.facts.isAllRendered)
+            #expect(hidden.notes.contains { $0.text.contains("more sweeps wait") })
+            try await store.sql("DELETE FROM sweep WHERE id < 0")
             for sweep in try await store.pool.query(.listSweeps(limit: 10, maximumLists: 100)) {
                 // The first one of the audience's widgets, both timelines of the kind.
                 let limit = 2 - (try await store.integer("SELECT audience FROM sweep WHERE id = \(sweep.id)"))
@@ -263,6 +274,14 @@ struct ReadExplanationTests {
             try await refuse("u2", app: TestKinds.app, offset: 3)
             try await refuse("w1", app: TestKinds.app, offset: 4)
             try await refuse(nil, app: nil, offset: 5)
+            // Letters of other apps, and the app's own that wait for the end of a diversion, hide none.
+            try await store.sql(
+                """
+                INSERT INTO dead_letter (topic, partition, "offset", app, cause, code, error, header_names, header_values)
+                SELECT 't', 1, n, CASE n % 2 WHEN 0 THEN '\(TestKinds.app)' ELSE '\(TestKinds.otherApp)' END,
+                       CASE n % 2 WHEN 0 THEN 'diverted' ELSE 'unknownKind' END, 'c', 'e', '{}', '{}'
+                FROM generate_series(1, 2002) n
+                """)
             let rows = try await store.pool.query(.refusedRequests(app: TestKinds.app, keys: ["w1", "u1", "d1"]))
             #expect(rows.map(\.offset) == [4, 1])
             #expect(rows[0].code == "unknownKind" && rows[0].error == "/kinds: no kind" && rows[0].partition == 3)

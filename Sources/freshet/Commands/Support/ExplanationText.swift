@@ -69,7 +69,11 @@ struct ExplanationText {
         ]
         var open: [String] = []
         if facts.isStale { open.append("\(facts.pending) pending") }
-        if facts.sweepsAhead > 0 { open.append("\(facts.sweepsAhead) to come from a sweep") }
+        switch facts.sweepsAhead {
+        case 0: break
+        case let ahead?: open.append("\(ahead) to come from a sweep")
+        case nil: open.append("more sweeps wait than are examined")
+        }
         let state = open.isEmpty ? "all rendered" : open.joined(separator: ", ")
         return "\(state): \(parts.joined(separator: ", ")) (rendered/requested)"
     }
