@@ -124,18 +124,18 @@ package struct LaneTimelines: Sendable, Hashable {
     }
 }
 
-private let input = InputColumns<ClaimWish>([
+private let claimListsInput = InputColumns<ClaimWish>([
     .init("kind_id") { $0.kindID }, .init("lane") { $0.lane }, .init("since") { $0.since },
 ])
 
 private let readyListsSQL = """
     SELECT q.kind_id, q.lane, r.sizes
-    FROM \(input.rows("q"))
+    FROM \(claimListsInput.rows("q"))
     CROSS JOIN LATERAL (
         SELECT array_agg(cardinality(w.timelines) ORDER BY w.ready_at) AS sizes FROM (
             SELECT w.timelines, w.ready_at FROM work w
             WHERE w.kind_id = q.kind_id AND w.lane = q.lane AND w.ready_at <= now() AND w.ready_at >= q.since
-            ORDER BY w.ready_at LIMIT $\(input.count + 1)::int8) w
+            ORDER BY w.ready_at LIMIT $\(claimListsInput.count + 1)::int8) w
     ) r
     WHERE r.sizes IS NOT NULL
     """
@@ -164,12 +164,219 @@ extension PostgresStatement where Self == Statements {
     ///   - queues: kinds and lanes to check, each from `since` on.
     ///   - limit: largest number of lists that are counted for each.
     package static func readyLists(_ queues: [ClaimWish], limit: Int) -> PostgresQuery<LaneTimelines> {
-        PostgresQuery(readyListsSQL, binding: input.parameters(queues, limit)) { row in
+        PostgresQuery(readyListsSQL, binding: claimListsInput.parameters(queues, limit)) { row in
             let lists: [Int32] = try row.array("sizes")
             // A list takes room even if all of its timelines are superseded.
             let sizes = lists.map { max(1, Int($0)) }
             return try LaneTimelines(
                 kindID: row.value("kind_id"), lane: row.value("lane"), count: sizes.reduce(0, +), sizes: sizes)
         }
+    }
+}
+
+/// Result of a list's end.
+package struct EndedList: Sendable {
+    package enum Outcome: String, Sendable, PostgresConvertible {
+        /// The list is deleted.
+        case ended
+        /// Another process holds it.
+        case lost
+        /// Other workers are registered: messages have to be compared with stored content first.
+        case uncompared
+    }
+
+    package let hold: ListHold
+    package let outcome: Outcome
+}
+
+/// The end of a list. `isCompared`: whether its messages were compared with stored content after the acknowledgement.
+package typealias ListEnd = (hold: ListHold, isCompared: Bool)
+
+private let endListsInput = InputColumns<ListEnd>([
+    .init("id") { $0.hold.id }, .init("lease") { $0.hold.lease }, .init("compared") { $0.isCompared },
+])
+
+private let endListsSQL = """
+    WITH input AS MATERIALIZED (
+        SELECT * FROM \(endListsInput.rows("i")) ORDER BY id
+    ), checked AS MATERIALIZED (
+        SELECT i.*, i.compared OR NOT EXISTS (
+            SELECT FROM worker o
+            WHERE o.id <> $\(endListsInput.count + 1)::uuid AND o.seen_at > now() - \(workerMemory)
+                AND (o.left_token IS NULL OR o.left_token >= i.lease)) AS sure
+        FROM input i
+    ), ended AS (
+        DELETE FROM work w USING checked i
+        WHERE w.id = i.id AND w.id = ANY (ARRAY(SELECT id FROM input)) AND w.lease = i.lease AND i.sure
+        RETURNING w.id, w.lease
+    )
+    SELECT i.id, i.lease, CASE WHEN e.id IS NOT NULL THEN 'ended' WHEN i.sure THEN 'lost' ELSE 'uncompared' END AS outcome
+    FROM checked i LEFT JOIN ended e ON e.id = i.id AND e.lease = i.lease
+    """
+
+/// A list to give back. `counts`: whether the lease counts, since rows may be stored and not published.
+package typealias ListReturn = (hold: ListHold, delay: Duration, counts: Bool)
+
+private let returns = InputColumns<ListReturn>([
+    .init("id") { $0.hold.id }, .init("lease") { $0.hold.lease }, .init("delay") { $0.delay.wholeMilliseconds },
+    .init("counts") { $0.counts },
+])
+
+private let giveBackListsSQL = """
+    UPDATE work w
+    SET ready_at = now() + i.delay * interval '1 millisecond', lease = NULL,
+        leases = w.leases - CASE WHEN i.counts OR w.leases = 0 THEN 0 ELSE 1 END
+    FROM \(returns.rows("i")) WHERE w.id = i.id AND w.id = ANY ($1::int8[]) AND w.lease = i.lease
+    RETURNING i.id, i.lease
+    """
+
+private let appendSuspectsSQL = """
+    WITH found AS MATERIALIZED (
+        SELECT t.id, t.kind_id, t.identity FROM timeline t WHERE t.identity = ANY ($1::uuid[])
+    ), appended AS (
+        INSERT INTO work (kind_id, lane, due_at, ready_at, leases, timelines)
+        SELECT kind_id, \(ReloadLane.push.rawValue), now(), now(), 1, array_agg(id ORDER BY id)
+        FROM found GROUP BY kind_id
+    )
+    SELECT identity FROM found
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Ends lists, each by id and lease token. A list without a comparison ends only if no other worker was registered
+    /// since its lease.
+    package static func endLists(_ ends: [ListEnd], worker: PostgresUUID) -> PostgresQuery<EndedList> {
+        PostgresQuery(endListsSQL, binding: endListsInput.parameters(ends, worker)) { row in
+            try EndedList(hold: ListHold(id: row.value("id"), lease: row.value("lease")), outcome: row.value("outcome"))
+        }
+    }
+
+    /// Makes this transaction's COMMIT return before its WAL is on disk, for ends of lists, whose loss costs only a
+    /// comparison.
+    package static func commitAsynchronously() -> PostgresQuery<Void> {
+        PostgresQuery("SELECT set_config('synchronous_commit', 'off', true)")
+    }
+
+    /// Gives leased lists back, ready after a delay, and returns those that were still held.
+    package static func giveBackLists(_ lists: [ListReturn]) -> PostgresQuery<ListHold> {
+        PostgresQuery(giveBackListsSQL, binding: returns.parameters(lists)) { row in
+            try ListHold(id: row.value("id"), lease: row.value("lease"))
+        }
+    }
+
+    /// Appends lists of timelines whose last published message may not be the stored content. The lists count as leased
+    /// before, so the next holder compares all their timelines. Returns the identities that exist.
+    package static func appendSuspects(_ ids: [TimelineID]) -> PostgresQuery<TimelineID> {
+        PostgresQuery(appendSuspectsSQL, PostgresArray(ids)) { row in try row.value("identity") }
+    }
+}
+
+/// Workers that take timelines from ingest in the same process, without a claim: the mark appends the lists with
+/// leases, and the rows enter the pipeline at *decide*.
+package protocol HandOverReceiving: Sendable {
+    /// Whether the workers hold at least a quarter of their maximum number of timelines.
+    var areBusy: Bool { get }
+
+    /// Reserves room for timelines of these kinds: as many as their providers have free slots for. An event may reach
+    /// one widget or thousands, so the room says nothing about the number of events. Nil without room.
+    ///
+    /// Each grant ends with ``accept(_:_:)``, with a nil claim if the transaction failed or handed nothing over.
+    func reserve(_ kindIDs: Set<Int32>) -> HandOverGrant?
+
+    /// Takes the handed-over timelines, after the COMMIT. The claim's token is taken after it too.
+    func accept(_ grant: HandOverGrant, _ claim: Claim?)
+
+    /// Notes, before a transaction, whether it is a large one within a backlog, whose later requests may concern the
+    /// same timelines.
+    func ingestIsBehind(_ isBehind: Bool)
+}
+
+/// Room that workers keep free until the grant is accepted.
+package struct HandOverGrant: Sendable {
+    package let statement: HandOver
+    /// Clock reading of the workers before the lease began.
+    package let grantedAt: Duration
+
+    package init(statement: HandOver, grantedAt: Duration) {
+        self.statement = statement
+        self.grantedAt = grantedAt
+    }
+}
+
+package struct WorkCount: Hashable, Sendable {
+    package let lists: Int
+    package let timelines: Int
+}
+
+package struct WorkLists: Hashable, Sendable {
+    package let app: String
+    package let kind: String
+    package let lane: ReloadLane
+    package let isPaused: Bool
+    /// Lists that any worker may lease now.
+    package let ready: WorkCount
+    /// Lists that a worker has leased.
+    package let leased: WorkCount
+    /// Due lists that were given back and wait, for a provider that is left alone or for Kafka.
+    package let resting: WorkCount
+    /// Lists that lie ahead.
+    package let later: WorkCount
+    /// Time since the oldest due list became due; nil: none is due.
+    package let oldest: Duration?
+    /// When the next list that lies ahead becomes due.
+    package let next: Timestamp?
+
+    package var isDue: Bool { oldest != nil }
+}
+
+private let states = [
+    ("ready", "w.ready_at <= now()"), ("leased", "w.ready_at > now() AND w.lease IS NOT NULL"),
+    ("resting", "w.ready_at > now() AND w.lease IS NULL AND w.due_at <= now()"),
+    ("later", "w.ready_at > now() AND w.lease IS NULL AND w.due_at > now()"),
+]
+
+private let counts = states.map { name, condition in
+    """
+    count(*) FILTER (WHERE \(condition)) AS \(name)_lists,
+    coalesce(sum(cardinality(w.timelines)) FILTER (WHERE \(condition)), 0)::int8 AS \(name)_timelines
+    """
+}.joined(separator: ",\n")
+
+private let readWorkListsSQL = """
+    SELECT a.name AS app, k.name AS kind, w.lane, k.paused_at IS NOT NULL OR a.paused_at IS NOT NULL AS paused,
+        \(counts),
+        extract(epoch FROM now() - min(w.due_at) FILTER (WHERE w.due_at <= now()))::float8 AS oldest,
+        min(w.due_at) FILTER (WHERE w.due_at > now()) AS next
+    FROM work w JOIN kind k ON k.id = w.kind_id JOIN app a ON a.id = k.app_id
+    WHERE $1::text IS NULL OR a.name = $1::text
+    GROUP BY a.name, k.name, w.lane, k.paused_at, a.paused_at
+    ORDER BY a.name, k.name, w.lane
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Work left by kind and lane. Reads every work list, so it is for commands, not for metrics.
+    ///
+    /// - Parameter app: nil: every app.
+    package static func readWorkLists(app: String?) -> PostgresQuery<WorkLists> {
+        PostgresQuery(readWorkListsSQL, app) { row in
+            try WorkLists(
+                app: row.value("app"), kind: row.value("kind"), lane: row.value("lane"), isPaused: row.value("paused"),
+                ready: WorkCount(lists: row.value("ready_lists"), timelines: row.value("ready_timelines")),
+                leased: WorkCount(lists: row.value("leased_lists"), timelines: row.value("leased_timelines")),
+                resting: WorkCount(lists: row.value("resting_lists"), timelines: row.value("resting_timelines")),
+                later: WorkCount(lists: row.value("later_lists"), timelines: row.value("later_timelines")),
+                oldest: row.optional("oldest", as: Double.self).map { .seconds($0) }, next: row.optional("next"))
+        }
+    }
+
+    /// Number of sweeps that are not done, those of paused kinds and apps left out.
+    ///
+    /// - Parameter app: nil: every app.
+    package static func countSweeps(app: String?) -> PostgresQuery<Int> {
+        PostgresQuery(
+            """
+            SELECT count(*) AS sweeps FROM sweep s JOIN app a ON a.id = s.app_id LEFT JOIN kind k ON k.id = s.kind_id
+            WHERE a.paused_at IS NULL AND k.paused_at IS NULL AND ($1::text IS NULL OR a.name = $1::text)
+            """, app
+        ) { row in try row.value("sweeps") }
     }
 }

@@ -222,3 +222,82 @@ extension PostgresStatement where Self == Statements {
         }
     }
 }
+
+/// A stack of an import, with the time of its last change.
+package typealias ImportedStack = (app: RegisteredApp, user: String, arrangement: StackArrangement, time: Timestamp)
+
+extension WidgetStore {
+    /// Writes a chunk of stacks in one transaction. As with events, an older time never overrides a newer one, and no time
+    /// is after the database's.
+    ///
+    /// - Throws: `PostgresError`; nothing of the chunk is written then.
+    package func importStacks(_ stacks: [ImportedStack]) async throws -> ImportCounts {
+        guard !stacks.isEmpty else { return ImportCounts() }
+        return try await retryingConflicts(isIdempotent: false) {
+            try await pool.withTransaction { connection in
+                let people = Dictionary(grouping: stacks) { ScopedIdentifier($0.app.id, $0.user) }
+                let keys = people.keys.map { PersonKey(appID: $0.appID, user: $0.id.text) }
+                var pipeline = PostgresPipeline()
+                _ = pipeline.append(.createPeople(keys))
+                let read = pipeline.append(.readPeople(keys))
+                let clock = pipeline.append(.databaseTime())
+                let results = try await connection.run(pipeline)
+                let now = results.rows(clock).first ?? .distantFuture
+                var counts = ImportCounts()
+                var writes: [PersonWrite] = []
+                for person in results.rows(read) {
+                    let changes = people[ScopedIdentifier(person.appID, person.user)] ?? []
+                    var record = try person.record(app: changes.first?.app.name ?? "")
+                    record.forgetTimes(after: now)
+                    let effects = changes.map { record.apply(.stack($0.arrangement), at: min($0.time, now)) }
+                    let applied = effects.count { $0 != .ignored }
+                    counts.stacks += applied
+                    counts.older += changes.count - applied
+                    guard applied > 0 else { continue }
+                    writes.append(
+                        PersonWrite(
+                            appID: person.appID, user: person.user, arrangement: record.storedArrangement,
+                            planning: effects.contains(.changed) ? .now : .never))
+                }
+                if !writes.isEmpty { _ = try await connection.query(.writePeople(writes)) }
+                return counts
+            }
+        }
+    }
+}
+
+/// The cleared person is locked before the schedules, as in writes of people.
+private let clearHabitsSQL = """
+    WITH cleared AS (
+        UPDATE person p SET habits = NULL
+        WHERE p.app_id = (SELECT a.id FROM app a WHERE a.name = $1::text) AND p.user_id = $2::text
+            AND p.habits IS NOT NULL
+        RETURNING p.app_id, p.user_id
+    ), locked AS (
+        SELECT s.id, s.due_at > now() AS is_later
+        FROM cleared c JOIN stack_schedule s ON s.app_id = c.app_id AND s.user_id = c.user_id
+        ORDER BY s.id
+        FOR NO KEY UPDATE OF s
+    ), due AS (
+        UPDATE stack_schedule s SET due_at = now() FROM locked l WHERE s.id = l.id AND l.is_later
+    )
+    SELECT count(*) > 0 AS cleared FROM cleared
+    """
+
+extension WidgetStore {
+    /// Deletes what was learned about when a user looks, and makes the schedules of the user's stacks due. Stacks,
+    /// shortcuts and widgets stay.
+    ///
+    /// - Returns: whether anything had been learned.
+    /// - Throws: `PostgresError`.
+    package func clearHabits(of user: String, app: String) async throws -> Bool {
+        try await retryingConflicts { try await pool.query(.clearHabits(app: app, user: user)).first ?? false }
+    }
+}
+
+extension PostgresStatement where Self == Statements {
+    /// Clears a user's habits; answers whether there were any.
+    package static func clearHabits(app: String, user: String) -> PostgresQuery<Bool> {
+        PostgresQuery(clearHabitsSQL, app, user) { row in try row.value("cleared") }
+    }
+}

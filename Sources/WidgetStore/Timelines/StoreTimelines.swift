@@ -1,7 +1,7 @@
 package import PostgresClient
-import WidgetModel
+package import WidgetModel
 
-private let input = InputColumns<TimelineJob>([
+private let storeTimelinesInput = InputColumns<TimelineJob>([
     .init("id") { $0.timeline.row }, .init("kind_id") { $0.timeline.kindID },
     .init("list") { $0.claim.list.id }, .init("lease") { $0.claim.list.lease },
     .init("read_revision") { $0.revision }, .init("token") { $0.claim.token },
@@ -18,7 +18,7 @@ private let input = InputColumns<TimelineJob>([
     .init("fetch_milliseconds") { $0.fetchTime.map { Int32(clamping: $0.wholeMilliseconds) } },
 ])
 
-private let formula = RowFormula(
+private let storeTimelinesFormula = RowFormula(
     [
         "rendered": "greatest(t.rendered, i.captured)",
         "generation": "greatest(t.generation, i.captured_generation)",
@@ -31,10 +31,10 @@ package let storedRevisionCheck = "t.revision = i.read_revision"
 
 private let storeTimelinesSQL = """
     WITH input AS MATERIALIZED (
-        SELECT * FROM \(input.rows("i"))
+        SELECT * FROM \(storeTimelinesInput.rows("i"))
     ), \(HeldListsSQL.orderedInput), stored AS (
         UPDATE timeline t
-        SET \(formula.assignments), \(formula.appointment),
+        SET \(storeTimelinesFormula.assignments), \(storeTimelinesFormula.appointment),
             revision = i.token, content = coalesce(i.content, t.content),
             hash = CASE WHEN i.content IS NULL THEN t.hash ELSE i.hash END,
             content_revision = CASE WHEN i.content IS NULL THEN t.content_revision ELSE i.token END,
@@ -67,11 +67,239 @@ extension PostgresStatement where Self == Statements {
     /// It first locks its lists `FOR SHARE` by id and lease token: rows of a list that is no longer held are dropped. A
     /// row whose revision has moved since the claim is left alone too; the answer names the rows that were stored.
     package static func storeTimelines(_ jobs: [TimelineJob]) -> PostgresQuery<WrittenTimeline> {
-        PostgresQuery(storeTimelinesSQL, binding: input.parameters(jobs)) { row in try WrittenTimeline(row) }
+        PostgresQuery(storeTimelinesSQL, binding: storeTimelinesInput.parameters(jobs)) { row in
+            try WrittenTimeline(row)
+        }
     }
 
     /// Reads rows again, after a store or a comparison did not find them as they were read.
     package static func readTimelinesAgain(_ rows: [Int64]) -> PostgresQuery<ClaimedTimeline> {
         PostgresQuery(readTimelinesAgainSQL, PostgresArray(rows)) { row in try ClaimedTimeline(row) }
+    }
+}
+
+extension TimelineJob {
+    /// The decision to record, and its rule. A timeline without work, or whose result was discarded, has none.
+    package var reschedule: (decision: Decision, rule: ReloadRule) {
+        if let failure { return (.failed, failure.rule) }
+        return switch outcome {
+        case .wait(_, let rule): (.deferred, rule)
+        case .sleep: (.slept, .dormant)
+        case .nothing, .fetch, .collect: (.none, .none)
+        }
+    }
+
+    /// Time until which spacing or budget delay it.
+    package var waitsUntil: Timestamp? {
+        if case .wait(let until, _) = outcome { until } else { nil }
+    }
+}
+
+private let rescheduleTimelinesInput = InputColumns<TimelineJob>([
+    .init("id") { $0.timeline.row }, .init("kind_id") { $0.timeline.kindID },
+    .init("list") { $0.claim.list.id }, .init("lease") { $0.claim.list.lease },
+    .init("list_due") { $0.claim.list.dueAt }, .init("swept") { $0.claim.list.generation != nil },
+    .init("read_revision") { $0.timeline.revision }, .init("captured") { $0.timeline.state.requested },
+    .init("viewed_at") { $0.timeline.viewedAt.map { $0 } },
+    .init("placed_at") { $0.timeline.views.lastPlaced.map { $0 } },
+    .init("sleeps") { $0.outcome == .sleep }, .init("eligible_at") { $0.waitsUntil.map { $0 } },
+    .init("retry_at") { $0.retryAt.map { $0 } },
+    .init("decision") { $0.reschedule.decision }, .init("rule") { $0.reschedule.rule },
+    .init("reason") { $0.timeline.reason ?? .policy },
+    .init("cause_topic") { $0.timeline.cause?.topic }, .init("cause_partition") { $0.timeline.cause?.partition },
+    .init("cause_offset") { $0.timeline.cause?.offset },
+    .init("fetch_milliseconds") { $0.fetchTime.map { Int32(clamping: $0.wholeMilliseconds) } },
+])
+
+private let asleep = """
+    (t.asleep OR i.sleeps AND t.requested = i.captured AND t.viewed_at IS NOT DISTINCT FROM i.viewed_at
+        AND t.placed_at = i.placed_at)
+    """
+
+private let rescheduleTimelinesFormula = RowFormula(
+    [
+        "eligible_at": "coalesce(i.eligible_at, t.eligible_at)",
+        // The policy's reload takes budget too: unchanged, it would be due again at once.
+        "policy_at": "greatest(t.policy_at, i.eligible_at)", "retry_at": "coalesce(i.retry_at, t.retry_at)",
+        "asleep": asleep,
+    ], kind: "i.k_")
+
+/// The look has no decision to record: also for a timeline that does not go to sleep after all, and is looked at again.
+private let isSilent = "(i.decision = 0 OR i.sleeps AND NOT \(asleep))"
+
+/// Timelines of retired kinds get a look only once they are orphaned.
+private let nextLook =
+    "CASE WHEN i.k_retired_at IS NULL OR t.orphaned THEN \(rescheduleTimelinesFormula.nextLook) ELSE 'infinity' END"
+
+/// The row's appointment is the list's: it ends, and is made anew. Another one is only improved.
+private let mine = "(NOT i.swept AND t.listed_at = i.list_due)"
+
+private let rescheduleTimelinesSQL = """
+    WITH input AS MATERIALIZED (
+        SELECT * FROM \(rescheduleTimelinesInput.rows("i"))
+    ), \(HeldListsSQL.orderedInput), rescheduled AS (
+        UPDATE timeline t
+        SET \(rescheduleTimelinesFormula.assignments), \(rescheduleTimelinesFormula.improvement(to: nextLook, lane: rescheduleTimelinesFormula.nextLane, orIf: mine)),
+            attempts = CASE WHEN i.retry_at IS NULL THEN t.attempts ELSE least(t.attempts + 1, 32767) END,
+            last_decision = CASE WHEN \(isSilent) THEN t.last_decision ELSE i.decision END,
+            decision_rule = CASE WHEN \(isSilent) THEN t.decision_rule ELSE i.rule END,
+            decision_reason = CASE WHEN \(isSilent) THEN t.decision_reason ELSE i.reason END,
+            decided_at = CASE WHEN \(isSilent) THEN t.decided_at ELSE now() END,
+            decision_topic = CASE WHEN \(isSilent) THEN t.decision_topic ELSE i.cause_topic END,
+            decision_partition = CASE WHEN \(isSilent) THEN t.decision_partition ELSE i.cause_partition END,
+            decision_offset = CASE WHEN \(isSilent) THEN t.decision_offset ELSE i.cause_offset END,
+            fetch_milliseconds = coalesce(i.fetch_milliseconds, t.fetch_milliseconds)
+        FROM ordered i
+        WHERE t.id = i.id AND CASE WHEN i.retry_at IS NOT NULL THEN t.revision = i.read_revision
+                                   ELSE i.swept OR t.listed_at = i.list_due END
+        RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew, t.asleep,
+            t.eligible_at, t.content_revision, t.rendered
+    ), \(Appending.lists(of: "rescheduled"))
+    SELECT \(WrittenTimeline.columns) FROM rescheduled
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Ends looks that stored nothing: their appointments are made anew (rule 3 of work lists in DESIGN.md), those through
+    /// a sweep's list only improved (rule 2).
+    ///
+    /// The row's own appointment must still be the list's, and a failure, like a store, needs the revision that was
+    /// read. A timeline goes to sleep only if `requested`, the last view and the last placement are those that were
+    /// decided on.
+    package static func rescheduleTimelines(_ jobs: [TimelineJob]) -> PostgresQuery<WrittenTimeline> {
+        PostgresQuery(rescheduleTimelinesSQL, binding: rescheduleTimelinesInput.parameters(jobs)) { row in
+            try WrittenTimeline(row)
+        }
+    }
+}
+
+/// SQL that notes changes of content for the devices of apps that deliver.
+enum DeliveryChanges {
+    /// A CTE `noted`. Changes of a shared timeline that waits or is being walked already move the end of its walk.
+    ///
+    /// - Parameter rows: a CTE with `id`, `kind_id`, `user_id`, `reason`, `revision` and `content_revision`.
+    static func noted(of rows: String) -> String {
+        """
+        noted AS (
+            INSERT INTO delivery_change AS d (app_id, shared, urgent, timelines)
+            SELECT app_id, shared, urgent, array_agg(id ORDER BY id)
+            FROM (
+                SELECT (SELECT k.app_id FROM kind k WHERE k.id = kind_id) AS app_id,
+                       CASE WHEN user_id IS NULL THEN id END AS shared, reason <= \(lastUrgentReason) AS urgent, id
+                FROM \(rows)
+                WHERE content_revision = revision AND kind_id = ANY (ARRAY(
+                    SELECT k.id FROM app a JOIN kind k ON k.app_id = a.id WHERE a.delivers))
+            ) c
+            GROUP BY app_id, shared, urgent ORDER BY shared
+            \(joined)
+        )
+        """
+    }
+
+    /// The conflict clause of an INSERT into `delivery_change AS d`.
+    private static let joined = """
+        ON CONFLICT (shared) WHERE shared IS NOT NULL DO UPDATE
+        SET changed_at = excluded.changed_at, urgent = d.urgent OR excluded.urgent, is_second_round = false,
+            end_app = d.cursor_app, end_widget = d.cursor_widget
+        """
+
+    /// Reasons up to this one are those of changes that a person waits for.
+    private static let lastUrgentReason = ReloadReason.foreground.rawValue
+}
+
+/// Revision of this process's last message for a timeline; 0 for none or a tombstone.
+package typealias PublishedRevision = (row: Int64, revision: Int64)
+
+/// A row by its primary key, with the timeline (nil if the row is gone) and the content to publish.
+package typealias PublishedDifference = (row: Int64, timeline: ClaimedTimeline?, content: [UInt8]?)
+
+private let comparePublishedInput = InputColumns<PublishedRevision>([
+    .init("id") { $0.row }, .init("published") { $0.revision },
+])
+
+private let comparePublishedSQL = """
+    SELECT i.id AS compared, \(ClaimedTimeline.columns()), t.content
+    FROM \(comparePublishedInput.rows("i"))
+    LEFT JOIN timeline t ON t.id = i.id LEFT JOIN kind k ON k.id = t.kind_id
+    WHERE t.id IS NULL OR t.orphaned OR t.content_revision <> i.published AND t.content_revision > 0
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Rows whose stored content differs from this process's last message, in a snapshot after the acknowledgement, and
+    /// rows that are gone or orphaned: content between a tombstone and the deletion must not be the last message.
+    package static func comparePublished(_ published: [PublishedRevision]) -> PostgresQuery<PublishedDifference> {
+        PostgresQuery(comparePublishedSQL, binding: comparePublishedInput.parameters(published)) { row in
+            let isGone = try row.optional("row", as: Int64.self) == nil
+            return try PublishedDifference(
+                row: row.value("compared"), timeline: isGone ? nil : ClaimedTimeline(row),
+                content: row.optional("content", as: PostgresTextBytes.self)?.bytes)
+        }
+    }
+}
+
+/// A message of a timeline: its content's revision, or the tombstone's of an orphaned one.
+package typealias TimelineRevision = (row: Int64, id: TimelineID, revision: Int64)
+
+private let collectTimelinesInput = InputColumns<TimelineRevision>([
+    .init("id") { $0.row }, .init("revision") { $0.revision },
+])
+
+private let buryOrphansSQL = """
+    WITH mine AS MATERIALIZED (
+        SELECT t.id FROM timeline t WHERE t.id = ANY ($1::int8[]) AND t.orphaned
+        ORDER BY t.id FOR NO KEY UPDATE SKIP LOCKED
+    )
+    UPDATE timeline t SET revision = nextval('token') FROM mine m WHERE t.id = m.id
+    RETURNING t.id, t.identity, t.revision
+    """
+
+private let lockOrphansSQL = """
+    SELECT t.id FROM \(collectTimelinesInput.rows("i")) JOIN timeline t ON t.id = i.id
+    WHERE t.orphaned AND t.revision = i.revision
+    ORDER BY t.id FOR UPDATE OF t SKIP LOCKED
+    """
+
+private let collectTimelinesFormula = RowFormula(
+    ["orphaned": "false", "requested": "t.requested + 1", "free_requested": "t.requested + 1"], kind: "m.k_")
+
+private let collectTimelinesSQL = """
+    WITH mine AS MATERIALIZED (
+        SELECT t.id, EXISTS (SELECT FROM widget w WHERE w.timeline_id = t.id) AS shown, \(RowFormula.kindColumns)
+        FROM timeline t JOIN kind k ON k.id = t.kind_id WHERE t.id = ANY ($1::int8[]) ORDER BY t.id
+    ), revived AS (
+        UPDATE timeline t SET \(collectTimelinesFormula.assignments), \(collectTimelinesFormula.appointment), hash = NULL
+        FROM mine m WHERE t.id = m.id AND m.shown
+        RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew
+    ), \(Appending.lists(of: "revived")), unshown AS (
+        DELETE FROM snapshot s USING mine m WHERE s.timeline_id = m.id AND NOT m.shown
+    ), irrelevant AS (
+        DELETE FROM relevance r USING mine m WHERE r.timeline_id = m.id AND NOT m.shown
+    ), gone AS (
+        DELETE FROM timeline t USING mine m WHERE t.id = m.id AND NOT m.shown
+    )
+    SELECT id FROM revived
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Gives orphaned timelines the revisions of their tombstones. Whatever was stored before has a lower one, and a
+    /// store with a lower one is discarded from here on, so that consumers ignore content that lands after the
+    /// tombstone. Rows that somebody else has locked are left out.
+    package static func buryOrphans(_ rows: [Int64]) -> PostgresQuery<TimelineRevision> {
+        PostgresQuery(buryOrphansSQL, PostgresArray(rows)) { row in
+            try (row: row.value("id"), id: row.value("identity"), revision: row.value("revision"))
+        }
+    }
+
+    /// Locks orphaned timelines for collection, after their tombstones were acknowledged. Rows that somebody else has
+    /// locked are left out of the answer, and those that were stored since they were buried, for content may have been
+    /// published after the tombstone: their list goes back.
+    package static func lockOrphans(_ orphans: [TimelineRevision]) -> PostgresQuery<Int64> {
+        PostgresQuery(lockOrphansSQL, binding: collectTimelinesInput.parameters(orphans)) { row in try row.value("id") }
+    }
+
+    /// Deletes locked orphans. A new statement after ``PostgresStatement/lockOrphans``, so that it sees every widget
+    /// placed before the lock: a timeline that a widget shows again stays, is requested anew, and is appointed by rule
+    /// 1; its next fetch is published. Returns the timelines that stay.
+    package static func collectTimelines(_ rows: [Int64]) -> PostgresQuery<Int64> {
+        PostgresQuery(collectTimelinesSQL, PostgresArray(rows)) { row in try row.value("id") }
     }
 }
