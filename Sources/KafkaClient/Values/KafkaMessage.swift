@@ -70,3 +70,146 @@ package struct KafkaProducerDepth: Hashable, Sendable {
     /// Messages whose senders wait for room.
     package var messagesWaiting = 0
 }
+
+/// A topic to create.
+package struct KafkaTopicSpecification: Hashable, Sendable {
+    package var name: String
+    package var partitions: Int
+    /// `nil`: the brokers' default.
+    package var replicationFactor: Int?
+    /// The topic's configuration by Kafka's names, such as `cleanup.policy`.
+    package var configuration: [String: String]
+
+    package init(
+        name: String, partitions: Int, replicationFactor: Int? = nil, configuration: [String: String] = [:]
+    ) {
+        (self.name, self.partitions) = (name, partitions)
+        (self.replicationFactor, self.configuration) = (replicationFactor, configuration)
+    }
+
+    /// The configuration of a topic that keeps the latest message of each key.
+    package static let compacted = ["cleanup.policy": "compact"]
+}
+
+/// Result of creating a topic.
+package enum KafkaTopicOutcome: Sendable {
+    case created
+    /// It existed before; its partitions and configuration may differ.
+    case alreadyExists
+    case failed(KafkaError)
+}
+
+/// A topic with its partitions.
+package struct KafkaTopicDescription: Hashable, Sendable {
+    package struct Partition: Hashable, Sendable {
+        package var id: Int32
+        /// `nil` while there is none.
+        package var leader: Int32?
+        package var replicas: [Int32]
+        package var inSyncReplicas: [Int32]
+    }
+
+    package var name: String
+    /// By number.
+    package var partitions: [Partition]
+
+    package var places: [TopicPartition] { partitions.map { TopicPartition(topic: name, partition: $0.id) } }
+}
+
+/// The offsets that a partition's log spans.
+package struct KafkaLogBounds: Hashable, Sendable {
+    /// Offset of the oldest message; ``end`` when there is none.
+    package var earliest: Int64
+    /// The offset that the next message will have.
+    package var end: Int64
+
+    package init(earliest: Int64, end: Int64) {
+        self.earliest = earliest
+        self.end = end
+    }
+}
+
+/// One partition of a topic.
+package struct TopicPartition: Hashable, Comparable, Sendable, CustomStringConvertible {
+    package var topic: String
+    package var partition: Int32
+
+    package init(topic: String, partition: Int32) {
+        (self.topic, self.partition) = (topic, partition)
+    }
+
+    package var description: String { "\(topic)[\(partition)]" }
+
+    /// By topic name, then by partition number.
+    package static func < (left: Self, right: Self) -> Bool {
+        (left.topic, left.partition) < (right.topic, right.partition)
+    }
+}
+
+/// Start of reading in a partition.
+package enum KafkaOffset: Hashable, Sendable {
+    /// The oldest message that the log still has.
+    case earliest
+    /// Behind the newest message: only what is produced from now on.
+    case latest
+    /// Exactly this offset. If the log does not have it, the consumer reports
+    /// ``KafkaConsumerEvent/offsetOutOfRange(_:offset:)`` and stays there.
+    case at(Int64)
+    /// At an offset behind a message that was read before. If the log has another message in its place, the consumer reports
+    /// ``KafkaConsumerEvent/otherLog(_:offset:)`` and stays there; if it has none there any more, it goes on.
+    case behind(KafkaFingerprint, next: Int64)
+}
+
+extension Sequence<TopicPartition> {
+    /// The partitions for a log line, such as `pushes[0-2,5] widgets[0-7]`. Of a topic with many gaps, the first eight
+    /// ranges.
+    package var summary: String {
+        Dictionary(grouping: self, by: \.topic).sorted { $0.key < $1.key }.map { topic, places in
+            var ranges: [ClosedRange<Int32>] = []
+            for partition in Set(places.map(\.partition)).sorted() {
+                if let last = ranges.last, partition == last.upperBound + 1 {
+                    ranges[ranges.count - 1] = last.lowerBound...partition
+                } else {
+                    ranges.append(partition...partition)
+                }
+            }
+            var texts = ranges.prefix(8).map {
+                $0.count == 1 ? "\($0.lowerBound)" : "\($0.lowerBound)-\($0.upperBound)"
+            }
+            if ranges.count > 8 { texts.append("… \(places.count) in all") }
+            return "\(topic)[\(texts.joined(separator: ","))]"
+        }.joined(separator: " ")
+    }
+}
+
+/// Offset and hash of a message, by which a log is recognized: a log with another message there is another log, such as that
+/// of a topic that was deleted and made anew.
+package struct KafkaFingerprint: Hashable, Sendable {
+    package let offset: Int64
+    package let hash: Int64
+
+    package init(offset: Int64, hash: Int64) {
+        (self.offset, self.hash) = (offset, hash)
+    }
+}
+
+extension KafkaBatch {
+    /// The message's fingerprint, which is the same in every process.
+    package func fingerprint(_ index: Int) -> KafkaFingerprint {
+        let record = records[index]
+        // FNV-1a over time, lengths and content.
+        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        func add(_ number: Int64) {
+            for shift in stride(from: 0, to: 64, by: 8) {
+                hash = (hash ^ UInt64(UInt8(truncatingIfNeeded: number >> Int64(shift)))) &* 0x100_0000_01b3
+            }
+        }
+        add(record.timestampMilliseconds)
+        add(Int64(record.keyLength))
+        add(Int64(record.valueLength))
+        for byte in bytes[Int(record.start)..<record.headersRange.upperBound] {
+            hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3
+        }
+        return KafkaFingerprint(offset: record.offset, hash: Int64(bitPattern: hash))
+    }
+}

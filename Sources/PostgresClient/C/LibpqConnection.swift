@@ -1,4 +1,6 @@
 import CLibpq
+import Logging
+import Synchronization
 
 /// Owns a `PGconn`: used on its connection's thread only, and closed once, here.
 @safe
@@ -151,5 +153,82 @@ private func withCStrings<Result>(
     return unsafe bytes.withUnsafeBufferPointer { buffer in
         let pointers = unsafe offsets.map { offset in unsafe buffer.baseAddress.map { unsafe $0 + offset } } + [nil]
         return unsafe pointers.withUnsafeBufferPointer { unsafe body($0.baseAddress) }
+    }
+}
+
+/// One request to cancel what a connection's server process is doing.
+///
+/// `PQcancel` opens a connection and waits for its end, so it runs on a thread of its own. When it has ended, the
+/// server has signalled the process: what is sent afterwards is safe from the request.
+///
+/// `@unchecked Sendable`: the pointer is made on the connection's thread, and used by the one thread that `start`
+/// makes; the last reference frees it, in `deinit`.
+@safe
+final class LibpqCancel: @unchecked Sendable {
+    private let cancel: OpaquePointer
+    private let ended = Atomic<Bool>(false)
+
+    init?(of connection: borrowing LibpqConnection) {
+        guard let cancel = unsafe connection.withPointer({ unsafe PQgetCancel($0) }) else { return nil }
+        unsafe self.cancel = unsafe cancel
+    }
+
+    deinit {
+        unsafe PQfreeCancel(cancel)
+    }
+
+    var hasEnded: Bool { ended.load(ordering: .acquiring) }
+
+    /// Sends the request; wakes `wakeUp` when done. Call once.
+    func start(waking wakeUp: WakeUp) {
+        startThread(named: "pg-cancel") {
+            // The result does not matter: the statement ends, or the cancel time-out ends the connection.
+            unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { message in
+                _ = unsafe PQcancel(self.cancel, message.baseAddress, 256)
+            }
+            self.ended.store(true, ordering: .releasing)
+            wakeUp.signal()
+        }
+    }
+}
+
+/// Hands the server's notices to the logger. Owned by the driver, next to the connection that calls it.
+final class LibpqNotices {
+    let logger: Logger
+    /// Why the server ended the session, when it said so between two calls, as a notice.
+    private(set) var fatal: PostgresError?
+
+    init(logger: Logger) {
+        self.logger = logger
+    }
+
+    /// The driver owns both, and closes the connection first: the connection's unretained reference to this object
+    /// never outlives it. libpq calls back on the thread that uses the connection.
+    func attach(to connection: borrowing LibpqConnection) {
+        unsafe connection.withPointer { pointer in
+            _ = unsafe PQsetNoticeReceiver(
+                pointer,
+                { context, result in
+                    guard let context = unsafe context else { return }
+                    unsafe Unmanaged<LibpqNotices>.fromOpaque(context).takeUnretainedValue().receive(result)
+                }, Unmanaged.passUnretained(self).toOpaque())
+        }
+    }
+
+    private func receive(_ result: OpaquePointer?) {
+        let severity = unsafe LibpqResult.field(.severity, of: result) ?? "NOTICE"
+        let level: Logger.Level =
+            switch severity {
+            case "WARNING", "ERROR", "FATAL", "PANIC": .warning
+            case "INFO", "NOTICE": .info
+            default: .debug
+            }
+        let message = unsafe LibpqResult.field(.message, of: result) ?? ""
+        let state = unsafe LibpqResult.field(.sqlState, of: result) ?? ""
+        if severity == "FATAL" || severity == "PANIC" {
+            fatal = PostgresError(.connection, message, sqlState: state)
+        }
+        logger.log(
+            level: level, "PostgreSQL: \(message)", metadata: ["severity": "\(severity)", "sqlstate": "\(state)"])
     }
 }

@@ -280,3 +280,405 @@ extension PostgresStatement where Self == Statements {
             """, PostgresArray(Array(settings.keys)), PostgresArray(Array(settings.values)))
     }
 }
+
+extension ConnectionDriver {
+    /// Results of an exchange so far.
+    private struct Progress {
+        /// The unit whose results come next.
+        var position = 0
+        var outcomes: [PostgresPipelineResults.Outcome]
+        /// The first error of the server, and the unit that it came for.
+        var failure: (unit: Int, error: PostgresError)?
+        /// Error of the first row that could not be decoded.
+        var decodingFailure: PostgresError?
+        /// Whether COMMIT was answered with ROLLBACK, because the transaction had failed before.
+        var didRollBack = false
+        var isComplete = false
+    }
+
+    /// Sends an exchange and reads its results. A failure within a transaction of the exchange's own rolls it back.
+    func run(_ exchange: Exchange) throws(PostgresError) -> PostgresPipelineResults {
+        try checkUse(by: exchange.transaction)
+        for item in exchange.items { try item.parameters.validate(statement: item.name) }
+        defer { finishCancel() }
+
+        let joinsTransaction = begun != nil
+        for attempt in 1...2 {
+            try dropPreparedIfAsked()
+            let units = plan(exchange)
+            guard !units.isEmpty else { break }
+            let progress = try roundTrip(units, of: exchange)
+            guard let failure = progress.failure else {
+                if exchange.commits { begun = nil } else { try checkIsOpen(exchange.transaction) }
+                if progress.didRollBack { throw takeTransactionFailure() }
+                if let failure = progress.decodingFailure { throw failure }
+                return PostgresPipelineResults(outcomes: progress.outcomes)
+            }
+            let error = failure.error.of(statement: name(of: failure.unit, in: units, of: exchange))
+            let isStale = isStalePlan(error, at: failure.unit, in: units)
+            if isStale { mustPrepareAnew = true }
+            if let commit = units.firstIndex(where: \.isCommit), failure.unit > commit {
+                // The transaction stands; only what follows it failed.
+                begun = nil
+                throw error.replacing(commitOutcomeUnknown: true)
+            }
+            if joinsTransaction {
+                if exchange.commits { begun = nil }
+                if transactionFailure == nil { transactionFailure = error }
+                throw isStale ? error.replacing(isRetriable: true) : error
+            }
+            // Nothing of it took effect: without BEGIN the statements were one implicit transaction.
+            let isRetried = isStale && attempt == 1
+            if begun != nil, isRetried || exchange.commits { rollBackAfterFailure() }
+            if !isRetried {
+                if begun != nil { transactionFailure = error }
+                throw isStale ? error.replacing(isRetriable: true) : error
+            }
+        }
+        return PostgresPipelineResults(outcomes: [])
+    }
+
+    /// Ends a transaction without committing. Nothing to do when nothing was sent in it.
+    func rollBack(_ transaction: TransactionMark) throws(PostgresError) {
+        guard begun == transaction.id, brokenBecause == nil else { return }
+        rollBackAfterFailure()
+        if let brokenBecause { throw brokenBecause }
+    }
+
+    private func rollBackAfterFailure() {
+        begun = nil
+        transactionFailure = nil
+        // A COMMIT that failed has ended the transaction already.
+        if connection.transactionStatus == PQTRANS_IDLE { return }
+        do throws(PostgresError) {
+            let progress = try roundTrip([.rollback], of: Exchange())
+            if let failure = progress.failure { throw failure.error }
+        } catch {
+            // Without a certain end of the transaction the connection is of no use.
+            breakConnection(error)
+        }
+    }
+
+    /// In a round trip of its own: as part of a transaction it would come before the transaction's settings.
+    func dropPreparedIfAsked() throws(PostgresError) {
+        guard mustPrepareAnew, begun == nil else { return }
+        prepared = [:]
+        mustPrepareAnew = false
+        _ = try roundTrip([.deallocateAll], of: Exchange())
+    }
+
+    /// Refuses calls that do not belong to the open transaction.
+    func checkUse(by transaction: TransactionMark?) throws(PostgresError) {
+        if let brokenBecause { throw brokenBecause.replacing(commitOutcomeUnknown: false) }
+        guard let begun else { return }
+        guard transaction?.id == begun else {
+            throw PostgresError(.misuse, "a transaction is open on this connection: use the one lent for it")
+        }
+    }
+
+    /// Checks that a successful statement did not end the transaction: later statements would commit on their own.
+    func checkIsOpen(_ transaction: TransactionMark?) throws(PostgresError) {
+        guard transaction != nil, connection.transactionStatus == PQTRANS_IDLE else { return }
+        begun = nil
+        throw PostgresError(.misuse, "the transaction was ended by one of its own statements")
+    }
+
+    private func takeTransactionFailure() -> PostgresError {
+        defer { transactionFailure = nil }
+        return transactionFailure
+            ?? PostgresError(.server, "the transaction had failed and was rolled back", sqlState: "25P02")
+    }
+
+    /// Whether the server's prepared statements differ from those that the connection has recorded: one is missing,
+    /// exists already, or is outdated. 0A000 ("cached plan must not change result type") has other causes, too, so it
+    /// counts only for statements that were prepared in an earlier exchange.
+    private func isStalePlan(_ error: PostgresError, at unit: Int, in units: [Exchange.Unit]) -> Bool {
+        switch error.sqlState {
+        case "26000", "42P05": return true
+        case "0A000":
+            guard unit < units.count, case .execute(_, _, isOld: true) = units[unit] else { return false }
+            return true
+        default: return false
+        }
+    }
+
+    private func plan(_ exchange: Exchange) -> [Exchange.Unit] {
+        var units: [Exchange.Unit] = []
+        if exchange.transaction != nil, begun == nil {
+            // A transaction in which nothing was done needs neither BEGIN nor COMMIT.
+            if exchange.items.isEmpty { return [] }
+            units.append(.begin)
+        }
+        var fresh: [StatementKey: String] = [:]
+        let last = exchange.items.count - exchange.followers
+        for (index, item) in exchange.items.enumerated() {
+            if index == last, exchange.commits { units.append(.commit) }
+            let key = StatementKey(sql: item.sql, types: item.parameters.fields.map(\.oid))
+            if let name = prepared[key] {
+                units.append(.execute(item: index, name: name, isOld: true))
+            } else if let name = fresh[key] {
+                units.append(.execute(item: index, name: name, isOld: false))
+            } else {
+                let name = key.name
+                fresh[key] = name
+                units.append(.prepare(item: index, key: key, name: name))
+                units.append(.execute(item: index, name: name, isOld: false))
+            }
+        }
+        if exchange.commits, exchange.followers == 0 { units.append(.commit) }
+        return units
+    }
+
+    private func name(of unit: Int, in units: [Exchange.Unit], of exchange: Exchange) -> String? {
+        guard unit < units.count else {
+            // Deferred checks fail at the sync, which stands for the COMMIT of an implicit transaction.
+            return exchange.items.last?.name
+        }
+        return switch units[unit] {
+        case .begin: "BEGIN"
+        case .commit: "COMMIT"
+        case .rollback: "ROLLBACK"
+        case .deallocateAll: "DEALLOCATE ALL"
+        case .prepare(let item, _, _), .execute(let item, _, _): exchange.items[item].name
+        }
+    }
+}
+
+/// The round trip itself.
+extension ConnectionDriver {
+    private func roundTrip(
+        _ units: [Exchange.Unit], of exchange: Exchange
+    ) throws(PostgresError) -> Progress {
+        var progress = Progress(
+            outcomes: Array(repeating: PostgresPipelineResults.Outcome(affected: 0), count: exchange.items.count))
+        guard connection.enterPipeline() else { throw lost() }
+        expectAnswers(to: units.count)
+        defer { expectNothing() }
+        do throws(PostgresError) {
+            for unit in units where !send(unit, of: exchange) { throw lost() }
+            guard connection.sendSync() else { throw lost() }
+            while true {
+                let output = connection.flush()
+                try readResults(units, of: exchange, into: &progress)
+                if progress.isComplete { break }
+                if connection.isLost || output == .failed { throw lost() }
+                try step(hasOutput: output == .more)
+            }
+        } catch {
+            throw outcome(ofLoss: error, units, progress, of: exchange)
+        }
+        deliverNotifications()
+        guard connection.exitPipeline() else { throw lost() }
+        return progress
+    }
+
+    private func send(_ unit: Exchange.Unit, of exchange: Exchange) -> Bool {
+        switch unit {
+        case .begin: connection.sendPlain(TransactionMark.begin)
+        case .commit: connection.sendPlain("COMMIT")
+        case .rollback: connection.sendPlain("ROLLBACK")
+        case .deallocateAll: connection.sendPlain("DEALLOCATE ALL")
+        case .prepare(_, let key, let name): connection.sendPrepare(name: name, sql: key.sql, types: key.types)
+        case .execute(let item, let name, _):
+            connection.sendExecute(name: name, parameters: exchange.items[item].parameters)
+        }
+    }
+
+    /// Takes the results that have arrived.
+    private func readResults(
+        _ units: [Exchange.Unit], of exchange: Exchange, into progress: inout Progress
+    ) throws(PostgresError) {
+        while !connection.isBusy {
+            guard let result = connection.nextResult() else {
+                if connection.isLost || progress.position > units.count { throw lost() }
+                progress.position += 1
+                continue
+            }
+            switch result.status {
+            case PGRES_PIPELINE_SYNC:
+                progress.isComplete = true
+                return
+            case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY:
+                if progress.position < units.count {
+                    accept(result, for: units[progress.position], of: exchange, into: &progress)
+                }
+            case PGRES_PIPELINE_ABORTED:
+                break
+            case PGRES_FATAL_ERROR:
+                // libpq tells of a lost connection in a result as well; that one has no SQLSTATE.
+                let error = self.error(of: result)
+                if connection.isLost, error.sqlState == nil { throw lost() }
+                if progress.failure == nil { progress.failure = (progress.position, error) }
+            default: throw refuseCopy()
+            }
+        }
+    }
+
+    private func accept(
+        _ result: borrowing LibpqResult, for unit: Exchange.Unit, of exchange: Exchange, into progress: inout Progress
+    ) {
+        switch unit {
+        case .begin:
+            begun = exchange.transaction?.id
+            transactionFailure = nil
+        case .commit:
+            progress.didRollBack = result.commandStatus == "ROLLBACK"
+        case .rollback, .deallocateAll:
+            break
+        case .prepare(_, let key, let name):
+            prepared[key] = name
+        case .execute(let index, _, _):
+            let item = exchange.items[index]
+            progress.outcomes[index].affected = result.affected
+            guard let decode = item.decode, progress.decodingFailure == nil else { return }
+            do throws(PostgresError) {
+                progress.outcomes[index].rows = try decode(result)
+            } catch {
+                progress.decodingFailure = error.of(statement: item.name)
+            }
+        }
+    }
+
+    /// The error of a failed result. A cancel that this call asked for is not the server's doing.
+    func error(of result: borrowing LibpqResult) -> PostgresError {
+        let error = result.error(.server)
+        if error.isReadOnly { isReadOnly = true }
+        return hasCancelled && error.sqlState == "57014"
+            ? error.replacing(kind: .cancelled, isRetriable: false) : error
+    }
+
+    /// Error of an exchange whose connection was lost, with the outcome of its COMMIT.
+    private func outcome(
+        ofLoss loss: PostgresError, _ units: [Exchange.Unit], _ progress: Progress, of exchange: Exchange
+    ) -> PostgresError {
+        let commits = exchange.commits || exchange.transaction == nil && !exchange.items.isEmpty
+        // An error before the COMMIT, or before the sync that stands for it, is certain to have undone everything.
+        let lastUnit = units.firstIndex(where: \.isCommit) ?? units.count
+        let isUndone = progress.failure.map { $0.unit < lastUnit } ?? false
+        let unit = progress.failure?.unit ?? progress.position
+        // The server's last message, such as "terminating connection due to administrator command", is the reason.
+        var error = progress.failure?.error ?? loss
+        if error.kind == .server { error = error.lostWithConnection }
+        breakConnection(error)
+        return error.of(statement: name(of: unit, in: units, of: exchange))
+            .replacing(commitOutcomeUnknown: commits && !isUndone)
+    }
+}
+
+extension ConnectionDriver {
+    /// Runs a text of one or several statements by the simple protocol, without their rows. BEGIN goes in front if the
+    /// transaction has not begun.
+    func simple(_ sql: String, in transaction: TransactionMark?) throws(PostgresError) {
+        try checkUse(by: transaction)
+        defer { finishCancel() }
+        guard !sql.utf8.contains(0) else { throw PostgresError(.encoding, "the statement holds a NUL byte") }
+        try dropPreparedIfAsked()
+        let begins = begun == nil ? transaction : nil
+        guard connection.sendSimple((begins == nil ? "" : TransactionMark.begin + ";\n") + sql) else { throw lost() }
+        var failure: PostgresError?
+        var value: String?
+        do throws(PostgresError) {
+            try readSimple(into: &failure, &value)
+        } catch {
+            let loss = failure ?? error
+            let reason = loss.kind == .server ? loss.lostWithConnection : loss
+            breakConnection(reason)
+            throw reason.replacing(commitOutcomeUnknown: transaction == nil && failure == nil)
+        }
+        if let begins, connection.transactionStatus != PQTRANS_IDLE {
+            begun = begins.id
+            transactionFailure = failure
+        } else if begun != nil, transactionFailure == nil {
+            transactionFailure = failure
+        }
+        if let failure { throw failure }
+        try checkIsOpen(transaction)
+    }
+
+    /// Id of the server process that runs a statement, by the simple protocol, which prepares nothing.
+    ///
+    /// - Parameter first: statement to run before, such as BEGIN.
+    func backend(after first: String = "") throws(PostgresError) -> String {
+        defer { finishCancel() }
+        expectAnswers(to: 1)
+        defer { expectNothing() }
+        guard connection.sendSimple("\(first); SELECT pg_catalog.pg_backend_pid()") else { throw lost() }
+        var (failure, value): (PostgresError?, String?)
+        try readSimple(into: &failure, &value)
+        if let failure { throw failure }
+        guard let value else { throw PostgresError(.decoding, "the server names no process") }
+        return value
+    }
+
+    /// Reads the results of the simple protocol until there are no more. Notes the first error of the server, and the
+    /// first value of the last rows.
+    private func readSimple(into failure: inout PostgresError?, _ value: inout String?) throws(PostgresError) {
+        while true {
+            let output = connection.flush()
+            while !connection.isBusy {
+                guard let result = connection.nextResult() else {
+                    if connection.isLost { throw lost() }
+                    deliverNotifications()
+                    return
+                }
+                switch result.status {
+                case PGRES_TUPLES_OK: value = result.firstText
+                case PGRES_COMMAND_OK, PGRES_EMPTY_QUERY: continue
+                case PGRES_FATAL_ERROR:
+                    let error = self.error(of: result)
+                    if connection.isLost, error.sqlState == nil { throw lost() }
+                    failure = failure ?? error
+                default: throw refuseCopy()
+                }
+            }
+            if connection.isLost || output == .failed { throw lost() }
+            try step(hasOutput: output == .more)
+        }
+    }
+
+    /// Gives up the connection: the server waits for the data of a COPY.
+    func refuseCopy() -> PostgresError {
+        let error = PostgresError(.misuse, "COPY is not supported")
+        breakConnection(error)
+        return error
+    }
+}
+
+/// Check that a connection is a session of its own, which nothing between Freshet and the server shares with others.
+///
+/// A pooler in transaction mode gives each transaction any of its server connections. Settings and prepared statements
+/// would then be those of other clients.
+extension ConnectionDriver {
+    /// Servers that were reached through a pooler in session mode, by connection string. They are not checked again: the
+    /// second connection of a check might be one more than the pooler grants.
+    private static let checked = Locked<Set<String>>([])
+
+    /// Most comparisons. A pooler that uses its server connections in turn may give the same one again by chance.
+    private static let comparisons = 3
+
+    /// Checks the connection before it gets settings. Prepares nothing.
+    ///
+    /// - Throws: `.configuration` for a pooler in transaction mode; the error of a connection.
+    func requireSession() throws(PostgresError) {
+        let server = configuration.connectionString
+        let process = try backend()
+        // The server itself names the process at the login. A pooler names a client of its own.
+        let isDirect = process == String(connection.namedProcess)
+        guard !isDirect, !Self.checked.withLock({ $0.contains(server) }) else { return }
+        let other = try ConnectionDriver(
+            connecting: configuration, logger: logger, thread: thread, isPlain: true, notified: { _, _ in })
+        for _ in 1...Self.comparisons {
+            // A pooler has to give the process of this connection away, or this connection another one.
+            let taken = try other.backend(after: "BEGIN")
+            guard taken != process, try backend() == process else {
+                throw PostgresError(
+                    .configuration,
+                    "a connection pooler in transaction or statement mode is before PostgreSQL: statements of one "
+                        + "connection run in several sessions, which other clients share",
+                    hint: "connect to PostgreSQL itself, or to a pooler in session mode")
+            }
+            _ = try other.backend(after: "ROLLBACK")
+        }
+        Self.checked.withLock { _ = $0.insert(server) }
+    }
+}

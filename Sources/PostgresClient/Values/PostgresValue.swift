@@ -1,3 +1,5 @@
+import Foundation
+
 @usableFromInline
 package struct PostgresType: Sendable, Hashable {
     /// Object identifier in `pg_type`, fixed for the built-in types.
@@ -117,4 +119,316 @@ extension PostgresConvertible where Self: RawRepresentable, RawValue: PostgresVa
 
     @inlinable
     package init?(storedValue: RawValue) { self.init(rawValue: storedValue) }
+}
+
+extension Bool: PostgresValue {
+    @inlinable
+    package static var postgresType: PostgresType { .bool }
+
+    @inlinable
+    package func encode(into bytes: inout [UInt8]) { bytes.append(integer: UInt8(self ? 1 : 0)) }
+
+    @inlinable
+    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
+        guard bytes.byteCount == 1 else { return nil }
+        self = bytes.postgresInteger(as: UInt8.self) != 0
+    }
+}
+
+extension Int16: PostgresValue {}
+extension Int32: PostgresValue {}
+extension Int64: PostgresValue {}
+extension Int: PostgresValue {}
+
+extension PostgresValue where Self: FixedWidthInteger & SignedInteger & BitwiseCopyable {
+    /// int2, int4 or int8, by the integer's size.
+    @inlinable
+    package static var postgresType: PostgresType {
+        switch bitWidth {
+        case 16: .int2
+        case 32: .int4
+        default: .int8
+        }
+    }
+
+    /// The type itself and narrower ones.
+    @inlinable
+    package static func accepts(oid: UInt32) -> Bool {
+        oid == postgresType.oid || bitWidth > 16 && oid == PostgresType.int2.oid
+            || bitWidth > 32 && oid == PostgresType.int4.oid
+    }
+
+    @inlinable
+    package func encode(into bytes: inout [UInt8]) { bytes.append(integer: self) }
+
+    @inlinable
+    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
+        switch bytes.byteCount {
+        case MemoryLayout<Self>.size: self = bytes.postgresInteger()
+        case 4: self.init(exactly: bytes.postgresInteger(as: Int32.self))
+        case 2: self.init(exactly: bytes.postgresInteger(as: Int16.self))
+        default: return nil
+        }
+    }
+}
+
+extension Double: PostgresValue {
+    @inlinable
+    package static var postgresType: PostgresType { .float8 }
+
+    /// float8 and float4.
+    @inlinable
+    package static func accepts(oid: UInt32) -> Bool {
+        oid == PostgresType.float8.oid || oid == PostgresType.float4.oid
+    }
+
+    @inlinable
+    package func encode(into bytes: inout [UInt8]) { bytes.append(integer: bitPattern) }
+
+    @inlinable
+    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
+        switch bytes.byteCount {
+        case 8: self.init(bitPattern: bytes.postgresInteger())
+        case 4: self.init(Float(bitPattern: bytes.postgresInteger()))
+        default: return nil
+        }
+    }
+}
+
+/// text; also reads varchar, bpchar, name and "char".
+extension String: PostgresValue {
+    @inlinable
+    package static var postgresType: PostgresType { .text }
+
+    @inlinable
+    package static func accepts(oid: UInt32) -> Bool {
+        switch oid {
+        case 25, 1043, 1042, 19, 18: true
+        default: false
+        }
+    }
+
+    @inlinable
+    package func encode(into bytes: inout [UInt8]) throws(PostgresError) {
+        if containsNUL { throw .holdsNUL(.text) }
+        bytes.append(contentsOf: utf8)
+    }
+
+    @inlinable
+    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
+        let text = unsafe bytes.withUnsafeBytes { unsafe String(validating: $0, as: UTF8.self) }
+        guard let text else { return nil }
+        self = text
+    }
+}
+
+extension String {
+    @usableFromInline
+    var containsNUL: Bool {
+        let found = unsafe utf8.withContiguousStorageIfAvailable { utf8 in
+            guard let start = utf8.baseAddress else { return false }
+            return unsafe memchr(start, 0, utf8.count) != nil
+        }
+        return found ?? utf8.contains(0)
+    }
+}
+
+/// text that is held as the bytes of its UTF-8, which hold no NUL: content that is passed on as it was made.
+@usableFromInline
+package struct PostgresTextBytes: PostgresValue, Hashable {
+    @usableFromInline package var bytes: [UInt8]
+
+    /// - Parameter bytes: valid UTF-8.
+    @inlinable
+    package init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    @inlinable
+    package static var postgresType: PostgresType { .text }
+
+    @inlinable
+    package func encode(into bytes: inout [UInt8]) throws(PostgresError) {
+        if self.bytes.contains(0) { throw .holdsNUL(.text) }
+        bytes.append(contentsOf: self.bytes)
+    }
+
+    @inlinable
+    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
+        self.bytes = unsafe bytes.withUnsafeBytes { unsafe [UInt8]($0) }
+    }
+}
+
+/// bytea, and not an array of anything: a byte alone is no value.
+extension Array: PostgresValue where Element == UInt8 {
+    @inlinable
+    package static var postgresType: PostgresType { .bytea }
+
+    @inlinable
+    package func encode(into bytes: inout [UInt8]) { bytes.append(contentsOf: self) }
+
+    @inlinable
+    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
+        self = unsafe bytes.withUnsafeBytes { unsafe [UInt8]($0) }
+    }
+}
+
+/// A JSON text: sent as jsonb, read from jsonb or json. jsonb keeps the values, not the spelling.
+@usableFromInline
+package struct PostgresJSON: PostgresValue, Hashable {
+    @usableFromInline package var text: String
+
+    @inlinable
+    package init(_ text: String) { self.text = text }
+
+    @inlinable
+    package static var postgresType: PostgresType { .jsonb }
+
+    @inlinable
+    package static func accepts(oid: UInt32) -> Bool { oid == 3802 || oid == 114 }
+
+    @inlinable
+    package func encode(into bytes: inout [UInt8]) throws(PostgresError) {
+        if text.containsNUL { throw .holdsNUL(.jsonb) }
+        // jsonb's binary form is a version, 1, and the text.
+        bytes.append(1)
+        bytes.append(contentsOf: text.utf8)
+    }
+
+    @inlinable
+    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
+        var rest = bytes
+        if oid == 3802 {
+            guard bytes.byteCount > 0, bytes.postgresInteger(as: UInt8.self) == 1 else { return nil }
+            rest = bytes.extracting(droppingFirst: 1)
+        }
+        guard let text = String(postgresBytes: rest, oid: PostgresType.text.oid) else { return nil }
+        self.text = text
+    }
+}
+
+/// timestamptz: microseconds since the Unix epoch; ±infinity are `Int64.max` and `Int64.min`.
+@usableFromInline
+package struct PostgresTimestamp: Hashable, Sendable {
+    @usableFromInline package var microseconds: Int64
+
+    @inlinable
+    package init(microseconds: Int64) { self.microseconds = microseconds }
+}
+
+extension PostgresTimestamp: PostgresValue {
+    /// From the Unix epoch to 2000-01-01, from which PostgreSQL counts, in microseconds.
+    @usableFromInline static var epoch: Int64 { 946_684_800_000_000 }
+
+    @inlinable
+    package static var postgresType: PostgresType { .timestamptz }
+
+    @inlinable
+    package func encode(into bytes: inout [UInt8]) {
+        guard microseconds != .max, microseconds != .min else { return bytes.append(integer: microseconds) }
+        let (value, overflow) = microseconds.subtractingReportingOverflow(Self.epoch)
+        // Too early for PostgreSQL in any case; it must say so, and not read -infinity.
+        bytes.append(integer: overflow ? .min + 1 : value)
+    }
+
+    @inlinable
+    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
+        guard bytes.byteCount == 8 else { return nil }
+        let value: Int64 = bytes.postgresInteger()
+        guard value != .max, value != .min else {
+            self.init(microseconds: value)
+            return
+        }
+        // PostgreSQL's last 30 years, from 294247 on, are beyond 64 bits of the Unix epoch.
+        let (microseconds, overflow) = value.addingReportingOverflow(Self.epoch)
+        guard !overflow, microseconds != .max else { return nil }
+        self.init(microseconds: microseconds)
+    }
+}
+
+/// uuid: 128 bits.
+@usableFromInline
+package struct PostgresUUID: Hashable, Sendable {
+    @usableFromInline package var high: UInt64
+    @usableFromInline package var low: UInt64
+
+    @inlinable
+    package init(high: UInt64, low: UInt64) {
+        self.high = high
+        self.low = low
+    }
+}
+
+extension PostgresUUID: PostgresValue {
+    @inlinable
+    package static var postgresType: PostgresType { .uuid }
+
+    @inlinable
+    package func encode(into bytes: inout [UInt8]) {
+        bytes.append(integer: high)
+        bytes.append(integer: low)
+    }
+
+    @inlinable
+    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
+        guard bytes.byteCount == 16 else { return nil }
+        self.init(high: bytes.postgresInteger(at: 0), low: bytes.postgresInteger(at: 8))
+    }
+}
+
+extension [UInt8] {
+    /// Appends an integer in network byte order.
+    @inlinable
+    mutating func append<Value: FixedWidthInteger & BitwiseCopyable>(integer value: Value) {
+        let size = MemoryLayout<Value>.size
+        append(addingCapacity: size) { span in
+            unsafe span.withUnsafeMutableBufferPointer { buffer, initializedCount in
+                unsafe UnsafeMutableRawBufferPointer(buffer).storeBytes(of: value.bigEndian, as: Value.self)
+                initializedCount = size
+            }
+        }
+    }
+
+    /// Appends a one-dimensional array in PostgreSQL's binary form; nil is NULL.
+    @inlinable
+    mutating func append<Value: PostgresValue>(
+        arrayOf length: Int, _ element: (Int) -> Value?
+    ) throws(PostgresError) {
+        // Makes room for the likely size at once.
+        append(addingCapacity: 20 + length * (4 + MemoryLayout<Value>.size)) { _ in }
+        append(integer: Int32(length == 0 ? 0 : 1))
+        let flags = count
+        append(integer: Int32(0))
+        append(integer: Value.postgresType.oid)
+        guard length > 0 else { return }
+        append(integer: Int32(truncatingIfNeeded: length))
+        append(integer: Int32(1))
+        for index in 0..<length {
+            let start = count
+            // The size, or -1 for NULL.
+            append(integer: Int32(-1))
+            guard let value = element(index) else {
+                set(Int32(1), at: flags)
+                continue
+            }
+            try value.encode(into: &self)
+            try PostgresParameters.checkSize(count)
+            set(Int32(truncatingIfNeeded: count - start - 4), at: start)
+        }
+    }
+
+    @inlinable
+    mutating func set(_ value: Int32, at offset: Int) {
+        unsafe withUnsafeMutableBytes { bytes in
+            unsafe bytes.storeBytes(of: value.bigEndian, toByteOffset: offset, as: Int32.self)
+        }
+    }
+}
+
+extension RawSpan {
+    /// The big-endian integer at `offset`; the span must hold it.
+    @inlinable
+    package func postgresInteger<Value: FixedWidthInteger & BitwiseCopyable>(
+        at offset: Int = 0, as type: Value.Type = Value.self
+    ) -> Value {
+        unsafe Value(bigEndian: unsafeLoadUnaligned(fromByteOffset: offset, as: Value.self))
+    }
 }

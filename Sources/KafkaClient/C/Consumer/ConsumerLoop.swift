@@ -320,3 +320,361 @@ final class ConsumerLoop: @unchecked Sendable {
             metadata: ["code": "\(KafkaError.Code(response))"])
     }
 }
+
+extension ConsumerLoop {
+    /// Longest wait for the leaders of new topics.
+    private static let metadataMilliseconds: Int32 = 500
+    private static let commitInterval = Duration.milliseconds(200)
+    /// Time limit of closing.
+    private static let closeTimeout = Duration.seconds(10)
+
+    func serveCommands() {
+        guard wakeup.isPending else { return }
+        wakeup.clear()
+        for command in mailbox.takeCommands() {
+            // The last positions are committed before the consumer stops.
+            if case .stop = command { commit(mailbox.takeCommits()) }
+            handle(command)
+        }
+    }
+
+    /// Commits at intervals: each commit is a request, and only lag tools read them.
+    func serveCommits() {
+        let now = ContinuousClock.now
+        guard now >= nextCommit else { return }
+        nextCommit = now + Self.commitInterval
+        commit(mailbox.takeCommits())
+    }
+
+    private func handle(_ command: ConsumerCommand) {
+        switch command {
+        case .assign(let offsets, let continuation):
+            assign(offsets)
+            continuation.resume()
+        case .unassign(let places, let continuation):
+            unassign(places)
+            continuation.resume()
+        case .lag(let continuation):
+            continuation.resume(returning: lag())
+        case .stop(let reason):
+            stopReason = max(reason, stopReason ?? reason)
+        case .raiseFatalError:
+            // On the poll thread: on another one the client might be destroyed during the call.
+            unsafe rd_kafka_test_fatal_error(
+                client.pointer, RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID, "raised for a test")
+        }
+    }
+
+    private func commit(_ offsets: [TopicPartition: Int64]) {
+        let offsets = offsets.filter { tracker[$0.key] != nil && $0.value >= 0 }
+        guard !offsets.isEmpty, stopReason == nil else { return }
+        let list = PartitionList(offsets)
+        // Asynchronous.
+        let response = unsafe rd_kafka_commit(client.pointer, list.pointer, 1)
+        guard response != RD_KAFKA_RESP_ERR_NO_ERROR else { return }
+        logger.debug(
+            "offsets were not committed (for lag tools only)", metadata: ["code": "\(KafkaError.Code(response))"])
+    }
+
+    private func lag() -> [TopicPartition: Int64] {
+        var lag: [TopicPartition: Int64] = [:]
+        for state in tracker.running where state.next != nil { lag[state.place] = unread(state) }
+        return lag
+    }
+
+    // MARK: End
+
+    /// Ends the events and frees the client.
+    func close() {
+        var isClosed = false
+        if stopReason == .abandon {
+            buffer.discard()
+        } else {
+            buffer.flush()
+            reportAdvanced()
+            isClosed = closeInOrder()
+            if stopReason == .abandon { buffer.discard() }
+        }
+        buffer.finish(throwing: fatalError)
+        for command in mailbox.close() {
+            switch command {
+            case .assign(_, let continuation), .unassign(_, let continuation): continuation.resume()
+            case .lag(let continuation): continuation.resume(returning: nil)
+            case .stop, .raiseFatalError: break
+            }
+        }
+        wakeup.close()
+        client.callbacks.owner = nil
+        client.destroy(closing: isClosed)
+    }
+
+    /// Closes on librdkafka's threads, which send the last commit; false if that did not end in time.
+    private func closeInOrder() -> Bool {
+        let queue = unsafe rd_kafka_queue_new(client.pointer)
+        defer { unsafe rd_kafka_queue_destroy(queue) }
+        let error = unsafe KafkaError(
+            taking: rd_kafka_consumer_close_queue(client.pointer, queue),
+            context: KafkaError.Context(operation: "close"))
+        if let error {
+            // After a fatal error librdkafka does not close in order.
+            guard !error.isFatal else { return false }
+            logger.warning("the consumer could not be closed in order", metadata: ["error": "\(error)"])
+            return false
+        }
+        let deadline = ContinuousClock.now + Self.closeTimeout
+        while unsafe rd_kafka_consumer_closed(client.pointer) == 0 {
+            guard ContinuousClock.now < deadline, stopReason != .abandon else {
+                logger.warning("the consumer did not close in time")
+                return false
+            }
+            // Messages that still come are dropped.
+            if let message = unsafe rd_kafka_consume_queue(queue, 10) { unsafe rd_kafka_message_destroy(message) }
+            noteTurn()
+            serveCommands()
+        }
+        return true
+    }
+}
+
+extension ConsumerLoop {
+    /// Fetches partitions from these offsets on; partitions that are fetched already are moved.
+    func assign(_ offsets: [TopicPartition: KafkaOffset]) {
+        guard !offsets.isEmpty else { return }
+        forget(Set(offsets.keys))
+        let byPhase = Dictionary(grouping: offsets) { tracker[$0.key]?.phase }.mapValues {
+            Dictionary($0.map { ($0.key, $0.value) }) { $1 }
+        }
+        let added = byPhase[nil] ?? [:]
+        tracker.assign(added.keys.sorted())
+        let topics = tracker.topics
+        _ = buffer.gather { $0.topics = topics }
+        add(added)
+        reposition(byPhase[.running] ?? [:])
+        reassign(byPhase[.stalled] ?? [:])
+        for (place, offset) in offsets { tracker.move(place, to: offset) }
+        if isHolding { setPaused(true, Array(offsets.keys)) }
+        if !added.isEmpty { logger.info("partitions assigned", metadata: ["partitions": "\(added.keys.summary)"]) }
+    }
+
+    /// Stops fetching partitions and drops their buffered messages.
+    func unassign(_ places: [TopicPartition]) {
+        let places = places.filter { tracker[$0] != nil }
+        guard !places.isEmpty else { return }
+        forget(Set(places))
+        // A partition that is assigned again later must not be paused.
+        if isHolding { setPaused(false, places) }
+        remove(places)
+        tracker.revoke(places)
+        assignmentChanged()
+        logger.info("partitions given up", metadata: ["partitions": "\(places.summary)"])
+    }
+
+    /// Drops the messages and ends of partitions that have not been received yet.
+    private func forget(_ places: Set<TopicPartition>) {
+        buffer.remove(places)
+        for place in places { advanced[place] = nil }
+        unreadable.forget(places)
+        resumeStalled(places)
+    }
+
+    /// Moves fetched partitions.
+    func reposition(_ offsets: [TopicPartition: KafkaOffset]) {
+        guard !offsets.isEmpty else { return }
+        let list = PartitionList(offsets.mapValues(\.number))
+        check(
+            unsafe KafkaError(
+                taking: rd_kafka_seek_partitions(client.pointer, list.pointer, Self.seekMilliseconds),
+                context: KafkaError.Context(operation: "seek")))
+        // A partition that librdkafka has stopped or not started cannot seek: it is assigned anew.
+        let refused = Set(list.failures().map(\.place))
+        reassign(offsets.filter { refused.contains($0.key) })
+    }
+
+    func reassign(_ offsets: [TopicPartition: KafkaOffset]) {
+        guard !offsets.isEmpty else { return }
+        remove(Array(offsets.keys))
+        add(offsets)
+        if isHolding { setPaused(true, Array(offsets.keys)) }
+    }
+
+    private func add(_ offsets: [TopicPartition: KafkaOffset]) {
+        guard !offsets.isEmpty else { return }
+        learnLeaders(of: Set(offsets.keys.map(\.topic)))
+        let list = PartitionList(offsets.mapValues(\.number))
+        let error = unsafe KafkaError(
+            taking: rd_kafka_incremental_assign(client.pointer, list.pointer),
+            context: KafkaError.Context(operation: "assign"))
+        if let error {
+            // The owner has to make another consumer, since it believes that the partitions are read.
+            report(error)
+            fatalError = fatalError ?? error
+            stopReason = stopReason ?? .shutdown
+        }
+        assignmentChanged()
+    }
+
+    /// Requests the leaders of topics that are new to the client. Otherwise librdkafka requests them up to a second
+    /// after the assignment, and looks up the first offset up to half a second later. It does so too if this request
+    /// fails.
+    private func learnLeaders(of topics: Set<String>) {
+        let new = topics.subtracting(knownTopics)
+        guard !new.isEmpty else { return }
+        var handles = unsafe new.compactMap { unsafe rd_kafka_topic_new(client.pointer, $0, nil) }
+        defer { while let handle = unsafe handles.popLast() { unsafe rd_kafka_topic_destroy(handle) } }
+        var metadata: UnsafePointer<rd_kafka_metadata>?
+        let response = unsafe rd_kafka_metadata(client.pointer, 0, nil, &metadata, Self.metadataMilliseconds)
+        unsafe rd_kafka_metadata_destroy(metadata)
+        if response == RD_KAFKA_RESP_ERR_NO_ERROR { knownTopics.formUnion(new) }
+    }
+
+    private func remove(_ places: [TopicPartition]) {
+        let list = PartitionList(places)
+        check(
+            unsafe KafkaError(
+                taking: rd_kafka_incremental_unassign(client.pointer, list.pointer),
+                context: KafkaError.Context(operation: "unassign")))
+    }
+
+    /// Notes that librdkafka may have dropped the prefetched messages of all partitions.
+    private func assignmentChanged() {
+        tracker.distrustPositions()
+        indexCache.removeAll()
+    }
+
+    private static let seekMilliseconds: Int32 = 5000
+
+    private func check(_ error: KafkaError?) {
+        if let error { report(error) }
+    }
+}
+
+extension ConsumerLoop: ClientEvents {
+    func errorRaised(_ response: rd_kafka_resp_err_t, reason: String) {
+        if response == RD_KAFKA_RESP_ERR__FATAL {
+            guard fatalError == nil, let error = KafkaError.fatal(of: client, operation: "consume") else { return }
+            fatalError = error
+            logger.error("the consumer has failed for good", metadata: ["error": "\(error.message)"])
+            stopReason = stopReason ?? .shutdown
+            return
+        }
+        report(KafkaError(response, message: reason, context: KafkaError.Context(operation: "consume")))
+    }
+
+    func delivered(_ message: UnsafePointer<rd_kafka_message_t>) {}
+
+    /// Handles an error that came in a message's place.
+    func failed(_ message: UnsafeMutablePointer<rd_kafka_message_t>) {
+        let response = unsafe message.pointee.err
+        switch response {
+        case RD_KAFKA_RESP_ERR__PARTITION_EOF:
+            unsafe reachedEnd(message)
+        case RD_KAFKA_RESP_ERR__FATAL:
+            errorRaised(response, reason: "")
+        case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET, RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
+            unsafe outOfRange(message)
+        default:
+            let topic = unsafe message.pointee.rkt.map { unsafe String(cString: rd_kafka_topic_name($0)) }
+            let partition = unsafe message.pointee.partition
+            let reason = unsafe rd_kafka_message_errstr(message).map { unsafe String(cString: $0) }
+            let error = KafkaError(
+                response, message: reason,
+                context: KafkaError.Context(
+                    operation: "consume", topic: topic, partition: partition < 0 ? nil : partition))
+            if error.isUnreadableBatch {
+                unsafe notRead(message, error)
+            } else if errorLimit.allows(error) {
+                report(error)
+            }
+        }
+    }
+
+    /// Handles an error of a batch. librdkafka would fetch it again and again, or skip it.
+    private func notRead(_ message: UnsafeMutablePointer<rd_kafka_message_t>, _ error: KafkaError) {
+        guard
+            let index = unsafe indexCache.index(
+                topic: message.pointee.rkt, partition: message.pointee.partition, in: tracker)
+        else { return }
+        // The error names the start of the batch, which may lie before the position.
+        let state = tracker.state(at: index)
+        let offset = state.next ?? max(0, unsafe message.pointee.offset)
+        stopAtUnreadableBatch(state.place, at: offset, reason: error.message)
+    }
+
+    private func outOfRange(_ message: UnsafeMutablePointer<rd_kafka_message_t>) {
+        guard
+            let index = unsafe indexCache.index(
+                topic: message.pointee.rkt, partition: message.pointee.partition, in: tracker)
+        else { return }
+        let state = tracker.state(at: index)
+        guard state.phase == .running else { return }
+        // Without an offset from librdkafka, it is the expected one.
+        let named = unsafe message.pointee.offset
+        if state.known != nil, let next = state.next {
+            // The message before the position is not in the log, but the position may be.
+            reassign([state.place: .at(next)])
+            tracker.move(state.place, to: .at(next))
+            return
+        }
+        leaveRange(
+            state.place, at: named >= 0 ? named : state.next ?? named,
+            unsafe rd_kafka_message_errstr(message).map { unsafe String(cString: $0) } ?? "")
+    }
+
+    /// Stops a partition whose log does not have the next offset.
+    func leaveRange(_ place: TopicPartition, at offset: Int64, _ reason: String) {
+        pauseStalled(place)
+        buffer.flush()
+        logger.error(
+            "the log does not have the offset; the partition stands still until it is moved",
+            metadata: ["partition": "\(place)", "offset": "\(offset)", "reason": "\(reason)"])
+        buffer.push(.offsetOutOfRange(place, offset: offset))
+    }
+
+    /// Compares a message with the one that the log must have, and returns whether it may be accepted. Stops the partition if
+    /// the log has another message there.
+    func isOfLog(
+        _ message: UnsafeMutablePointer<rd_kafka_message_t>, _ known: KafkaFingerprint, _ index: Int
+    ) -> Bool {
+        let state = tracker.state(at: index)
+        let offset = unsafe message.pointee.offset
+        guard state.phase == .running, offset >= known.offset else { return false }
+        guard offset == known.offset else {
+            // Compaction or retention has removed it.
+            tracker.confirmLog(index)
+            return true
+        }
+        var builder = BatchBuilder(maximumMessages: 1, maximumBytes: .max)
+        unsafe builder.append(message, topicIndex: 0)
+        guard builder.take(topics: [state.place.topic]).fingerprint(0) == known else {
+            pauseStalled(state.place)
+            buffer.flush()
+            logger.error(
+                "the log has another message than before; the partition stands still until it is moved",
+                metadata: ["partition": "\(state.place)", "offset": "\(offset)"])
+            buffer.push(.otherLog(state.place, offset: offset))
+            return false
+        }
+        tracker.confirmLog(index)
+        // Messages between it and the position have been read before.
+        if let next = state.next, next - offset > Self.mostReadAgain { reposition([state.place: .at(next)]) }
+        return false
+    }
+
+    /// Number of messages up to which those before the position are read again instead of a seek.
+    private static var mostReadAgain: Int64 { 1_000 }
+
+    func report(_ error: KafkaError) {
+        logger.log(
+            level: error.isRetriable ? .notice : .warning, "\(client.callbacks.redact(error.message))",
+            metadata: ["code": "\(error.code)", "topic": "\(error.context.topic ?? "-")"])
+        buffer.push(.error(error))
+    }
+
+    func place(of message: UnsafeMutablePointer<rd_kafka_message_t>) -> Logger.Metadata {
+        let topic = unsafe message.pointee.rkt.map { unsafe String(cString: rd_kafka_topic_name($0)) } ?? ""
+        return [
+            "partition": "\(TopicPartition(topic: topic, partition: unsafe message.pointee.partition))",
+            "offset": "\(unsafe message.pointee.offset)",
+        ]
+    }
+}
