@@ -218,3 +218,155 @@ extension RegisteredKind {
         return words.isEmpty ? "live" : words.joined(separator: ", ")
     }
 }
+
+extension KindsCommand {
+    struct Stats: AppCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Shows statistics of the reloads of an app's kinds: decisions, savings, lints.",
+            discussion: """
+                Sums over all processes, by day (UTC). Approximate: each worker adds its counts every ten seconds, and \
+                loses the rest if it is killed.
+
+                REQUESTS are requests to the provider, ASKED the timelines in them. SPARED is content that was not \
+                stored and published because nothing visible had changed. LINTS are gaps under 5 min between entries, a \
+                single entry with atEnd, and reloads after a full hour.
+
+                Where devices are registered, a second table shows the changes of what they display (further changes before \
+                the fetch count as one), how many of them were fetched, the share that was not, how many were fetched later than the \
+                objective, and the share that was fetched in time of those that are older than the objective: the kind's freshnessObjective or \
+                delivery.objective. P50, P95 and P99 are times from the change to the fetch, and the last two columns those from \
+                the push to the fetch. These are kept for 31 days: with more, the table is of the last 31. Below it is the number of \
+                devices, an estimate where there are more than 50,000.
+
+                Examples:
+                  freshet kinds stats --app com.example.bank
+                  freshet kinds stats --app com.example.bank --days 7 --json
+                """)
+
+        @Option(help: "Days to sum up, today included.", transform: OptionText.number(1...400))
+        var days = 1
+
+        @OptionGroup var options: AppOptions
+
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            let rows = try await store.query(.readKindStatistics(app: app, days: days))
+            guard !rows.isEmpty else { throw try await KindLookup.notFound(nil, of: app, in: store) }
+            let kinds = try await store.query(.listKinds(app: app)).readable
+            let delivery = try await DeliveryReport(
+                of: app, kinds: kinds, days: days, objective: settings.delivery.objective, from: store)
+            let report = KindReport(rows, delivery: delivery)
+            output.print(report.json(app: app, days: days), or: report.text)
+        }
+    }
+}
+
+extension KindReport {
+    /// The reloads, and below them the delivery to devices, if there is any.
+    var text: String {
+        var parts = [table.lines.joined(separator: "\n")]
+        if !delivery.kinds.isEmpty { parts.append(deliveryTable.lines.joined(separator: "\n")) }
+        if delivery.devices.devices > 0 { parts.append(devices) }
+        return parts.joined(separator: "\n\n")
+    }
+
+    private var devices: String {
+        let (devices, silence) = (delivery.devices, DeliveryReport.silence.words)
+        return "\(NumberText.counted(Int(devices.devices), "device")), \(devices.waiting) waiting for a notification, "
+            + "\(devices.silent) silent for \(silence) after one"
+    }
+
+    private var deliveryTable: TextTable {
+        TextTable(
+            "KIND", "CHANGES", "FETCHED", "NOT FETCHED", "LATE", "IN TIME", "P50", "P95", "P99", "PUSH P50", "PUSH P99",
+            rows: delivery.kinds.map { kind, totals in
+                func words(_ latencies: LatencyClasses, _ quantile: Double) -> String {
+                    latencies.quantile(quantile)?.words ?? "-"
+                }
+                func percent(_ share: Double?) -> String { share.map { "\(Figure.digits(100 * $0)) %" } ?? "-" }
+                return [
+                    kind, "\(totals.changes)", "\(totals.fetched)", percent(totals.notFetchedShare), "\(totals.late)",
+                    percent(totals.attained), words(totals.latencies, 0.5),
+                    words(totals.latencies, 0.95), words(totals.latencies, 0.99), words(totals.pushLatencies, 0.5),
+                    words(totals.pushLatencies, 0.99),
+                ]
+            })
+    }
+
+    var table: TextTable {
+        TextTable(
+            "KIND", "REQUESTS", "ASKED", "RELOADED", "UNCHANGED", "FAILED", "DEFERRED", "SLEPT", "SPARED", "LINTS",
+            rows: kinds.map { kind in
+                let counters = kind.total
+                let counts = [
+                    counters.requests, counters.asked, counters.reloaded, counters.unchanged, counters.failed,
+                    counters.deferred, counters.slept,
+                ]
+                return [kind.isRetired ? "\(kind.name) (retired)" : kind.name] + counts.map { "\($0)" }
+                    + [spared(counters), lints(counters)]
+            })
+    }
+
+    private func spared(_ counters: KindCounters) -> String {
+        guard counters.bytesSpared + counters.messagesSpared > 0 else { return "-" }
+        return
+            "\(Figure.bytes(Double(counters.bytesSpared))), \(NumberText.counted(counters.messagesSpared, "message"))"
+    }
+
+    private func lints(_ counters: KindCounters) -> String {
+        let counts = [
+            ("shortGap", counters.shortGaps), ("singleEntryAtEnd", counters.singleEntriesAtEnd),
+            ("roundHour", counters.roundHours), ("severalLinks", counters.severalLinks),
+        ].filter { $0.1 > 0 }
+        return counts.isEmpty ? "-" : counts.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
+    }
+}
+
+extension KindsCommand {
+    struct ImportIntents: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "import-intents",
+            abstract:
+                "Turns an intent definition file of Xcode into the part of a manifest that defines configurations.",
+            discussion: """
+                Prints a kind for each custom intent, with its name and its intent, as YAML. Move each intent to the kind \
+                that it configures. Parts without an equivalent are reported on standard error.
+
+                A parameter with dynamic options and without a default gets dynamicDefault; remove it if the app's \
+                extension provides no default.
+
+                Strings files are named by the locale of their folder, such as de.lproj/Intents.strings.
+
+                Examples:
+                  freshet kinds import-intents Base.lproj/Intents.intentdefinition
+                  freshet kinds import-intents Intents.intentdefinition --strings de.lproj/Intents.strings --json
+                """)
+
+        /// Larger than any file that Xcode writes.
+        private static let maximumBytes = 16_777_216
+
+        @Argument(help: "The intent definition file.")
+        var file: String
+
+        @Option(parsing: .upToNextOption, help: "Translations: a file of a locale, such as de.lproj/Intents.strings.")
+        var strings: [String] = []
+
+        @Flag(help: "Print JSON.")
+        var json = false
+
+        func run() async throws {
+            var tables: [String: [UInt8]] = [:]
+            for path in strings {
+                let folder = URL(fileURLWithPath: path).deletingLastPathComponent()
+                guard folder.pathExtension == "lproj" else {
+                    throw CommandFailure(.failure, "\(path): expected a folder such as de.lproj")
+                }
+                tables[folder.deletingPathExtension().lastPathComponent] = try BoundedFile.bytes(
+                    path: path, maximumBytes: Self.maximumBytes)
+            }
+            let intents = try XcodeIntents(
+                try BoundedFile.bytes(path: file, maximumBytes: Self.maximumBytes), strings: tables)
+            for notice in intents.notices { Terminal.complain("\(file): \(notice)") }
+            if json { Terminal.print(intents.json) } else { Terminal.print(try YAMLText.write(intents.json)) }
+        }
+    }
+}

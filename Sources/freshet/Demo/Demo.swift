@@ -1,13 +1,18 @@
+import ArgumentParser
 import Foundation
 import FreshetClient
 import FreshetService
 import KafkaClient
 import Logging
 import ReloadIngest
+import ReloadWorkers
 import SampleProvider
 import ServiceLifecycle
 import Synchronization
+import WidgetAPI
+import WidgetDelivery
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 /// The demo: a node with every role, a sample provider, and the services and devices of its apps.
@@ -194,4 +199,234 @@ struct Demo: Sendable {
         "com.example.bank","audience":{"user":"u0"},"kinds":["RecentPurchases"]}}' | kcat -P -b \
         "$FRESHET_KAFKA_BOOTSTRAP_SERVERS" -t freshet.pushes -k u0
         """
+}
+
+struct DemoCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "demo",
+        abstract: "Shows the whole job at work: embedded Kafka, a sample provider, and every role in this process.",
+        discussion: """
+            Needs an empty PostgreSQL database (postgres.url); ./deploy/local/demo starts one. Places widgets, publishes \
+            single, per-kind and global reloads and app changes for a while, shows what happens, and at the end reads \
+            back from PostgreSQL, Kafka and the provider what was asked for and what was done. The exit code is 1 if \
+            any requested reload is missing.
+
+            Examples:
+              freshet demo
+              freshet demo --seconds 20 --widgets 5000
+              freshet demo --keep
+            """)
+
+    @OptionGroup var plan: DemoPlan
+
+    @OptionGroup var settings: SettingsOptions
+
+    func run() async throws {
+        var values = try settings.load(requiring: ["postgres.url"]).settings
+        values.role = .all
+        // Its own cluster, so that only the demo's events are counted.
+        values.kafka.bootstrapServers = nil
+        values.kafka.embedded = true
+        values.api.port = 0
+        values.providers.allowPrivateNetworks = ["127.0.0.0/8"]
+        if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.log.level = .warning }
+        let logger = values.log.logger()
+        let outcome = RunOutcome()
+        let devices = try await DemoDevices.start()
+        defer { devices.removeFiles() }
+        try devices.configure(&values)
+        let token = plan.keep ? try await DemoConsole.configure(&values, in: devices.folder) : nil
+        let demo = try Demo(
+            plan: plan, settings: values, devices: devices, token: token, logger: logger, outcome: outcome)
+        try await demo.prepare()
+        try await Program.run(demo.services, logger: logger)
+        switch outcome.lost {
+        case nil: throw CommandFailure(.failure, "the demo was stopped before its end")
+        case 0?: return
+        case let lost?: throw CommandFailure(.failure, "\(lost) checks failed: see the summary")
+        }
+    }
+}
+
+struct DemoPlan: ParsableArguments {
+    @Option(help: "Number of widgets to place.", transform: OptionText.number(1...1_000_000))
+    var widgets = 20_000
+
+    @Option(help: "Seconds for which events are published.", transform: OptionText.number(1...86_400))
+    var seconds = 60
+
+    @Option(help: "Single events published a second.", transform: OptionText.number(1...20_000))
+    var rate = 1_000
+
+    @Option(help: "Seed of the events and of the content.")
+    var seed: UInt64 = 1
+
+    @Flag(help: "Leave everything running afterwards, to publish by hand, until Ctrl-C.")
+    var keep = false
+
+    var world: SampleWorld { SampleWorld(widgets: widgets) }
+}
+
+/// Reads figures for the screen twice a second.
+struct DemoWatch: Sendable {
+    let node: FreshetNode
+    let provider: SampleProvider
+    let latency: DemoLatency
+    let world: SampleWorld
+    let start: ContinuousClock.Instant
+
+    /// Does the work of a phase and shows the progress.
+    func showing(
+        _ phase: String, _ screen: DemoScreen, _ traffic: DemoTraffic,
+        _ work: @escaping @Sendable () async throws -> Void
+    ) async throws -> DemoScreen {
+        var screen = screen
+        try await withThrowingTaskGroup(of: Bool.self) { group in
+            group.addTask {
+                try await work()
+                return true
+            }
+            group.addTask { try await pause() }
+            var stored = node.statistics().workers?.completed ?? 0
+            var before = ContinuousClock.now
+            while let isDone = try await group.next() {
+                let now = ContinuousClock.now
+                let completed = node.statistics().workers?.completed ?? 0
+                let seconds = max(before.duration(to: now) / .seconds(1), 0.001)
+                screen.show(
+                    "\(phase) · \(Int(start.duration(to: now) / .seconds(1))) s",
+                    try await facts(traffic, completed, perSecond: Double(completed - stored) / seconds))
+                (stored, before) = (completed, now)
+                if isDone { break }
+                group.addTask { try await pause() }
+            }
+            group.cancelAll()
+        }
+        return screen
+    }
+
+    private func pause() async throws -> Bool {
+        try await Task.sleep(for: .milliseconds(500))
+        return false
+    }
+
+    private func facts(
+        _ traffic: DemoTraffic, _ completed: Int, perSecond: Double
+    ) async throws -> [(name: String, value: String)] {
+        let ingest = node.statistics().ingest
+        let lists = try await node.store.query(.readWorkLists(app: nil))
+        let due = lists.reduce(0) { $0 + $1.ready.timelines + $1.leased.timelines + $1.resting.timelines }
+        let (answered, latency) = (provider.statistics().answered, latency.takeRecent())
+        return [
+            ("events published", "\(traffic.counts.events)"),
+            ("events applied", "\((ingest?.events ?? 0) + (ingest?.deadLetters ?? 0))"), ("reloads due", "\(due)"),
+            ("timelines stored", "\(completed) (\(Figure.digits(perSecond))/s)"),
+            ("provider requests", "\(answered.requests) of \(Figure.digits(answered.meanBatch)) timelines"),
+            ("event → stored", "p50 \(Figure.digits(latency.p50)) ms, p99 \(Figure.digits(latency.p99)) ms"),
+            ("a sample widget", try await sample()),
+        ]
+    }
+
+    /// The entry that the first person's purchases widget shows now.
+    private func sample() async throws -> String {
+        let placement = world.placement(0)
+        guard
+            let timeline = try await node.store.query(
+                .readWidgetTimeline(app: placement.app, widget: placement.widget)
+            ).first,
+            timeline.content != nil
+        else { return "not rendered yet" }
+        let entry = timeline.currentEntry().flatMap { try? JSONValue.parse(Array($0)) }
+        let text = entry?["content"]?.canonical ?? "no entry yet"
+        return "\(timeline.requested) reloads: " + (text.count > 70 ? String(text.prefix(69)) + "…" : text)
+    }
+}
+
+/// Shows the progress: redrawn in place on a terminal, a plain line every five seconds elsewhere.
+struct DemoScreen {
+    private let isTerminal = isatty(STDOUT_FILENO) == 1
+    /// Rows that the next frame replaces.
+    private var drawn = 0
+    private var lastLine: ContinuousClock.Instant?
+
+    mutating func show(_ title: String, _ facts: [(name: String, value: String)]) {
+        guard isTerminal else {
+            if let lastLine, lastLine.duration(to: .now) < .seconds(5) { return }
+            lastLine = .now
+            return say("\(title): " + facts.map { "\($0.name) \($0.value)" }.joined(separator: ", "))
+        }
+        erase()
+        print("\n  \(title)")
+        for (name, value) in facts { print("  " + name.padding(toLength: 22, withPad: " ", startingAt: 0) + value) }
+        drawn = facts.count + 2
+        fflush(nil)
+    }
+
+    /// A line that stays above the redrawn part.
+    mutating func say(_ text: String) {
+        erase()
+        print(text)
+        fflush(nil)
+    }
+
+    private mutating func erase() {
+        if drawn > 0 { print("\u{1B}[\(drawn)A\u{1B}[J", terminator: "") }
+        drawn = 0
+    }
+}
+
+/// The devices of some people of the demo: a stand-in for Apple's push service, and what Freshet needs to reach it.
+struct DemoDevices: Sendable {
+    static let topic = SampleWorld.bank + APNsAddress.topicSuffix
+
+    let standIn: APNsStandIn
+    /// Folder of the demo's files.
+    let folder: URL
+
+    static func start() async throws -> DemoDevices {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-demo-\(RandomID.make())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        return DemoDevices(standIn: try await APNsStandIn.start(), folder: folder)
+    }
+
+    /// Sets the keys and the address of the stand-in.
+    func configure(_ settings: inout Settings) throws {
+        let (key, roots) = (folder.appendingPathComponent("key.p8"), folder.appendingPathComponent("roots.pem"))
+        try Data(APNsStandIn.makeKey().utf8).write(to: key)
+        try Data(standIn.certificatePEM.utf8).write(to: roots)
+        let secret = Data((0..<DeviceTokenKeys.keyBytes).map { _ in UInt8.random(in: 0...255) })
+        settings.delivery.tokenKeys = ["demo": secret.base64EncodedString()]
+        settings.delivery.apnsKeys = [SampleWorld.bank: "TEAM/KEY/\(key.path)"]
+        settings.delivery.apnsURL = standIn.url
+        settings.delivery.trustRoots = roots.path
+        // A demo may run for long, and shows a push for each change that is not gathered with others.
+        settings.delivery.service.policy.minimumSpacing = .seconds(5)
+        settings.delivery.service.policy.dailyBudget = 100_000
+    }
+
+    func removeFiles() {
+        try? FileManager.default.removeItem(at: folder)
+    }
+}
+
+/// The console of a demo that keeps running.
+enum DemoConsole {
+    /// Creates the keys, and sets what the console needs.
+    ///
+    /// - Returns: an operator's token for the sample bank.
+    static func configure(_ settings: inout Settings, in folder: URL) async throws -> String {
+        let set: JSONValue = ["keys": .array([TokenIssuer.makeKey(.hs256, id: "demo")])]
+        let keys = folder.appendingPathComponent("keys.json")
+        guard
+            FileManager.default.createFile(
+                atPath: keys.path, contents: Data(set.encoded), attributes: [.posixPermissions: 0o600])
+        else { throw CommandFailure(.failure, "cannot write \(keys.path)") }
+        settings.api.keys = keys.path
+        settings.console.enabled = true
+        settings.console.key = Data((0..<ConsoleKey.minimumBytes).map { _ in UInt8.random(in: 0...255) })
+            .base64EncodedString()
+        return try await TokenIssuer(keys: TokenKeys(jwks: set.encoded)).issue(
+            app: SampleWorld.bank, scopes: TokenScope.allCases, subject: "demo", issuer: settings.api.rules.issuer,
+            audience: settings.api.rules.audience, expiresAt: WallClock.now() + .seconds(86_400))
+    }
 }

@@ -1,5 +1,7 @@
 import FreshetService
+import KafkaClient
 import SampleProvider
+import Synchronization
 import WidgetModel
 import WidgetStore
 
@@ -69,5 +71,98 @@ struct DemoVerdict: Sendable {
         for problem in lost.prefix(20) { lines.append("    - \(problem)") }
         if lost.count > 20 { lines.append("    - … and \(lost.count - 20) more") }
         return lines
+    }
+}
+
+/// Sampled latency from the publication of an event to the storage of a timeline. The event that a stored timeline
+/// names as its cause is looked up among the published ones.
+final class DemoLatency: Sendable {
+    /// Percentiles in milliseconds; zero without samples.
+    struct Summary: Sendable {
+        let samples: Int
+        let p50: Double
+        let p99: Double
+
+        init(_ latencies: [Duration]) {
+            let sorted = latencies.sorted()
+            func percentile(_ share: Double) -> Double {
+                sorted.isEmpty ? 0 : sorted[Int(Double(sorted.count - 1) * share)] / .milliseconds(1)
+            }
+            samples = sorted.count
+            p50 = percentile(0.5)
+            p99 = percentile(0.99)
+        }
+    }
+
+    private struct State {
+        var sent: [EventPosition: ContinuousClock.Instant] = [:]
+        /// The event that each timeline was last stored for: a timeline that is stored again for another reason (a
+        /// reload of everyone, its policy) still names it.
+        var served: [TimelineID: EventPosition] = [:]
+        var all: [Duration] = []
+        var recent: [Duration] = []
+    }
+
+    /// Most events that are remembered.
+    private static let maximumRemembered = 200_000
+
+    private let state = Mutex(State())
+
+    func sent(_ position: EventPosition, at time: ContinuousClock.Instant) {
+        state.withLock { state in
+            if state.sent.count >= Self.maximumRemembered { state.sent.removeAll(keepingCapacity: true) }
+            state.sent[position] = time
+        }
+    }
+
+    func stored(_ timeline: TimelineID, _ cause: EventPosition?) {
+        guard let cause else { return }
+        let now = ContinuousClock.now
+        state.withLock { state in
+            guard state.served.updateValue(cause, forKey: timeline) != cause else { return }
+            // Kept: one event may cause many timelines.
+            guard let sent = state.sent[cause] else { return }
+            state.all.append(sent.duration(to: now))
+            state.recent.append(sent.duration(to: now))
+        }
+    }
+
+    func overall() -> Summary { Summary(state.withLock { $0.all }) }
+
+    /// Latencies since the last call.
+    func takeRecent() -> Summary {
+        Summary(
+            state.withLock { state in
+                defer { state.recent = [] }
+                return state.recent
+            })
+    }
+}
+
+/// Messages of `freshet.timelines` as any consumer reads them: the highest revision of each timeline counts.
+final class DemoOutput: Sendable {
+    struct Snapshot: Sendable {
+        var messages = 0
+        /// Highest revision by timeline id; negative for a tombstone.
+        var revisions: [String: Int64] = [:]
+    }
+
+    private let state = Mutex(Snapshot())
+
+    var snapshot: Snapshot { state.withLock { $0 } }
+
+    func read(_ batch: KafkaBatch) {
+        state.withLock { state in
+            for index in 0..<batch.count {
+                guard let key = batch.key(index),
+                    let header = batch.header(index, named: "freshet-revision"),
+                    let revision = Int64(String(decoding: batch.bytes[header], as: UTF8.self))
+                else { continue }
+                let id = String(decoding: batch.bytes[key], as: UTF8.self)
+                state.messages += 1
+                guard abs(state.revisions[id] ?? 0) <= revision else { continue }
+                state.revisions[id] = batch.value(index) == nil ? -revision : revision
+            }
+        }
     }
 }

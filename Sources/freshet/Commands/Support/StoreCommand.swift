@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import FreshetService
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 /// A command on the store of the configured database.
@@ -86,5 +87,53 @@ extension Suggestion {
     /// `; did you mean name?` for a message about a word of the command line, or nothing.
     static func word(for name: String, among candidates: some Sequence<String>) -> String {
         closest(to: name, among: candidates).map { "; did you mean \($0)?" } ?? ""
+    }
+}
+
+/// Numbers for people.
+enum NumberText {
+    /// A number that was counted up to a limit.
+    static func upTo(_ limit: Int, _ number: Int) -> String {
+        number < limit ? "\(number)" : "at least \(number)"
+    }
+
+    /// `1 reload`, `1,234 reloads`.
+    static func counted(_ number: Int, _ noun: String) -> String {
+        "\(grouped(number)) \(noun)\(number == 1 ? "" : "s")"
+    }
+
+    /// `1,234,567`.
+    static func grouped(_ number: Int) -> String {
+        number.formatted(.number.locale(Locale(identifier: "en_US")))
+    }
+}
+
+/// Files that commands write.
+enum TextFile {
+    static func write(_ text: String, to path: String) throws(CommandFailure) {
+        do {
+            try Data(text.utf8).write(to: URL(filePath: path))
+        } catch {
+            throw CommandFailure(.failure, "\(path): \(error.localizedDescription)")
+        }
+    }
+}
+
+extension SigningSecret {
+    /// Reads a file with a secret.
+    init(file path: String) throws(CommandFailure) {
+        do throws(SigningSecretReference.Unresolved) {
+            self = try SigningSecretReference.file(path)
+                .resolve(environment: [:], folder: FileManager.default.currentDirectoryPath)
+        } catch {
+            throw CommandFailure(.failure, error.message + (error.expectation.map { "; expected \($0)" } ?? ""))
+        }
+    }
+}
+
+extension Manifest {
+    /// Signing secrets by app.
+    var secrets: [String: [UInt8]] {
+        Dictionary(apps.compactMap { app in app.signingSecret.map { (app.definition.name, $0.bytes) } }) { $1 }
     }
 }

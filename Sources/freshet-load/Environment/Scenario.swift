@@ -1,0 +1,100 @@
+import ArgumentParser
+import FreshetService
+import Logging
+import WidgetModel
+
+/// Options of the scenarios that run a service.
+struct ScenarioOptions: ParsableArguments {
+    @Option(help: "Addresses of the brokers; by default an embedded broker in a process of its own.")
+    var bootstrapServers: String?
+
+    @Option(
+        help: "URL of the provider, without a path; by default the sample provider in a process of its own.")
+    var provider: String?
+
+    @Option(help: "Seed of the stream.")
+    var seed: UInt64 = 1
+
+    @Flag(help: "Print the result as JSON (schemas/load-report.json).")
+    var json = false
+
+    @Option(
+        help: ArgumentHelp(
+            "Write a self-contained page with the figures and charts.", valueName: "file.html"))
+    var report: String?
+
+    @OptionGroup var settings: SettingsOptions
+
+    /// Runs a scenario until its end or a signal, and prints its report.
+    ///
+    /// - Throws: ``CommandFailure`` when it was stopped, or has lost something.
+    func run(
+        _ plan: LoadTestEnvironment.Plan, _ body: @escaping @Sendable (LoadTestEnvironment) async throws -> LoadResult
+    ) async throws {
+        var values = try settings.load(requiring: ["postgres.url"]).settings
+        if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.log.level = .error }
+        let logger = values.log.logger()
+        let outcome = RunOutcome()
+        let work = BackgroundService("load") { [values] in
+            let result = try await LoadTestEnvironment.with(
+                plan, options: self, settings: values, logger: logger, body)
+            Terminal.endProgress()
+            try emit(result)
+            outcome.end(lost: result.lost)
+        }
+        try await Program.run([work], logger: logger)
+        switch outcome.lost {
+        case nil: throw CommandFailure(.failure, "stopped before the end")
+        case 0?: return
+        case let lost?: throw CommandFailure(.failure, "lost: \(lost)")
+        }
+    }
+
+    /// Prints a report, and writes its page if one is wanted.
+    ///
+    /// - Throws: ``CommandFailure`` when the page cannot be written; the report is printed before.
+    private func emit(_ result: LoadResult) throws {
+        result.printed(asJSON: json)
+        guard let report else { return }
+        try LoadPage(
+            report: result.json, charts: result.charts, command: ShownCommand.text(CommandLine.arguments),
+            time: WallClock.now()
+        ).write(to: report)
+    }
+}
+
+/// Notices that something makes no progress any more.
+struct Stall<Progress: Equatable> {
+    private let limit: Duration
+    private var last: Progress?
+    private var since = ContinuousClock.now
+
+    init(after limit: Duration = .seconds(60)) {
+        self.limit = limit
+    }
+
+    /// Whether the progress has been the same for the limit.
+    mutating func isReached(at progress: Progress) -> Bool {
+        if progress != last { (last, since) = (progress, .now) }
+        return since.duration(to: .now) >= limit
+    }
+}
+
+/// The command line as a report shows it: without values of settings, which may be secrets.
+enum ShownCommand {
+    static func text(_ arguments: [String]) -> String {
+        var shown = ["freshet-load"]
+        var isSetting = false
+        for argument in arguments.dropFirst() {
+            let assignment = isSetting ? argument[...] : argument.hasPrefix("--set=") ? argument.dropFirst(6) : nil
+            if let assignment {
+                if !isSetting { shown.append("--set") }
+                shown.append("\(assignment.prefix { $0 != "=" })=…")
+            } else {
+                shown.append(argument.contains(" ") ? "'\(argument)'" : argument)
+            }
+            isSetting = argument == "--set"
+        }
+        return shown.joined(separator: " ")
+    }
+}

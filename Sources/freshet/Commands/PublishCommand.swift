@@ -1,0 +1,347 @@
+import ArgumentParser
+import FreshetClient
+import FreshetService
+import KafkaClient
+import PostgresClient
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+struct PublishCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "publish",
+        abstract: "Publishes events to Kafka, as the services of an app do.",
+        discussion: """
+            Returns when Kafka's brokers have acknowledged every event. Where postgres.url is set, events for an app or a \
+            kind that is not registered are refused, and the command waits until a change of a widget has been applied and \
+            fails if it has no effect, for instance because a newer one had been applied; --no-check omits both.
+
+            Events, with their options besides --app:
+              push                a service asks for a reload: an audience, --kind, --matching
+              app-change          something that widgets show has changed in the app: the same, and --state
+              widget placed       ID --user --device --kind, and --family, --configuration, --locale, --time-zone
+              widget configured   ID --user --configuration, with all values
+              widget removed      ID --user
+              widget viewed       ID --user
+              widget environment  a device's language or time zone has changed: ID of the device --user --locale \
+            --time-zone --significant-time-change
+            An audience is one of --user, --device, --widget and --everyone. The user of a widget is the partition key \
+            that keeps its events in order.
+
+            With --stdin each line of standard input is an event: a CloudEvent in JSON, or {"type", "data"} with any \
+            of "id", "source", "time", "key". Invalid lines are reported with their numbers; the others are published, and \
+            the exit status is 1. Effects are not awaited.
+
+            Examples:
+              freshet publish push --app com.example.bank --user u42 --kind DueDate --matching '{"card":"acme"}'
+              freshet publish push --app com.example.bank --everyone
+              freshet publish app-change --app com.example.bank --user u42 --state foreground
+              freshet publish widget placed --app com.example.bank --user u42 --device d1 --kind DueDate w1
+              freshet publish widget environment --app com.example.bank --user u42 --locale de-DE d1
+              freshet publish --stdin < events.jsonl
+            """)
+
+    @Argument(help: ArgumentHelp("Name of the event, and the id of its widget or device.", valueName: "event"))
+    var words: [String] = []
+
+    @Flag(name: .customLong("stdin"), help: "Publish the events of JSON lines on standard input.")
+    var readsLines = false
+
+    @Option(help: "The app's bundle identifier.", transform: OptionText.identifier)
+    var app: String?
+
+    @OptionGroup(title: "Audience or target") var scope: ScopeOptions
+
+    enum AppState: String, ExpressibleByArgument, CaseIterable {
+        case foreground, background
+    }
+
+    @Option(help: "State of the app: foreground (costs no budget) or background.")
+    var state: AppState?
+
+    @Option(help: "The widget's family, such as systemSmall.", transform: OptionText.family)
+    var family = WidgetFamily.systemSmall
+
+    @Option(
+        help: ArgumentHelp("The configured values.", valueName: "json"), transform: OptionText.configuration)
+    var configuration: WidgetConfiguration?
+
+    @OptionGroup var environment: DeviceEnvironment
+
+    @Flag(help: "Midnight passed, or the clock or time zone was set: also reload the device's widgets.")
+    var significantTimeChange = false
+
+    @OptionGroup var options: EventOptions
+
+    func validate() throws {
+        if !readsLines { _ = try event() }
+        if readsLines, !words.isEmpty { throw ValidationError("--stdin: expected without the name of an event") }
+    }
+
+    /// The event that the arguments describe, with its partition key unless that follows from the event.
+    private func event() throws -> (FreshetEvent, key: String?) {
+        func required<Value>(_ value: Value?, _ name: String) throws -> Value {
+            guard let value else { throw ValidationError("expected \(name)") }
+            return value
+        }
+        let names = words.prefix(words.first == "widget" ? 2 : 1)
+        let ids = words.dropFirst(names.count)
+        let app = try required(app, "--app")
+        func id() throws -> String { try OptionText.identifier(try required(ids.first, "the id")) }
+        func user() throws -> String { try required(scope.user, "--user") }
+        guard ids.count < names.count else { throw ValidationError("unexpected \(ids.joined(separator: " "))") }
+        switch names.joined(separator: " ") {
+        case "push": return (FreshetEvent(try scope.request(app: app, reason: .push)), nil)
+        case "app-change":
+            let reason: ReloadReason = try required(state, "--state") == .foreground ? .foreground : .background
+            return (FreshetEvent(try scope.request(app: app, reason: reason)), nil)
+        case "widget placed":
+            let placement = WidgetPlacement(
+                app: app, widget: try id(), user: try user(), device: try required(scope.device, "--device"),
+                kind: try required(scope.kinds.first, "--kind"), family: family,
+                configuration: configuration ?? .empty, environment: try environment.model())
+            return (FreshetEvent(placement), nil)
+        case "widget configured":
+            let configuration = try required(configuration, "--configuration")
+            return (FreshetEvent(app: app, .widget(.configured(widget: try id(), configuration))), try user())
+        case "widget removed": return (FreshetEvent(app: app, .widget(.removed(widget: try id()))), try user())
+        case "widget viewed": return (FreshetEvent(app: app, .view(widget: try id())), try user())
+        case "widget environment":
+            let change = DeviceChange.environment(
+                device: try id(), try environment.model(), isSignificant: significantTimeChange)
+            return (FreshetEvent(app: app, .device(change)), try user())
+        default:
+            throw ValidationError(
+                "expected push, app-change, widget with placed, configured, removed, viewed or environment, or --stdin")
+        }
+    }
+
+    func run() async throws {
+        guard !readsLines else { return try await publishLines() }
+        let (event, key) = try event()
+        try await options.publish(event, key: key)
+    }
+
+    private func publishLines() async throws {
+        let values = try options.settings.load(requiring: ["kafka.bootstrapServers"]).settings
+        let reader = try LineReader("-", maximumBytes: 4 << 20)
+        let lines = EventLines(
+            targets: try await TargetCheck.load(values, noCheck: options.noCheck), now: WallClock.now)
+        let counts = try await values.withPublisher { publisher in
+            try await lines.publish(reader, to: publisher) { Terminal.complain($0) }
+        }
+        if options.json {
+            Terminal.printLine(["published": .count(counts.published), "failed": .count(counts.failed)])
+        } else {
+            Terminal.print("published \(counts.published) events, \(counts.failed) failed")
+        }
+        if let error = counts.unavailable { throw error }
+        guard counts.failed == 0 else { throw CommandFailure(.failure, "not all events were published") }
+    }
+}
+
+struct ReloadCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "reload",
+        abstract: "Reloads timelines on an operator's behalf (freshet.reload.requested.v1).",
+        discussion: """
+            Such a reload needs neither budget nor spacing. It is published to Kafka like every other request; explain \
+            shows the printed id and position. Where postgres.url is set, an app or a kind that is not registered is \
+            refused, unless --no-check is given.
+
+            Examples:
+              freshet reload --app com.example.bank --user u42
+              freshet reload --app com.example.bank --everyone --kind RecentPurchases --matching '{"card":"acme"}'
+            """)
+
+    @Option(help: "The app's bundle identifier.", transform: OptionText.identifier)
+    var app: String
+
+    @OptionGroup var scope: ScopeOptions
+    @OptionGroup var options: EventOptions
+
+    func validate() throws {
+        _ = try scope.request(app: app, reason: .operator)
+    }
+
+    func run() async throws {
+        try await options.publish(FreshetEvent(try scope.request(app: app, reason: .operator)))
+    }
+}
+
+/// Attributes of a published event, and the settings of publishing.
+struct EventOptions: ParsableArguments {
+    @Option(help: "Time of the event (RFC 3339); now by default.", transform: OptionText.time)
+    var time: Timestamp?
+
+    @Option(help: "Id of the event; random by default.")
+    var id: String?
+
+    @Option(help: "Source of the event, a URI reference.")
+    var source = EventLines.source
+
+    @Flag(help: "Print the position of the event, or the counts of events, as JSON.")
+    var json = false
+
+    @Flag(help: "Publish also if the app or the kind is not registered, and do not wait for the effect of a change.")
+    var noCheck = false
+
+    @OptionGroup var settings: SettingsOptions
+
+    /// Publishes an event; waits for the effect of a change if a database is configured.
+    ///
+    /// - Throws: `CommandFailure` if the change has no effect.
+    func publish(_ event: FreshetEvent, key: String? = nil) async throws {
+        var outgoing = OutgoingEvent(
+            event, id: id ?? RandomID.make(), source: source, time: time ?? WallClock.now(), key: key)
+        let values = try settings.load(requiring: ["kafka.bootstrapServers"]).settings
+        let waits = event.type.topic == .widgets && !noCheck && values.postgres.url != nil
+        outgoing.handling.keepsOutcome = waits
+        do {
+            try await TargetCheck.load(values, noCheck: noCheck)?.check(event)
+        } catch let unknown as TargetCheck.Unknown {
+            throw CommandFailure(.failure, "\(unknown.message) (--no-check publishes the event all the same)")
+        }
+        let (delivery, topic) = try await values.withPublisher { [outgoing] publisher in
+            (try await publisher.publish(outgoing), publisher.topic(of: event))
+        }
+        let effect = waits ? try await ChangeEffect.wait(for: outgoing, delivery, values) : nil
+        if json {
+            var members: JSONObject = [
+                "id": .string(outgoing.id), "topic": .string(topic), "partition": .count(delivery.partition),
+                "offset": .count(delivery.offset),
+            ]
+            if let effect { members["outcome"] = effect.json }
+            Terminal.printLine(.object(members))
+        } else {
+            let offset = delivery.offset.map { " offset \($0)" } ?? ""
+            Terminal.print("\(outgoing.id)  \(topic) partition \(delivery.partition)\(offset)")
+        }
+        try effect?.report()
+    }
+}
+
+/// Audience, kinds and configuration of a reload request.
+struct ScopeOptions: ParsableArguments {
+    @Option(help: "The user.", transform: OptionText.identifier)
+    var user: String?
+
+    @Option(help: "The device.", transform: OptionText.identifier)
+    var device: String?
+
+    @Option(help: "The widget.", transform: OptionText.identifier)
+    var widget: String?
+
+    @Flag(help: "Everyone's widgets.")
+    var everyone = false
+
+    @Option(
+        name: .customLong("kind"), parsing: .singleValue, help: "A kind; several may be given. All if none is.",
+        transform: OptionText.identifier)
+    var kinds: [String] = []
+
+    @Option(
+        help: ArgumentHelp("Only widgets whose configuration has these values.", valueName: "json"),
+        transform: OptionText.configuration)
+    var matching: WidgetConfiguration?
+
+    func request(app: String, reason: ReloadReason) throws -> ReloadRequest {
+        let audiences =
+            [user.map(Audience.user), device.map(Audience.device), widget.map(Audience.widget)].compactMap { $0 }
+            + (everyone ? [.everyone] : [])
+        guard audiences.count == 1 else {
+            throw ValidationError("expected exactly one of --user, --device, --widget, --everyone")
+        }
+        return ReloadRequest(
+            app: app, audience: audiences[0], kinds: KindScope(names: kinds) ?? .all, matching: matching, reason: reason
+        )
+    }
+}
+
+/// Properties of the device that providers need.
+struct DeviceEnvironment: ParsableArguments {
+    @Option(help: "The device's language, BCP 47.")
+    var locale = "en-US"
+
+    @Option(help: "The device's time zone, IANA.")
+    var timeZone = "Etc/UTC"
+
+    func validate() throws {
+        _ = try model()
+    }
+
+    func model() throws -> WidgetEnvironment {
+        do throws(ModelError) {
+            return try WidgetEnvironment(locale: locale, timeZone: timeZone)
+        } catch {
+            throw ValidationError(
+                error.pointer == "/locale" ? "--locale: \(error.message)" : "--time-zone: \(error.message)")
+        }
+    }
+}
+
+extension Settings {
+    /// Lends a publisher, and awaits the outcome of its events.
+    func withPublisher<Value: Sendable>(_ body: (EventPublisher) async throws -> Value) async throws -> Value {
+        try await EventPublisher.withPublisher(
+            kafka: requiredKafka(), deliveryTimeout: kafka.deliveryTimeout, topics: topicNames,
+            source: EventLines.source, logger: LogSettings.ofCommands, body)
+    }
+}
+
+/// Effect of a published change of a widget, device or stack, as ingest has recorded it.
+struct ChangeEffect: Sendable {
+    /// Nil: ingest has not applied the event.
+    private let result: EventOutcome.Result?
+    /// Reason for a change without an effect.
+    private let reason: String?
+
+    /// Longest wait for ingest.
+    private static let patience = Duration.seconds(5)
+    private static let interval = Duration.milliseconds(50)
+
+    private init(_ outcome: EventOutcome, _ delivery: KafkaDelivery) {
+        let isRepeated = delivery.offset.map { ($0, delivery.partition) != (outcome.offset, outcome.partition) }
+        guard isRepeated != true else {
+            (result, reason) = (.ignored, "an event of this source with this id was published before")
+            return
+        }
+        result = outcome.result
+        let code = outcome.result == .deadLetter ? "\(outcome.code ?? "dead letter"): " : ""
+        reason = outcome.result == .applied ? nil : code + (outcome.detail ?? outcome.result.rawValue)
+    }
+
+    private init() {
+        (result, reason) = (nil, nil)
+    }
+
+    /// Waits until ingest has applied an event whose outcome is kept.
+    static func wait(
+        for event: OutgoingEvent, _ delivery: KafkaDelivery, _ settings: Settings
+    ) async throws -> ChangeEffect {
+        let name = EventName(app: event.event.app, id: event.id, source: event.source)
+        let deadline = ContinuousClock.now + patience
+        return try await settings.withPool { pool in
+            while ContinuousClock.now < deadline {
+                if let outcome = try await pool.query(.readEventOutcome(name)).first {
+                    return ChangeEffect(outcome, delivery)
+                }
+                try await Task.sleep(for: interval)
+            }
+            return ChangeEffect()
+        }
+    }
+
+    /// The result; null if it is not known.
+    var json: JSONValue { .text(result?.rawValue) }
+
+    /// Says that the effect is not known.
+    ///
+    /// - Throws: `CommandFailure` if there is none.
+    func report() throws {
+        if let reason { throw CommandFailure(.failure, "the event was published and has no effect: \(reason)") }
+        guard result == nil else { return }
+        Terminal.complain(
+            "the event was published and was not applied within \(Self.patience.words), so its effect is not known")
+    }
+}

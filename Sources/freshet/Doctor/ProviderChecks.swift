@@ -1,0 +1,227 @@
+import FreshetService
+import PostgresClient
+import ReloadWorkers
+import WidgetDelivery
+import WidgetModel
+import WidgetStore
+
+extension Doctor {
+    private static let maximumProviders = 50
+    private static let concurrency = 8
+
+    private struct Target: Hashable, Sendable {
+        let app: String
+        let url: String
+        let secrets: [[UInt8]]
+    }
+
+    /// Looks for stored definitions and families that this version cannot read.
+    func checkKinds(_ pool: PostgresPool) async throws -> [Finding] {
+        try await requireMigrations("kinds", pool)
+        let directory = try await DirectoryCache(pool: pool).refresh()
+        let unreadable = directory.unreadable.values.filter { concerns($0.app) }.sorted {
+            ($0.app, $0.name) < ($1.app, $1.name)
+        }
+        var found: [Finding] = unreadable.map { kind in
+            .problem(
+                "kinds", "\(kind.message). Its timelines stand still; events that need the definition wait",
+                "run the version that wrote it, or apply its manifest with this version (`freshet kinds apply`); then "
+                    + "`freshet dead-letters replay --app \(kind.app) --cause unreadable`")
+        }
+        let families = WidgetFamily.allCases.map(\.rawValue)
+        for kind in try await pool.query(.unknownFamilies(besides: families, app: app)) {
+            found.problem(
+                "kinds",
+                "\(kind.timelines) timelines and \(kind.widgets) widgets of \(kind.kind) of \(kind.app) have a family that "
+                    + "this version does not know: they are not reloaded",
+                "run the version that placed them: see FreshetTimelinesUnreadable in deploy/runbook.md")
+        }
+        if found.isEmpty { found.ok("kinds", "the definitions and families of all registered kinds can be read") }
+        return found
+    }
+
+    /// Sends each provider a signed request that contains no timelines.
+    func checkProviders(_ pool: PostgresPool) async throws -> [Finding] {
+        try await requireMigrations("providers", pool)
+        let directory = try await DirectoryCache(pool: pool).refresh()
+        let kinds = directory.kinds.values.filter { !$0.isRetired && concerns($0.app) }
+        let targets = Set(
+            kinds.compactMap { kind in
+                directory.apps[kind.app].map {
+                    Target(app: kind.app, url: kind.definition.providerURL, secrets: $0.signingSecrets)
+                }
+            })
+        guard !targets.isEmpty else {
+            throw Finding.warning(
+                "providers", "no kinds are registered", "register some: `freshet kinds apply kinds.yaml`")
+        }
+        let asked = targets.sorted { ($0.app, $0.url) < ($1.app, $1.url) }.prefix(Self.maximumProviders)
+        var found: [Finding]
+        do {
+            found = try await ProviderProbe(settings).withClient { await ask(Array(asked), $0) }
+        } catch {
+            throw Finding.problem("providers", "\(error)", "fix the settings providers.…")
+        }
+        if targets.count > asked.count {
+            found.skipped("providers", "\(targets.count - asked.count) more were not asked")
+        }
+        return found
+    }
+
+    private func ask(_ targets: [Target], _ client: ProviderClient) async -> [Finding] {
+        let found = await withTaskGroup(of: (Int, Finding).self) { group in
+            var found: [(Int, Finding)] = []
+            for (index, target) in targets.enumerated() {
+                if index >= Self.concurrency, let done = await group.next() { found.append(done) }
+                group.addTask { (index, await probe(target, client)) }
+            }
+            for await done in group { found.append(done) }
+            return found
+        }
+        return found.sorted { $0.0 < $1.0 }.map(\.1)
+    }
+
+    private func probe(_ target: Target, _ client: ProviderClient) async -> Finding {
+        do {
+            try await ProviderProbe.ask(target.url, secrets: target.secrets, timeout: timeLimit / 2, with: client)
+            return .ok("providers", "\(target.url) of \(target.app) answers, and accepts the signature")
+        } catch let failure as ProviderFailure {
+            return Self.judge(failure, of: target.url, app: target.app)
+        } catch {
+            return .skipped("providers", "\(target.url) of \(target.app) was not asked to the end")
+        }
+    }
+
+    static func judge(_ failure: ProviderFailure, of url: String, app: String) -> Finding {
+        let what = "\(url) of \(app)"
+        switch (failure.reason, failure.status) {
+        case (.status, 401?), (.status, 403?):
+            return .problem(
+                "providers", "\(what) refuses the signature (status \(failure.status ?? 0))",
+                "check that it has the app's signing secret (`freshet apps rotate-secret` makes a new one) and the right time"
+            )
+        case (.status, 404?), (.status, 405?):
+            return .problem(
+                "providers", "\(what) has no /timelines (status \(failure.status ?? 0))",
+                "check the provider's URL in the manifest: Freshet sends POST {url}/timelines")
+        case (.status, let status?) where status >= 500 || status == 429:
+            return .warning("providers", "\(what) answers with status \(status)", "see the provider's logs")
+        case (.status, _), (.invalid, _):
+            // The provider answers requests, though it may refuse one without timelines.
+            return .ok("providers", "\(what) answers (\(failure.message))")
+        case (.refused, _):
+            return .problem(
+                "providers", "\(what) may not be called: \(failure.message)",
+                "add its network to providers.allowPrivateNetworks if it may be called")
+        case (.unresolved, _):
+            return .problem(
+                "providers", "\(what): \(failure.message)", "check the name in the manifest, and DNS on this machine")
+        case (.timeout, _), (.connection, _):
+            return .problem(
+                "providers", "\(what) cannot be reached: \(failure.message)",
+                "check that it runs and that no firewall blocks it; its timelines keep their last content")
+        default:
+            return .warning("providers", "\(what): \(failure.message)", "see the provider's logs")
+        }
+    }
+}
+
+extension Doctor {
+    /// Compares the keys and webhooks of the settings with the registered devices, and has Apple's push service check
+    /// the keys, the topics and, by the tokens' age, this machine's clock.
+    func checkDelivery(_ pool: PostgresPool) async throws -> [Finding] {
+        try await requireMigrations("delivery", pool)
+        let (configuration, probe): (DeliveryConfiguration, APNsProbe)
+        do throws(CommandFailure) {
+            (configuration, probe) = (try settings.deliveryConfiguration(), try APNsProbe(settings))
+        } catch {
+            throw Finding.problem("delivery", error.message, "let this user read the key as Apple issued it")
+        }
+        let routes = try await pool.query(.registeredRoutes()).filter { concerns($0.app) }
+        guard !routes.isEmpty else { throw Finding.skipped("delivery", "no devices are registered") }
+        var found: [Finding] = []
+        for route in routes { check(route, configuration, &found) }
+        for topic in Set(routes.compactMap(APNsTopic.init)) where configuration.apnsKeys[topic.app] != nil {
+            let result = await probe.ask(app: topic.app, topic: topic.topic, topic.environment)
+            check(result, of: topic, &found)
+        }
+        for hook in try await pool.query(.failingWebhooks()) where concerns(hook.app) {
+            let state = hook.disabledAt == nil ? "fails" : "is disabled"
+            found.warning(
+                "delivery", "the webhook of \(hook.app) \(state): \(hook.error)",
+                "repair the backend, then `freshet devices resume --app \(hook.app)`")
+        }
+        if found.isEmpty { found.ok("delivery", "every registered device has an accepted key, or a webhook") }
+        return found
+    }
+
+    private func check(_ route: RegisteredRoute, _ configuration: DeliveryConfiguration, _ found: inout [Finding]) {
+        let devices = NumberText.counted(route.devices, "device")
+        if let topic = route.topic {
+            if configuration.apnsKeys[route.app] == nil {
+                found.problem(
+                    "delivery",
+                    "\(devices) of \(route.app) cannot be notified: delivery.apnsKeys has no key of the app",
+                    "add \(route.app)=TEAM/KEY/path of the .p8 file, where the role delivery runs")
+            }
+            if settings.registrationRules.problem(ofTopic: topic, app: route.app) != nil {
+                found.warning(
+                    "delivery", "\(devices) of \(route.app) have the topic \(topic), of another bundle",
+                    "register them with \(route.app)\(APNsAddress.topicSuffix), or add the bundle id to delivery.bundleIDs"
+                )
+            }
+        } else if configuration.webhooks[route.app] == nil {
+            found.problem(
+                "delivery", "\(devices) of \(route.app) cannot be notified: delivery.webhooks has no URL of the app",
+                "add \(route.app)=https://…, where the role delivery runs")
+        }
+        if route.badTokens > 0, let topic = route.topic, let environment = route.environment {
+            let isMost = route.badTokens * 2 > route.devices
+            let message =
+                "APNs does not know the tokens of \(route.badTokens) of \(devices) of \(route.app) with the topic \(topic) "
+                + "(\(environment.rawValue))"
+            let advice =
+                configuration.apnsURLs[.production] == configuration.apnsURLs[.sandbox]
+                ? "set delivery.apnsSandboxURL, so that tokens can be tried in both environments"
+                : "compare the topic with the bundle id of the app that the devices have"
+            found.append(
+                isMost ? .problem("delivery", message, advice) : .warning("delivery", message, advice))
+        }
+        if let key = route.tokenKey, settings.delivery.tokenKeys[key] == nil {
+            found.problem(
+                "delivery",
+                "\(devices) of \(route.app) have tokens sealed with key \(Text.quoted(key)), which is missing",
+                "put the key back into delivery.tokenKeys: without it the tokens are lost")
+        }
+    }
+
+    private func check(_ result: APNsProbe.Result, of topic: APNsTopic, _ found: inout [Finding]) {
+        switch result {
+        case .works: break
+        case .refused(let reason):
+            found.problem(
+                "delivery", "APNs refuses the key of \(topic.app) for \(topic.topic): \(reason)",
+                "compare team, key id, .p8 file and topic in delivery.apnsKeys with Apple's account page")
+        case .wrongClock:
+            found.problem(
+                "delivery", "APNs finds the provider token of \(topic.app) expired",
+                "correct the clock of this machine")
+        case .unanswered(let error):
+            found.problem(
+                "delivery", "APNs cannot be asked about \(topic.topic): \(error)",
+                "allow egress to api.push.apple.com, port 443, or see delivery.trustRoots")
+        }
+    }
+}
+
+/// A topic of an app at one of Apple's servers.
+private struct APNsTopic: Hashable {
+    let app: String
+    let topic: String
+    let environment: APNsAddress.Environment
+
+    init?(_ route: RegisteredRoute) {
+        guard let topic = route.topic, let environment = route.environment else { return nil }
+        (app, self.topic, self.environment) = (route.app, topic, environment)
+    }
+}

@@ -1,0 +1,323 @@
+import ArgumentParser
+import Foundation
+import FreshetService
+import Logging
+import ReloadWorkers
+import SampleProvider
+import ServiceLifecycle
+import WidgetModel
+import WidgetRepresentation
+
+/// Asks a provider under development as the service asks it: signed, limited, and read by the same decoders.
+struct Desk: Sendable {
+    let client: ProviderClient
+    let maximumResponseBytes: Int
+
+    /// Lends the kinds of the options; with `--sample` the sample provider runs meanwhile.
+    static func withKinds<Value: Sendable>(
+        of options: DeskOptions, logger: Logger, _ body: ([DeskKind]) async throws -> Value
+    ) async throws -> Value {
+        let secret = SigningSecret.random()
+        guard options.sample else {
+            return try await body(try options.kinds(samplePort: nil, sampleSecret: secret))
+        }
+        let listening = ListeningPort()
+        // Content changes with time and not with requests, as in an app.
+        let provider = SampleProvider(
+            seed: 1, keys: Dictionary(uniqueKeysWithValues: SampleApp.allCases.map { ($0, secret.bytes) }),
+            changeInterval: .seconds(300), logger: logger, onListening: listening.listens(on:))
+        let service = ListeningService(
+            description: "provider", service: provider, port: listening, place: "the sample provider")
+        return try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await service.run() }
+            defer { group.cancelAll() }
+            return try await body(try options.kinds(samplePort: try await listening.wait(), sampleSecret: secret))
+        }
+    }
+
+    /// Settings under which providers on this machine may be called: the person names them on the command line.
+    static func settings(_ options: SettingsOptions) throws -> Settings {
+        var settings = try options.load().settings
+        settings.providers.allowPrivateNetworks += ["127.0.0.0/8", "::1"]
+        return settings
+    }
+
+    func call(
+        _ endpoint: ProviderEndpoint, _ body: [UInt8], of kind: DeskKind, secrets: [[UInt8]]? = nil, timeout: Duration
+    ) -> ProviderCall {
+        ProviderCall(
+            url: kind.definition.providerURL, endpoint: endpoint, secrets: secrets ?? kind.secrets, body: body,
+            timeout: timeout, maximumResponseBytes: maximumResponseBytes)
+    }
+
+    /// Timelines of the subjects, in requests of at most `maxBatch`.
+    func timelines(of subjects: [DeskSubject], _ kind: DeskKind) async throws -> [DeskAnswer<ParsedTimeline>] {
+        try await batches(of: subjects, kind, .timelines, timeout: kind.definition.timeout) {
+            bytes, batch throws(JSONError) in
+            try ProviderResponse.parse(
+                bytes,
+                requested: batch.map {
+                    RequestedTimeline(
+                        $0.id, volatileFields: VolatileFields(kind.definition.volatilePointers),
+                        family: $0.identity.family)
+                })
+        }
+    }
+
+    func snapshots(of subjects: [DeskSubject], _ kind: DeskKind) async throws -> [DeskAnswer<[UInt8]>] {
+        try await batches(
+            of: subjects, kind, .snapshot, timeout: kind.definition.snapshotLimit(WorkerConfiguration().snapshotLimit)
+        ) {
+            bytes, batch throws(JSONError) in
+            try FallbackResponse.snapshots(bytes, requested: batch.map(\.id))
+        }
+    }
+
+    /// Placeholders of the families and environments of the subjects, of which each has one.
+    func placeholders(of subjects: [DeskSubject], _ kind: DeskKind) async throws -> DeskAnswer<[UInt8]> {
+        let variesByTimeZone = kind.definition.variesBy.contains(.timeZone)
+        var items: [PlaceholderIdentity] = []
+        for subject in subjects {
+            let item = PlaceholderIdentity(
+                kind: kind.definition.name, family: subject.family, locale: subject.environment.locale,
+                timeZone: variesByTimeZone ? subject.environment.timeZone : nil)
+            if !items.contains(item) { items.append(item) }
+        }
+        items = Array(items.prefix(kind.definition.maxBatch))
+        let body = PlaceholderRequest.encode(items, kind: kind.definition.name)
+        let wanted = items.compactMap { item in
+            subjects.first {
+                $0.family == item.family && $0.environment.locale == item.locale
+                    && (item.timeZone == nil || $0.environment.timeZone == item.timeZone)
+            }
+        }
+        return try await ask(call(.placeholder, body, of: kind, timeout: kind.definition.timeout), wanted) {
+            bytes throws(JSONError) in try FallbackResponse.placeholders(bytes, requested: items.map(\.id))
+        }
+    }
+
+    private func batches<Value>(
+        of subjects: [DeskSubject], _ kind: DeskKind, _ endpoint: ProviderEndpoint, timeout: Duration,
+        read: ([UInt8], [DeskSubject]) throws(JSONError) -> ProviderAnswer<Value>
+    ) async throws -> [DeskAnswer<Value>] {
+        var answers: [DeskAnswer<Value>] = []
+        for start in stride(from: 0, to: subjects.count, by: max(1, kind.definition.maxBatch)) {
+            let batch = Array(subjects[start..<min(subjects.count, start + max(1, kind.definition.maxBatch))])
+            let body = ProviderRequest.encode(batch.map { .init(id: $0.id, identity: $0.identity) })
+            answers.append(
+                try await ask(call(endpoint, body, of: kind, timeout: timeout), batch) { bytes throws(JSONError) in
+                    try read(bytes, batch)
+                })
+        }
+        return answers
+    }
+
+    private func ask<Value>(
+        _ call: ProviderCall, _ subjects: [DeskSubject],
+        read: ([UInt8]) throws(JSONError) -> ProviderAnswer<Value>
+    ) async throws -> DeskAnswer<Value> {
+        var answer = DeskAnswer<Value>(body: call.body, timing: DeskTiming(call.endpoint, limit: call.timeout))
+        do {
+            let bytes = try await timed(call, &answer.timing)
+            do throws(JSONError) {
+                let parsed = try read(bytes)
+                answer.foreign = parsed.foreignIDs
+                answer.elements = zip(subjects, parsed.outcomes).map { DeskElement(subject: $0, outcome: $1) }
+            } catch {
+                answer.timing.failure = ProviderFailure(.invalid, "the answer is not what the contract says: \(error)")
+            }
+        } catch let failure as ProviderFailure {
+            answer.timing.failure = failure
+        }
+        return answer
+    }
+
+    /// The body of an answer; a failure is also recorded.
+    func timed(_ call: ProviderCall, _ timing: inout DeskTiming) async throws -> [UInt8] {
+        let clock = ContinuousClock()
+        let start = clock.now
+        defer { timing.duration = clock.now - start }
+        return try await client.fetch(call)
+    }
+}
+
+/// A widget for which a provider is asked.
+struct DeskSubject: Hashable, Sendable {
+    let identity: TimelineIdentity
+    let family: WidgetFamily
+    let environment: WidgetEnvironment
+    let user: String
+
+    var id: TimelineID { identity.id }
+
+    init(
+        _ kind: DeskKind, user: String, family: WidgetFamily, environment: WidgetEnvironment,
+        configuration: WidgetConfiguration
+    ) {
+        let definition = kind.definition
+        (self.user, self.family, self.environment) = (user, family, environment)
+        identity = TimelineIdentity(
+            app: kind.app, kind: definition.name, sharing: definition.sharing, variesBy: definition.variesBy,
+            family: family, configuration: definition.effective(configuration, family: family),
+            environment: environment, user: user)
+    }
+
+    /// Properties of the identity, for people.
+    var name: String {
+        let parts = [identity.user.map { "user \($0)" }, identity.family?.name, identity.locale, identity.timeZone]
+        let known = parts.compactMap(\.self)
+        return known.isEmpty ? "everyone" : known.joined(separator: ", ")
+    }
+}
+
+/// Time that a request took.
+struct DeskTiming: Sendable {
+    let endpoint: ProviderEndpoint
+    let limit: Duration
+    var duration: Duration = .zero
+    /// Failure of the whole request.
+    var failure: ProviderFailure?
+
+    init(_ endpoint: ProviderEndpoint, limit: Duration) {
+        (self.endpoint, self.limit) = (endpoint, limit)
+    }
+}
+
+struct DeskElement<Value: Hashable & Sendable>: Sendable {
+    let subject: DeskSubject
+    let outcome: ElementOutcome<Value>
+
+    var value: Value? { if case .value(let value) = outcome { value } else { nil } }
+}
+
+/// Answer to a request for several elements.
+struct DeskAnswer<Value: Hashable & Sendable>: Sendable {
+    /// Body of the request.
+    let body: [UInt8]
+    var timing: DeskTiming
+    var elements: [DeskElement<Value>] = []
+    /// Ids that were not requested.
+    var foreign: [String] = []
+}
+
+/// A provider under development, with its kinds.
+struct DeskOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "URL of the provider; of all kinds of the manifest if there is one. Without a manifest, neither options nor defaults are requested.",
+            valueName: "url"))
+    var provider: String?
+
+    @Option(help: ArgumentHelp("Manifest with the kinds.", valueName: "file"), completion: .file())
+    var manifest: String?
+
+    @Flag(help: "Run the sample provider in this process, with its kinds.")
+    var sample = false
+
+    @Option(help: "A kind; can be given several times. All kinds of the manifest by default.")
+    var kind: [String] = []
+
+    @Option(
+        help: ArgumentHelp("File with the signing secret; the manifest's by default.", valueName: "file"),
+        completion: .file())
+    var secretFile: String?
+
+    @Option(
+        help: """
+            A person for whom the provider answers; can be given several times. By default the made-up \
+            freshet-lint-1 to freshet-lint-3.
+            """,
+        transform: OptionText.identifier)
+    var user: [String] = []
+
+    @OptionGroup var settings: SettingsOptions
+
+    func validate() throws {
+        guard sample || provider != nil || manifest != nil else {
+            throw ValidationError("give --provider with --kind, --manifest or --sample")
+        }
+        if sample, provider != nil || manifest != nil || secretFile != nil {
+            throw ValidationError("--sample has its own provider, kinds and secret")
+        }
+        if provider != nil, manifest == nil, kind.isEmpty {
+            throw ValidationError("--provider needs a --kind or a --manifest: a provider cannot list its kinds")
+        }
+        if let provider {
+            do throws(ModelError) {
+                _ = try ProviderURL(provider)
+            } catch {
+                throw ValidationError("--provider: \(error.message)")
+            }
+        }
+    }
+
+    var users: [String] { user.isEmpty ? ["freshet-lint-1", "freshet-lint-2", "freshet-lint-3"] : user }
+}
+
+/// A kind whose provider is asked.
+struct DeskKind: Sendable {
+    let app: String
+    var definition: KindDefinition
+    /// The newest first; empty if none is known, so that requests have no valid signature.
+    let secrets: [[UInt8]]
+    /// Whether the kind comes from a manifest. Without one, its parameters are unknown.
+    var isDeclared = true
+
+    var name: String { "\(app)/\(definition.name)" }
+}
+
+extension DeskOptions {
+    /// Name of the app of kinds that are given without a manifest.
+    private static let unnamedApp = "provider"
+
+    /// Kinds of the options.
+    ///
+    /// - Parameter samplePort: port of the sample provider in this process.
+    /// - Throws: ``CommandFailure``, ``ManifestError``.
+    func kinds(samplePort: Int?, sampleSecret: SigningSecret) throws -> [DeskKind] {
+        var found: [DeskKind]
+        if let samplePort {
+            found = SampleKinds.apps(port: samplePort).flatMap { app in
+                app.kinds.map { DeskKind(app: app.name, definition: $0, secrets: [sampleSecret.bytes]) }
+            }
+        } else if let manifest {
+            let apps = try Manifest.read(path: manifest, environment: ProcessInfo.processInfo.environment).apps
+            let own = try secret()
+            found = apps.flatMap { app in
+                app.definition.kinds.map { kind in
+                    DeskKind(
+                        app: app.definition.name, definition: kind,
+                        secrets: (own ?? app.signingSecret).map { [$0.bytes] } ?? [])
+                }
+            }
+        } else {
+            let secrets = try secret().map { [$0.bytes] } ?? []
+            return kind.map { name in
+                DeskKind(
+                    app: Self.unnamedApp,
+                    definition: KindDefinition(name: name, providerURL: normalProvider ?? "", placeholder: nil),
+                    secrets: secrets, isDeclared: false)
+            }
+        }
+        if let url = normalProvider {
+            for index in found.indices { found[index].definition.providerURL = url }
+        }
+        return try chosen(of: found)
+    }
+
+    private var normalProvider: String? { provider.flatMap { try? ProviderURL($0).description } }
+
+    private func chosen(of kinds: [DeskKind]) throws(CommandFailure) -> [DeskKind] {
+        let names = kinds.map(\.definition.name)
+        for name in kind where !names.contains(name) {
+            let meant = Suggestion.word(for: name, among: names)
+            throw CommandFailure(.failure, "there is no kind \(Text.quoted(name))\(meant)")
+        }
+        return kind.isEmpty ? kinds : kinds.filter { kind.contains($0.definition.name) }
+    }
+
+    private func secret() throws(CommandFailure) -> SigningSecret? {
+        guard let secretFile else { return nil }
+        return try SigningSecret(file: secretFile)
+    }
+}
