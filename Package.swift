@@ -129,7 +129,7 @@ let package = Package(
         .target(
             name: "SampleProvider",
             dependencies: [
-                "WidgetModel", logging, lifecycle, hummingbird, nio, crypto, http2, tls, jwt,
+                "Randomness", "WidgetModel", logging, lifecycle, hummingbird, nio, crypto, http2, tls, jwt,
                 .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "X509", package: "swift-certificates"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
@@ -155,16 +155,16 @@ let package = Package(
             dependencies: [
                 "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents",
                 "WidgetStore", "WidgetRepresentation", "ReloadIngest", "ReloadWorkers", "WidgetAPI", "WidgetDelivery",
-                "FreshetClient", "WidgetSimulator",
+                "FreshetClient", "Randomness", "WidgetSimulator",
                 argumentParser, logging, lifecycle, httpClient, hummingbird, nio,
             ],
             swiftSettings: strict),
         .executableTarget(
             name: "freshet-load",
             dependencies: [
-                "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents",
-                "WidgetSimulator",
-                "WidgetStore", "WidgetAPI", "WidgetDelivery", "ReloadWorkers", "FreshetClient", argumentParser, logging,
+                "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "Randomness", "WidgetModel",
+                "WidgetEvents", "WidgetSimulator", "WidgetStore", "WidgetAPI", "WidgetDelivery", "ReloadWorkers",
+                "FreshetClient", argumentParser, logging,
                 lifecycle, httpClient, nio, jwt,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
@@ -280,8 +280,8 @@ let package = Package(
         .testTarget(
             name: "FreshetLoadTests",
             dependencies: [
-                "freshet-load", "FreshetService", "SampleProvider", "PostgresClient", "WidgetModel", "WidgetEvents",
-                "WidgetSimulator", "WidgetStore", "TestSupport", argumentParser,
+                "freshet-load", "FreshetService", "SampleProvider", "PostgresClient", "Randomness", "WidgetModel",
+                "WidgetEvents", "WidgetStore", "TestSupport", argumentParser,
             ],
             swiftSettings: strict),
         .testTarget(

@@ -51,6 +51,8 @@ let package = Package(
         .executableTarget(
             name: "audit", dependencies: ["PostgresClient", "WidgetModel", "WidgetStore", logging],
             swiftSettings: strict),
+        .executableTarget(
+            name: "habits", dependencies: ["Randomness", "WidgetModel", "WidgetSimulator"], swiftSettings: strict),
         .target(name: "CAllocations"),
         .target(
             name: "Cases",
@@ -77,6 +79,10 @@ let package = Package(
             resources: [.embedInCode("Values/TimeZones.txt")], swiftSettings: strict),
         .target(
             name: "WidgetEvents", dependencies: ["WidgetModel"], path: "Freshet/WidgetEvents", swiftSettings: strict),
+        .target(name: "Randomness", path: "Freshet/Randomness", swiftSettings: strict),
+        .target(
+            name: "WidgetSimulator", dependencies: ["Randomness", "WidgetEvents", "WidgetModel"],
+            path: "Freshet/WidgetSimulator", swiftSettings: strict),
         .target(
             name: "WidgetStore", dependencies: ["PostgresClient", "WidgetModel", logging], path: "Freshet/WidgetStore",
             resources: [.embedInCode("Migrations")], swiftSettings: strict),

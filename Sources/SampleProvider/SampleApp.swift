@@ -1,3 +1,4 @@
+import Randomness
 package import WidgetModel
 
 /// The apps that the sample provider serves, each under its name: `POST /bank/timelines`.
@@ -34,8 +35,8 @@ struct SampleMoment: Sendable {
     var now: Timestamp
 
     /// Random numbers of this content: the same for every revision, or, with the revision, different for each.
-    func random(withRevision: Bool) -> SampleRandom {
-        SampleRandom(seed: seed ^ request.identity ^ (withRevision ? SampleRandom.mix(UInt64(revision)) : 0))
+    func random(withRevision: Bool) -> SeededGenerator {
+        SeededGenerator(seed: seed ^ request.identity ^ (withRevision ? SeededGenerator.mix(UInt64(revision)) : 0))
     }
 
     /// A parameter of the configuration, or its default.

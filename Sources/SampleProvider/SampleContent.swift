@@ -1,4 +1,5 @@
 import Foundation
+import Randomness
 import WidgetModel
 
 /// The purchases made last with a card, of one category or all.

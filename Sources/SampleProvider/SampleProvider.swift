@@ -1,6 +1,7 @@
 import Hummingbird
 package import Logging
 import NIOCore
+import Randomness
 import ServiceLifecycle
 import Synchronization
 package import WidgetModel
@@ -99,7 +100,7 @@ extension SampleProvider {
         let states = states(of: batch.requests, at: time)
         // The same requests fail in every run, in any order.
         let batchIdentity = zip(batch.requests, states).reduce(UInt64(0)) { sum, fetch in
-            sum &+ SampleRandom.mix(fetch.0.identity &+ UInt64(fetch.1.revision))
+            sum &+ SeededGenerator.mix(fetch.0.identity &+ UInt64(fetch.1.revision))
         }
         guard !fails(batchIdentity, share: faults.requestFailures) else { return nil }
 
@@ -139,7 +140,7 @@ extension SampleProvider {
         of request: SampleRequest, every interval: Duration, at time: Timestamp
     ) -> (revision: Int, time: Timestamp) {
         let seconds = max(2, interval.wholeMicroseconds / 1_000_000)
-        let offset = 1 + Int64(SampleRandom.mix(request.identity) % UInt64(seconds - 1))
+        let offset = 1 + Int64(SeededGenerator.mix(request.identity) % UInt64(seconds - 1))
         let number = (time.microseconds / 1_000_000 - offset) / seconds
         return (Int(number), Timestamp(microseconds: (number * seconds + offset) * 1_000_000))
     }
@@ -201,7 +202,7 @@ extension SampleProvider {
 
     private func fails(_ identity: UInt64, share: Double) -> Bool {
         guard share > 0 else { return false }
-        return Double(SampleRandom.mix(identity ^ seed) >> 11) / Double(UInt64(1) << 53) < share
+        return Double(SeededGenerator.mix(identity ^ seed) >> 11) / Double(UInt64(1) << 53) < share
     }
 }
 

@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import Randomness
 import WidgetModel
 
 /// Body of a request to a provider.
@@ -77,8 +78,8 @@ extension SampleBatch {
                 throw JSONError(
                     kind: .invalidValue, message: "kind is missing", byteOffset: 0, pointer: "/requests/\(index)/kind")
             }
-            let kindHash = SampleRandom.hash("\(app.rawValue)/\(batch.requests[index].kind)".utf8)
-            batch.requests[index].identity = SampleRandom.mix(batch.requests[index].identity &+ kindHash)
+            let kindHash = SeededGenerator.hash("\(app.rawValue)/\(batch.requests[index].kind)".utf8)
+            batch.requests[index].identity = SeededGenerator.mix(batch.requests[index].identity &+ kindHash)
         }
         return batch
     }
@@ -137,7 +138,7 @@ extension SampleRequest {
 
     /// Adds a field to the identity; the order of the fields makes no difference.
     private mutating func mixIn(_ name: String, _ value: some Sequence<UInt8>) {
-        identity &+= SampleRandom.mix(SampleRandom.hash(name.utf8) ^ (SampleRandom.hash(value) &* 3))
+        identity &+= SeededGenerator.mix(SeededGenerator.hash(name.utf8) ^ (SeededGenerator.hash(value) &* 3))
     }
 }
 
@@ -211,5 +212,23 @@ struct WebhookVerifier: Sendable {
             if HMAC<SHA256>.isValidAuthenticationCode(code, authenticating: content, using: key) { return }
         }
         throw .wrongSignature
+    }
+}
+
+extension SeededGenerator {
+    /// Returns a number of `range`. The distribution is not exactly uniform.
+    mutating func integer(in range: ClosedRange<Int>) -> Int {
+        range.lowerBound + Int(next() % UInt64(range.count))
+    }
+
+    mutating func pick<Element>(_ choices: [Element]) -> Element {
+        choices[integer(in: 0...(choices.count - 1))]
+    }
+
+    /// A hash that is the same in every process, unlike `Hasher`'s (FNV-1a, mixed).
+    static func hash(_ bytes: some Sequence<UInt8>) -> UInt64 {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
+        return mix(hash)
     }
 }

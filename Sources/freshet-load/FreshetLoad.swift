@@ -23,7 +23,7 @@ struct FreshetLoad: AsyncParsableCommand {
         subcommands: [
             LoadDrainCommand.self, LoadLatencyCommand.self, LoadGlobalCommand.self, LoadFairnessCommand.self,
             LoadIngestCommand.self, LoadSoakCommand.self, LoadEventsCommand.self, LoadFillCommand.self,
-            LoadHabitsCommand.self, LoadStacksCommand.self, LoadDeliveryCommand.self,
+            LoadStacksCommand.self, LoadDeliveryCommand.self,
         ])
 
     static func main() async {

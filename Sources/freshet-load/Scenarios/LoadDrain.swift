@@ -2,7 +2,7 @@ import ArgumentParser
 import FreshetService
 import KafkaClient
 import PostgresClient
-import SampleProvider
+import Randomness
 import WidgetModel
 import WidgetStore
 
@@ -82,7 +82,7 @@ struct LoadDrain: Sendable {
         }
 
         let choice = PopularWidgets(of: world, exponent: try command.backlog.exponent())
-        var random = SampleRandom(seed: command.options.seed)
+        var random = SeededGenerator(seed: command.options.seed)
         let widgets = (0..<command.events).map { _ in choice.next(using: &random) }
         let targets = Set(Set(widgets).map { world.timeline(of: $0).id })
         var results: [LoadResult] = []

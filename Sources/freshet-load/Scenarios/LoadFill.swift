@@ -1,7 +1,7 @@
 import ArgumentParser
 import FreshetService
 import PostgresClient
-import SampleProvider
+import Randomness
 import WidgetModel
 import WidgetStore
 
@@ -94,7 +94,7 @@ struct LoadPopulation: Sendable {
         var text = head
         text.reserveCapacity(bytes + 64)
         let end = bytes - tail.utf8.count
-        var random = SampleRandom(seed: UInt64(index))
+        var random = SeededGenerator(seed: UInt64(index))
         while text.utf8.count < end {
             let bits = random.next()
             let phrase = phrases[Int(bits >> 56)]

@@ -3,7 +3,7 @@ import FreshetService
 import KafkaClient
 import Logging
 import PostgresClient
-import SampleProvider
+import Randomness
 import WidgetEvents
 import WidgetModel
 import WidgetStore
@@ -72,7 +72,7 @@ struct LoadIngest: Sendable {
         // The provider gets no requests.
         try await world.place(in: environment.store, provider: environment.providerURL)
         let choice = PopularWidgets(of: world, exponent: try command.backlog.exponent())
-        var random = SampleRandom(seed: command.options.seed)
+        var random = SeededGenerator(seed: command.options.seed)
         let isTidy = await environment.checkpoint()
         // Number of requests for each widget's timeline, its placement included.
         var requested: [Int: Int64] = [:]

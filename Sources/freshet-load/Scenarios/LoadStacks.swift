@@ -7,7 +7,7 @@ import KafkaClient
 import NIOCore
 import NIOHTTP1
 import PostgresClient
-import SampleProvider
+import Randomness
 import Synchronization
 import WidgetAPI
 import WidgetEvents
@@ -82,7 +82,7 @@ struct LoadStacks: Sendable {
         let world = world
         try await world.place(in: environment.store, provider: environment.providerURL)
         try await importStacks(environment)
-        var random = SampleRandom(seed: options.options.seed)
+        var random = SeededGenerator(seed: options.options.seed)
         var result = LoadResult(scenario: "stacks")
         // Rows of people grow with the first donations: that pass is the cold one.
         var passes: [(rate: Double, cpu: Double?)] = []
@@ -139,7 +139,7 @@ struct LoadStacks: Sendable {
     }
 
     /// Views at about the same half hours, some of them at random.
-    private func donation(to person: Int, _ number: Int, _ random: inout SampleRandom) -> OutgoingEvent {
+    private func donation(to person: Int, _ number: Int, _ random: inout SeededGenerator) -> OutgoingEvent {
         let habit = (person * 7) % 48
         let day = random.below(14)
         let slot = random.below(4) > 0 ? day * 48 + habit : random.below(Self.halfHours)
@@ -177,7 +177,7 @@ struct LoadStacks: Sendable {
     // MARK: Schedules
 
     private func read(
-        _ result: inout LoadResult, _ random: inout SampleRandom, _ environment: LoadTestEnvironment
+        _ result: inout LoadResult, _ random: inout SeededGenerator, _ environment: LoadTestEnvironment
     ) async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-load-\(RandomID.make())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -227,7 +227,7 @@ struct LoadStacks: Sendable {
 
     /// Publishes donations and reads schedules, each at its rate.
     private func donateWhileReading(
-        _ readers: ScheduleReaders, _ random: inout SampleRandom, _ environment: LoadTestEnvironment
+        _ readers: ScheduleReaders, _ random: inout SeededGenerator, _ environment: LoadTestEnvironment
     ) async throws -> Beside {
         Terminal.progress("reading schedules for \(options.duration) s")
         let before = try await environment.store.appliedEvents()

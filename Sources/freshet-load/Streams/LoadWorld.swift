@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import FreshetService
+import Randomness
 import SampleProvider
 import WidgetEvents
 import WidgetModel
@@ -139,7 +140,7 @@ struct PopularWidgets: Sendable {
     }
 
     /// Returns the index of a random widget in the world.
-    func next(using random: inout SampleRandom) -> Int {
+    func next(using random: inout SeededGenerator) -> Int {
         let person = ranks.map { $0.people.sample(using: &random) - 1 } ?? random.below(world.users)
         let place = ranks.map { $0.widgets.sample(using: &random) - 1 } ?? random.below(world.widgetsPerUser)
         return person * world.widgetsPerUser + place
@@ -201,7 +202,7 @@ struct ZipfRanks: Sendable, Equatable {
     }
 
     /// A rank from 1 to `count`.
-    func sample(using random: inout SampleRandom) -> Int {
+    func sample(using random: inout SeededGenerator) -> Int {
         while true {
             let area = integralOfLast + random.unit() * (integralOfFirst - integralOfLast)
             let position = Self.inverse(area, exponent)
@@ -230,16 +231,5 @@ struct ZipfRanks: Sendable, Equatable {
         let argument = max(-1, area * (1 - s))
         let factor = abs(argument) > 1e-8 ? log1p(argument) / argument : 1 - argument / 2 + argument * argument / 3
         return exp(factor * area)
-    }
-}
-
-extension SampleRandom {
-    /// At least 0 and under 1, of 53 bits: ours rather than the standard library's, whose algorithm may change, so that
-    /// a seed always gives the same stream.
-    mutating func unit() -> Double { Double(next() >> 11) * 0x1p-53 }
-
-    /// A number from 0 to under `count`.
-    mutating func below(_ count: Int) -> Int {
-        Int(truncatingIfNeeded: next().multipliedFullWidth(by: UInt64(max(1, count))).high)
     }
 }

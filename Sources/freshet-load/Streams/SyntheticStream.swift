@@ -1,6 +1,6 @@
 import Foundation
 import FreshetService
-import SampleProvider
+import Randomness
 import WidgetEvents
 import WidgetModel
 
@@ -33,7 +33,7 @@ struct StreamPlan: Sendable, Equatable {
 struct SyntheticStream: Sendable, Sequence, IteratorProtocol {
     let plan: StreamPlan
 
-    private var random: SampleRandom
+    private var random: SeededGenerator
     private var arrivals: ArrivalTimes
     private let widgets: PopularWidgets
     private var index = 0
@@ -41,7 +41,7 @@ struct SyntheticStream: Sendable, Sequence, IteratorProtocol {
 
     init(_ plan: StreamPlan) {
         self.plan = plan
-        random = SampleRandom(seed: plan.seed)
+        random = SeededGenerator(seed: plan.seed)
         arrivals = ArrivalTimes(profile: plan.distribution.profile, rate: plan.rate, seed: plan.seed)
         widgets = PopularWidgets(of: plan.world, exponent: plan.distribution.exponent)
     }
@@ -278,7 +278,7 @@ struct ArrivalTimes: Sendable {
         let current = Int(steady / bursts.period)
         if current != period {
             period = current
-            var random = SampleRandom(seed: seed ^ (UInt64(truncatingIfNeeded: current) &* 0xD134_2543_DE82_EF95))
+            var random = SeededGenerator(seed: seed ^ (UInt64(truncatingIfNeeded: current) &* 0xD134_2543_DE82_EF95))
             burstStart = random.unit() * (bursts.period - bursts.length)
         }
         let start = Double(current) * bursts.period

@@ -1,6 +1,7 @@
 import FreshetClient
 import FreshetService
 import KafkaClient
+import Randomness
 import SampleProvider
 import Synchronization
 import WidgetEvents
@@ -78,7 +79,7 @@ final class DemoTraffic: Sendable {
 
     /// Publishes at the given rate for the given time: mostly single reloads, now and then a kind or a whole app.
     func stream(rate: Int, for length: Duration, seed: UInt64, applied: @Sendable () -> Int) async throws {
-        var random = SampleRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         let start = ContinuousClock.now
         var sent = 0
         var nextKind = Duration.seconds(2)
@@ -114,7 +115,7 @@ final class DemoTraffic: Sendable {
 
     // MARK: Events
 
-    private func single(_ random: inout SampleRandom) -> FreshetEvent {
+    private func single(_ random: inout SeededGenerator) -> FreshetEvent {
         let index = Int.random(in: 0..<world.users, using: &random)
         let user = world.user(index)
         switch Int.random(in: 0..<100, using: &random) {
@@ -144,7 +145,7 @@ final class DemoTraffic: Sendable {
         }
     }
 
-    private func reloadKind(_ random: inout SampleRandom) async throws {
+    private func reloadKind(_ random: inout SeededGenerator) async throws {
         let (app, kind) = Bool.random(using: &random) ? (SampleWorld.bank, "DueDate") : (SampleWorld.weather, "Weather")
         count { $0.perKind += 1 }
         await publish([FreshetEvent(ReloadRequest(app: app, audience: .everyone, kinds: .kinds([kind]), reason: .push))]

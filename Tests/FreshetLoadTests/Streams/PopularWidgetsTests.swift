@@ -1,5 +1,5 @@
 import ArgumentParser
-import SampleProvider
+import Randomness
 import Testing
 
 @testable import freshet_load
@@ -10,7 +10,7 @@ struct PopularWidgetsTests {
 
     private func chosen(_ exponent: Double?, seed: UInt64 = 1, count: Int = 20_000) -> [Int] {
         let widgets = PopularWidgets(of: Self.world, exponent: exponent)
-        var random = SampleRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         return (0..<count).map { _ in widgets.next(using: &random) }
     }
 

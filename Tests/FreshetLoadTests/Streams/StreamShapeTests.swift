@@ -1,5 +1,5 @@
 import Foundation
-import SampleProvider
+import Randomness
 import TestSupport
 import Testing
 
@@ -18,7 +18,7 @@ struct StreamShapeTests {
     @Test("Zipf's ranks have the frequencies of the law", arguments: [0.5, 0.99, 1, 1.5, 3])
     func zipf(exponent: Double) {
         let ranks = ZipfRanks(count: 1_000, exponent: exponent)
-        var random = SampleRandom(seed: 11)
+        var random = SeededGenerator(seed: 11)
         let samples = 400_000
         var counts = [Int](repeating: 0, count: 1_001)
         for _ in 0..<samples { counts[ranks.sample(using: &random)] += 1 }
@@ -36,7 +36,7 @@ struct StreamShapeTests {
 
     @Test("Zipf's law works for very many ranks and for one")
     func extremes() {
-        var random = SampleRandom(seed: 2)
+        var random = SeededGenerator(seed: 2)
         let many = ZipfRanks(count: 1_000_000_000, exponent: 1)
         let samples = (0..<10_000).map { _ in many.sample(using: &random) }
         #expect(samples.allSatisfy { (1...1_000_000_000).contains($0) })

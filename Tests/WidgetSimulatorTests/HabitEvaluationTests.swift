@@ -1,14 +1,12 @@
-import SampleProvider
+import Randomness
 import TestSupport
 import Testing
 import WidgetModel
 import WidgetSimulator
 
-@testable import freshet_load
-
 @Suite("Evaluation of habits", .timeLimit(.patience))
 struct HabitEvaluationTests {
-    /// `freshet-load habits` compares the calibration with more people; with few, close results would depend on chance.
+    /// `habits` in `Benchmarks/` compares the calibration with more people; with few, close results would depend on chance.
     @Test(
         "F: the model predicts times better than simple predictors for all populations, with calibrated probabilities")
     func wins() throws {
@@ -31,7 +29,7 @@ struct HabitEvaluationTests {
     @Test("Equal seeds generate equal people")
     func seeds() {
         func times(_ seed: UInt64) -> [HalfHour] {
-            var random = SampleRandom(seed: seed)
+            var random = SeededGenerator(seed: seed)
             return SyntheticPerson(.weekdays, random: &random).views.map(\.halfHour)
         }
         #expect(times(1) == times(1) && times(1) != times(2))

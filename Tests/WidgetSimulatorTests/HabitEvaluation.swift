@@ -1,0 +1,1 @@
+../../Benchmarks/Sources/habits/HabitEvaluation.swift
