@@ -21,9 +21,9 @@ struct FreshetLoad: AsyncParsableCommand {
             """,
         version: FreshetNode.version,
         subcommands: [
-            LoadDrainCommand.self, LoadLatencyCommand.self, LoadGlobalCommand.self, LoadFairnessCommand.self,
-            LoadIngestCommand.self, LoadSoakCommand.self, LoadEventsCommand.self, LoadFillCommand.self,
-            LoadStacksCommand.self, LoadDeliveryCommand.self,
+            LoadDrain.self, LoadLatency.self, LoadGlobal.self, LoadFairness.self,
+            LoadIngest.self, LoadSoak.self, LoadEvents.self, LoadFill.self,
+            LoadStacks.self, LoadDelivery.self,
         ])
 
     static func main() async {

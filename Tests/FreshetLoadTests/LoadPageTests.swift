@@ -112,7 +112,7 @@ struct LoadPageTests {
             "--set=postgres.url=postgresql://u:secret4@h/x", "--set", "kafka.properties=sasl.password=secret5",
             "--rate", "1000", "--report", "a b.html",
         ]
-        let text = ShownCommand.text(arguments)
+        let text = ScenarioOptions.shownCommand(arguments)
         #expect(!text.contains("secret"))
         let settings = "--set postgres.url=… --set postgres.url=… --set kafka.properties=…"
         #expect(text == "freshet-load latency \(settings) --rate 1000 --report 'a b.html'")
@@ -134,11 +134,13 @@ struct LoadFigureTests {
     @Test("A progress line fits the terminal and shows the remaining time")
     func progress() {
         let latency = LatencySummary(samples: 9, p50: 2.1, p99: 9.75)
-        let line = ProgressLine(
-            phase: "1k events/s", share: 0.43, rate: 1_000, secondsLeft: 17.2, latency: latency)
-        #expect(line.text(width: 100) == "1k events/s  43 %  1k/s  ETA 17 s  p50 2.1 ms  p99 9.75 ms")
-        for width in 1...120 { #expect(line.text(width: width).count < max(width, 2)) }
-        let open = ProgressLine(phase: "checking", share: nil, rate: 12_345, secondsLeft: nil, latency: nil)
-        #expect(open.text(width: 80) == "checking  12.3k/s")
+        func line(width: Int) -> String {
+            LoadProgress.line(
+                "1k events/s", share: 0.43, rate: 1_000, secondsLeft: 17.2, latency: latency, width: width)
+        }
+        #expect(line(width: 100) == "1k events/s  43 %  1k/s  ETA 17 s  p50 2.1 ms  p99 9.75 ms")
+        for width in 1...120 { #expect(line(width: width).count < max(width, 2)) }
+        let open = LoadProgress.line("checking", share: nil, rate: 12_345, secondsLeft: nil, latency: nil, width: 80)
+        #expect(open == "checking  12.3k/s")
     }
 }

@@ -8,10 +8,10 @@ import WidgetModel
 struct LoadPopulationTests {
     @Test("Content is canonical JSON of the requested size", arguments: [0, 200, 650, 5_000])
     func content(bytes: Int) throws {
-        let text = LoadPopulation.content(123_456, bytes: bytes)
+        let text = LoadFill.content(123_456, bytes: bytes)
         #expect(text.utf8.count >= bytes && text.utf8.count < bytes + 20 || bytes == 0)
         let value = try JSONValue.parse(Array(text.utf8))
         #expect(String(decoding: value.encoded, as: UTF8.self) == text)
-        #expect(LoadPopulation.content(1, bytes: 650) != LoadPopulation.content(2, bytes: 650))
+        #expect(LoadFill.content(1, bytes: 650) != LoadFill.content(2, bytes: 650))
     }
 }

@@ -65,8 +65,8 @@ struct LoadReportTests {
                     .stateIndexBytes: (301..<750).contains(second) ? 2e8 : 3e7,
                 ])
         }
-        let trends = SoakTrends(samples: samples, spans: [LoadCharts.Span(label: "held", from: 300, to: 599.5)])
-        let members = Dictionary(uniqueKeysWithValues: trends.members.map { ($0.key, $0.value) })
+        let charts = LoadCharts(samples: samples, spans: [LoadCharts.Span(label: "held", from: 300, to: 599.5)])
+        let members = Dictionary(uniqueKeysWithValues: charts.trends.map { ($0.key, $0.value) })
         #expect(members["whileHeld"]?["ratio"]?.numberValue?.double == 0.8)
         #expect(members["whileHeld"]?["secondsUntilDeadTuplesAreBack"]?.numberValue?.double == 50.5)
         #expect(members["whileHeld"]?["secondsUntilSizesAreBack"]?.numberValue?.double == 150.5)
@@ -74,7 +74,7 @@ struct LoadReportTests {
         #expect(members["trends"]?["residentBytes"]?["ratio"].map { $0.numberValue?.double ?? 0 > 1.018 } == true)
         #expect(members["trends"]?["p99"]?["ratio"] == .null)
         #expect(members["largest"]?["deadTuples"] == 9_000)
-        #expect(SoakTrends(samples: [], spans: []).members.isEmpty)
+        #expect(LoadCharts().trends.isEmpty)
     }
 
     @Test("A drain's chart shows the progress between samples")

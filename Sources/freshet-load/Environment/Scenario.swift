@@ -25,21 +25,61 @@ struct ScenarioOptions: ParsableArguments {
 
     @OptionGroup var settings: SettingsOptions
 
-    /// Runs a scenario until its end or a signal, and prints its report.
+    /// Prints a report, and writes its page if one is wanted.
+    ///
+    /// - Throws: ``CommandFailure`` when the page cannot be written; the report is printed before.
+    fileprivate func emit(_ result: LoadResult) throws {
+        result.printed(asJSON: json)
+        guard let report else { return }
+        try LoadPage(
+            report: result.json, charts: result.charts, command: Self.shownCommand(CommandLine.arguments),
+            time: WallClock.now()
+        ).write(to: report)
+    }
+
+    /// The command line as a report shows it: without values of settings, which may be secrets.
+    static func shownCommand(_ arguments: [String]) -> String {
+        var shown = ["freshet-load"]
+        var isSetting = false
+        for argument in arguments.dropFirst() {
+            let assignment = isSetting ? argument[...] : argument.hasPrefix("--set=") ? argument.dropFirst(6) : nil
+            if let assignment {
+                if !isSetting { shown.append("--set") }
+                shown.append("\(assignment.prefix { $0 != "=" })=…")
+            } else {
+                shown.append(argument.contains(" ") ? "'\(argument)'" : argument)
+            }
+            isSetting = argument == "--set"
+        }
+        return shown.joined(separator: " ")
+    }
+}
+
+/// A command that runs a service under load and reports what it did.
+protocol Scenario: AsyncParsableCommand, Sendable {
+    var options: ScenarioOptions { get }
+    /// Environment that the scenario needs.
+    var plan: LoadTestEnvironment.Plan { get }
+
+    func run(_ environment: LoadTestEnvironment) async throws -> LoadResult
+}
+
+extension Scenario {
+    /// Runs the scenario until its end or a signal, and prints its report.
     ///
     /// - Throws: ``CommandFailure`` when it was stopped, or has lost something.
-    func run(
-        _ plan: LoadTestEnvironment.Plan, _ body: @escaping @Sendable (LoadTestEnvironment) async throws -> LoadResult
-    ) async throws {
+    func run() async throws {
+        let (options, settings) = (options, options.settings)
         var values = try settings.load(requiring: ["postgres.url"]).settings
         if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.log.level = .error }
         let logger = values.log.logger()
         let outcome = RunOutcome()
         let work = BackgroundService("load") { [values] in
-            let result = try await LoadTestEnvironment.with(
-                plan, options: self, settings: values, logger: logger, body)
+            let result = try await LoadTestEnvironment.with(plan, options: options, settings: values, logger: logger) {
+                try await run($0)
+            }
             Terminal.endProgress()
-            try emit(result)
+            try options.emit(result)
             outcome.end(lost: result.lost)
         }
         try await Program.run([work], logger: logger)
@@ -48,18 +88,6 @@ struct ScenarioOptions: ParsableArguments {
         case 0?: return
         case let lost?: throw CommandFailure(.failure, "lost: \(lost)")
         }
-    }
-
-    /// Prints a report, and writes its page if one is wanted.
-    ///
-    /// - Throws: ``CommandFailure`` when the page cannot be written; the report is printed before.
-    private func emit(_ result: LoadResult) throws {
-        result.printed(asJSON: json)
-        guard let report else { return }
-        try LoadPage(
-            report: result.json, charts: result.charts, command: ShownCommand.text(CommandLine.arguments),
-            time: WallClock.now()
-        ).write(to: report)
     }
 }
 
@@ -77,24 +105,5 @@ struct Stall<Progress: Equatable> {
     mutating func isReached(at progress: Progress) -> Bool {
         if progress != last { (last, since) = (progress, .now) }
         return since.duration(to: .now) >= limit
-    }
-}
-
-/// The command line as a report shows it: without values of settings, which may be secrets.
-enum ShownCommand {
-    static func text(_ arguments: [String]) -> String {
-        var shown = ["freshet-load"]
-        var isSetting = false
-        for argument in arguments.dropFirst() {
-            let assignment = isSetting ? argument[...] : argument.hasPrefix("--set=") ? argument.dropFirst(6) : nil
-            if let assignment {
-                if !isSetting { shown.append("--set") }
-                shown.append("\(assignment.prefix { $0 != "=" })=…")
-            } else {
-                shown.append(argument.contains(" ") ? "'\(argument)'" : argument)
-            }
-            isSetting = argument == "--set"
-        }
-        return shown.joined(separator: " ")
     }
 }

@@ -11,18 +11,12 @@ import Glibc
 /// Shows the progress of a scenario on standard error: a line that is overwritten on a terminal, a line a phase
 /// elsewhere.
 final class LoadProgress: Sendable {
-    private struct State {
-        var phase = ""
-        /// Nil if it is not known.
-        var length: Duration?
-        var start = ContinuousClock.now
-    }
+    /// The length is nil if it is not known.
+    private let state = Mutex<(phase: String, length: Duration?, start: ContinuousClock.Instant)>(("", nil, .now))
 
-    private let state = Mutex(State())
-
-    func phase(_ name: String, lasting length: Duration? = nil) {
-        state.withLock { $0 = State(phase: name, length: length) }
-        if Terminal.showsProgress { Terminal.progress(name) } else { Terminal.complain(name) }
+    func begin(_ phase: String, lasting length: Duration? = nil) {
+        state.withLock { $0 = (phase, length, .now) }
+        if Terminal.showsProgress { Terminal.progress(phase) } else { Terminal.complain(phase) }
     }
 
     /// - Parameters:
@@ -33,10 +27,10 @@ final class LoadProgress: Sendable {
         let state = state.withLock { $0 }
         let elapsed = state.start.duration(to: .now) / .seconds(1)
         let length = state.length.map { $0 / .seconds(1) }
-        let line = ProgressLine(
-            phase: state.phase, share: length.map { elapsed / $0 }, rate: rate,
-            secondsLeft: length.map { $0 - elapsed }, latency: latency)
-        Terminal.progress(line.text(width: Self.width))
+        Terminal.progress(
+            Self.line(
+                state.phase, share: length.map { elapsed / $0 }, rate: rate,
+                secondsLeft: length.map { $0 - elapsed }, latency: latency, width: Self.width))
     }
 
     /// Width of the terminal.
@@ -45,19 +39,13 @@ final class LoadProgress: Sendable {
         guard ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
         return Int(size.ws_col)
     }
-}
 
-/// Progress of a phase in one line.
-struct ProgressLine: Sendable {
-    var phase: String
-    /// From 0 to 1; nil when the end is not known.
-    var share: Double?
-    var rate: Double
-    var secondsLeft: Double?
-    var latency: LatencySummary?
-
-    /// No longer than a line of the terminal.
-    func text(width: Int) -> String {
+    /// Progress of a phase in one line, no longer than a line of the terminal.
+    ///
+    /// - Parameter share: from 0 to 1; nil when the end is not known.
+    static func line(
+        _ phase: String, share: Double?, rate: Double, secondsLeft: Double?, latency: LatencySummary?, width: Int
+    ) -> String {
         var facts = [phase]
         if let share { facts.append("\(Int(min(max(share, 0), 1) * 100)) %") }
         facts.append("\(Figure.short(rate))/s")
@@ -100,10 +88,11 @@ struct DrainRecorder: Sendable {
         let (done, all) = (applied - (begin ?? 0), goal - (begin ?? 0))
         guard all > 0 else { return }
         let elapsed = start.duration(to: now) / .seconds(1)
-        let line = ProgressLine(
-            phase: phase, share: Double(done) / Double(all), rate: timelines ?? events,
-            secondsLeft: done > 0 ? elapsed / Double(done) * Double(all - done) : nil, latency: nil)
-        Terminal.progress(line.text(width: LoadProgress.width))
+        Terminal.progress(
+            LoadProgress.line(
+                phase, share: Double(done) / Double(all), rate: timelines ?? events,
+                secondsLeft: done > 0 ? elapsed / Double(done) * Double(all - done) : nil, latency: nil,
+                width: LoadProgress.width))
     }
 }
 

@@ -147,26 +147,3 @@ struct LoadLosses: Sendable, Equatable {
                 Sort.allCases.map { JSONObject.Member(key: $0.rawValue, value: .number(JSONNumber(self[$0]))) }))
     }
 }
-
-/// Events for which no store was seen, checked in PostgreSQL once everything is quiet.
-///
-/// Every event is counted by its timeline (`requested`), and a timeline is stale until a fetch that began after its
-/// last request is stored. So an event whose timeline is not stale was served; only its latency is not known.
-struct UnmeasuredEvents: Sendable {
-    private var waiting: [TimelineID: Int]
-    /// Number of events that were served.
-    private(set) var served = 0
-
-    /// - Parameter waiting: number of events by timeline.
-    init(_ waiting: [TimelineID: Int]) {
-        self.waiting = waiting
-    }
-
-    /// Number of events whose timeline is stale, stores nothing, or was not looked at.
-    var unserved: Int { waiting.values.reduce(0, +) }
-
-    mutating func look(at timeline: TimelineID, isServed: Bool) {
-        guard isServed, let events = waiting.removeValue(forKey: timeline) else { return }
-        served += events
-    }
-}

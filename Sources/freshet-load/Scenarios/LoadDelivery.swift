@@ -13,7 +13,8 @@ import WidgetDelivery
 import WidgetModel
 import WidgetStore
 
-struct LoadDeliveryCommand: AsyncParsableCommand {
+/// Changes that devices are notified of.
+struct LoadDelivery: Scenario {
     static let configuration = CommandConfiguration(
         commandName: "delivery",
         abstract: "Pushes to registered devices: a change of all of them at once, then changes at a rate.",
@@ -52,17 +53,10 @@ struct LoadDeliveryCommand: AsyncParsableCommand {
         guard (20...most).contains(rate) else { throw ValidationError("--rate \(rate): expected 20 to \(most)") }
     }
 
-    func run() async throws {
-        let scenario = self
-        try await options.run(LoadTestEnvironment.Plan(inputPartitions: 1, outputPartitions: 1, seed: options.seed)) {
-            try await LoadDelivery(options: scenario).run($0)
-        }
+    var plan: LoadTestEnvironment.Plan {
+        LoadTestEnvironment.Plan(inputPartitions: 1, outputPartitions: 1, seed: options.seed)
     }
-}
 
-/// Changes that devices are notified of.
-private struct LoadDelivery: Sendable {
-    let options: LoadDeliveryCommand
     /// Most pushes of the client alone.
     private static let pushesAlone = 100_000
     private static let team = "TEAM"
@@ -70,8 +64,8 @@ private struct LoadDelivery: Sendable {
     private static let topic = LoadWorld.defaultApp + APNsAddress.topicSuffix
 
     private var world: LoadWorld {
-        var world = LoadWorld(users: options.devices, kinds: options.shared ? 1 : 4)
-        world.isShared = options.shared
+        var world = LoadWorld(users: devices, kinds: shared ? 1 : 4)
+        world.isShared = shared
         return world
     }
 
@@ -80,7 +74,7 @@ private struct LoadDelivery: Sendable {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
         let standIn = try await APNsStandIn.start(countsTokens: false)
-        let arrivals = Arrivals(devices: options.devices)
+        let arrivals = Arrivals(devices: devices)
         standIn.set { push in
             arrivals.note(push.token)
             return nil
@@ -105,17 +99,17 @@ private struct LoadDelivery: Sendable {
                 "delivery.tokenKeys=load=\(Data(secret).base64EncodedString())",
                 "delivery.apnsKeys=\(LoadWorld.defaultApp)=\(Self.team)/\(Self.keyID)/\(keyFile.path)",
                 "delivery.apnsURL=\(standIn.url)", "delivery.trustRoots=\(roots.path)", "delivery.window=200ms",
-                "delivery.minimumSpacing=0s", "delivery.concurrency=\(options.concurrency)",
+                "delivery.minimumSpacing=0s", "delivery.concurrency=\(concurrency)",
             ])
         let cpu = service.cpuSeconds ?? 0
         let pushes = try await changeAll(rows, arrivals, environment)
         result.serviceCPUSeconds = service.cpuSeconds.map { $0 - cpu }
         result.latency =
-            options.shared ? arrivals.summary : try await changeSome(rows, arrivals, environment)
+            shared ? arrivals.summary : try await changeSome(rows, arrivals, environment)
         result.peakResidentBytes = service.peakResidentBytes
-        result.events = options.devices
+        result.events = devices
         result.distinctTimelines = Set(rows).count
-        result.wallSeconds = Double(options.devices) / pushes
+        result.wallSeconds = Double(devices) / pushes
         result.lost = arrivals.lost
         result.extras += [
             ("pushesPerSecond", .rounded(pushes)), ("clientAlonePerSecond", .rounded(bare)),
@@ -136,9 +130,9 @@ private struct LoadDelivery: Sendable {
     private func register(sealing keys: DeviceTokenKeys?, _ environment: LoadTestEnvironment) async throws {
         guard let keys, let app = try await DirectoryCache(pool: environment.pool).refresh().apps[LoadWorld.defaultApp]
         else { return }
-        for first in stride(from: 0, to: options.devices, by: 5_000) {
-            Terminal.progress("registering devices: \(first) of \(options.devices)")
-            let writes = try (first..<min(first + 5_000, options.devices)).map { device in
+        for first in stride(from: 0, to: devices, by: 5_000) {
+            Terminal.progress("registering devices: \(first) of \(devices)")
+            let writes = try (first..<min(first + 5_000, devices)).map { device in
                 let address = APNsAddress(token: token(device), environment: .production, topic: Self.topic)
                 let owner = DeviceTokenKeys.Owner(appID: app.id, user: "u\(device)", device: "d\(device)")
                 return RegistrationWrite(
@@ -151,9 +145,9 @@ private struct LoadDelivery: Sendable {
 
     /// Row ids of the devices' timelines.
     private func rows(_ environment: LoadTestEnvironment) async throws -> [Int64] {
-        var rows = Array(repeating: Int64(0), count: options.devices)
-        for first in stride(from: 0, to: options.devices, by: 20_000) {
-            let widgets = (first..<min(first + 20_000, options.devices)).map { "w\($0)" }
+        var rows = Array(repeating: Int64(0), count: devices)
+        for first in stride(from: 0, to: devices, by: 20_000) {
+            let widgets = (first..<min(first + 20_000, devices)).map { "w\($0)" }
             let found = try await environment.pool.query(
                 .timelinesOfWidgets(app: LoadWorld.defaultApp, widgets: widgets))
             for (widget, row) in found {
@@ -167,7 +161,7 @@ private struct LoadDelivery: Sendable {
 
     /// Sends a push to each device by AsyncHTTPClient alone, in its default configuration; answers how many a second.
     private func sendAlone(to standIn: APNsStandIn, key: String, trusting roots: String) async throws -> Double {
-        let count = min(options.devices, Self.pushesAlone)
+        let count = min(devices, Self.pushesAlone)
         Terminal.progress("sending \(count) pushes with the client alone")
         var limits = ConnectionLimits()
         try limits.trust(roots: roots)
@@ -182,7 +176,7 @@ private struct LoadDelivery: Sendable {
             let began = ContinuousClock.now
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for device in 0..<count {
-                    if device >= options.concurrency { try await group.next() }
+                    if device >= concurrency { try await group.next() }
                     let address = APNsAddress(token: token(device), environment: .production, topic: Self.topic)
                     group.addTask {
                         let push = APNsPush(app: app, address: address, isUrgent: true)
@@ -205,14 +199,14 @@ private struct LoadDelivery: Sendable {
         _ rows: [Int64], _ arrivals: Arrivals, _ environment: LoadTestEnvironment
     ) async throws -> Double {
         arrivals.begin()
-        let chunk = options.shared ? rows.count : 5_000
+        let chunk = shared ? rows.count : 5_000
         for first in stride(from: 0, to: rows.count, by: chunk) {
             let devices = first..<min(first + chunk, rows.count)
             arrivals.changed(devices)
             _ = try await environment.pool.query(.noteChanges(of: Array(Set(rows[devices]))))
         }
         try await wait(for: arrivals, environment)
-        return Double(options.devices) / arrivals.span
+        return Double(devices) / arrivals.span
     }
 
     /// Has devices change at the rate; answers the latency from the change to the push.
@@ -220,9 +214,9 @@ private struct LoadDelivery: Sendable {
         _ rows: [Int64], _ arrivals: Arrivals, _ environment: LoadTestEnvironment
     ) async throws -> LatencySummary {
         arrivals.begin()
-        let chunk = max(1, options.rate / 20)
+        let chunk = max(1, rate / 20)
         let began = ContinuousClock.now
-        for index in 0..<(options.duration * 20) {
+        for index in 0..<(duration * 20) {
             let devices = (index * chunk)..<min((index + 1) * chunk, rows.count)
             guard !devices.isEmpty else { break }
             try await Task.sleep(until: began + .milliseconds(50 * index), clock: .continuous)

@@ -6,7 +6,9 @@ import Randomness
 import WidgetModel
 import WidgetStore
 
-struct LoadDrainCommand: AsyncParsableCommand {
+/// Reloads of single widgets that wait in Kafka when the service starts, until all of them are applied, stored and
+/// published.
+struct LoadDrain: Scenario {
     static let configuration = CommandConfiguration(
         commandName: "drain",
         abstract: "Reloads that wait in Kafka when the service starts, until all are stored and published.",
@@ -23,7 +25,7 @@ struct LoadDrainCommand: AsyncParsableCommand {
               freshet-load drain --set postgres.url=postgresql:///freshet --bootstrap-servers kafka:9092 --json
             """)
 
-    @OptionGroup var world: LoadWorldOptions
+    @OptionGroup var size: LoadWorldOptions
 
     @Option(
         help: "Events, each for one widget chosen by the distribution.", transform: OptionText.number(1...10_000_000))
@@ -51,27 +53,23 @@ struct LoadDrainCommand: AsyncParsableCommand {
         }
     }
 
-    func run() async throws {
-        var world = world.world
-        world.maxBatch = maxBatch
-        let scenario = LoadDrain(command: self, world: world)
+    var plan: LoadTestEnvironment.Plan {
         // The embedded broker keeps the last 5 MiB of a partition, and an event takes about 450 bytes there, a
         // published timeline, compressed, about 350.
-        func partitions(_ count: Int, _ bytes: Int) -> Int { min(512, max(8, count * bytes / (3 << 20) + 1)) }
-        let plan = LoadTestEnvironment.Plan(
-            inputPartitions: partitions(events * backlog.passes, 450), outputPartitions: partitions(events, 350),
-            seed: options.seed, usesRunningService: runningService)
-        try await options.run(plan) { try await scenario.run($0) }
+        func partitions(_ count: Int, bytes: Int) -> Int { min(512, max(8, count * bytes / (3 << 20) + 1)) }
+        return LoadTestEnvironment.Plan(
+            inputPartitions: partitions(events * backlog.passes, bytes: 450),
+            outputPartitions: partitions(events, bytes: 350), seed: options.seed, usesRunningService: runningService)
     }
-}
 
-/// Reloads of single widgets that wait in Kafka when the service starts, until all of them are applied, stored and
-/// published.
-struct LoadDrain: Sendable {
-    let command: LoadDrainCommand
-    let world: LoadWorld
+    private var world: LoadWorld {
+        var world = size.world
+        world.maxBatch = maxBatch
+        return world
+    }
 
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
+        let world = world
         try await world.place(in: environment.store, provider: environment.providerURL)
         Terminal.progress("rendering \(world.widgets) widgets")
         let began = try await environment.vitals()
@@ -81,13 +79,13 @@ struct LoadDrain: Sendable {
             throw CommandFailure(.failure, "the widgets could not be rendered before the events")
         }
 
-        let choice = PopularWidgets(of: world, exponent: try command.backlog.exponent())
-        var random = SeededGenerator(seed: command.options.seed)
-        let widgets = (0..<command.events).map { _ in choice.next(using: &random) }
+        let choice = PopularWidgets(of: world, exponent: try backlog.exponent())
+        var random = SeededGenerator(seed: options.seed)
+        let widgets = (0..<events).map { _ in choice.next(using: &random) }
         let targets = Set(Set(widgets).map { world.timeline(of: $0).id })
         var results: [LoadResult] = []
-        for number in 1...command.backlog.passes {
-            results.append(try await pass(number, widgets, targets, environment))
+        for number in 1...backlog.passes {
+            results.append(try await pass(number, widgets, targets, in: world, environment))
         }
         var result = results[results.count - 1]
         result.extras += [
@@ -105,10 +103,10 @@ struct LoadDrain: Sendable {
     }
 
     /// Runs a closure while the service runs, which is started and stopped unless it runs already.
-    private func withService<Value>(_ environment: LoadTestEnvironment, _ body: (ChildProcess?) async throws -> Value)
-        async throws -> Value
-    {
-        guard !command.runningService else { return try await body(nil) }
+    private func withService<Value>(
+        _ environment: LoadTestEnvironment, _ body: (ChildProcess?) async throws -> Value
+    ) async throws -> Value {
+        guard !runningService else { return try await body(nil) }
         let service = try await environment.startService()
         let value = try await body(service)
         await environment.stop(service)
@@ -116,11 +114,12 @@ struct LoadDrain: Sendable {
     }
 
     /// Publishes the events, then starts a service that finds them in Kafka.
-    private func pass(_ number: Int, _ widgets: [Int], _ targets: Set<TimelineID>, _ environment: LoadTestEnvironment)
-        async throws -> LoadResult
-    {
+    private func pass(
+        _ number: Int, _ widgets: [Int], _ targets: Set<TimelineID>, in world: LoadWorld,
+        _ environment: LoadTestEnvironment
+    ) async throws -> LoadResult {
         var result = LoadResult(scenario: "drain")
-        Terminal.progress("publishing \(command.events) events, pass \(number) of \(command.backlog.passes)")
+        Terminal.progress("publishing \(events) events, pass \(number) of \(backlog.passes)")
         let before = try await environment.overview()
         let applied = try await environment.store.appliedEvents()
         let output = environment.settings.topics.timelines
@@ -129,17 +128,17 @@ struct LoadDrain: Sendable {
         var first = try await environment.vitals()
         try await environment.publishReloads(of: widgets, in: world) { "load-\(number)-\($0)" }
         var hasCheckpoint = false
-        if !command.runningService {
+        if !runningService {
             // Before the first pass only: later ones are not to pay for full pages again.
             if number == 1 { hasCheckpoint = await environment.checkpoint() }
             first = try await environment.vitals()
         }
 
-        Terminal.progress("draining, pass \(number) of \(command.backlog.passes)")
+        Terminal.progress("draining, pass \(number) of \(backlog.passes)")
         let (ready, readyAt, last) = try await withService(environment) { service in
             // The service may have begun before it said so: the earlier of the two counts.
             let (ready, readyAt) = (try await environment.vitals().now, ContinuousClock.now)
-            let samples = try await settle(published: applied + command.events, environment)
+            let samples = try await settle(published: applied + events, environment)
             result.charts.samples = LoadCharts(samples: samples).thinned(to: 600)
             let last = try await environment.vitals()
             environment.sampler.sample()
@@ -147,7 +146,7 @@ struct LoadDrain: Sendable {
             return (ready, readyAt, last)
         }
 
-        Terminal.progress("checking, pass \(number) of \(command.backlog.passes)")
+        Terminal.progress("checking, pass \(number) of \(backlog.passes)")
         let served = try await served(targets, since: first.now, environment)
         let begin = min(ready, served.first ?? ready)
         let end = served.last ?? begin
@@ -158,15 +157,15 @@ struct LoadDrain: Sendable {
             from: starts, to: try await environment.ends(of: output))
 
         let after = try await environment.overview()
-        var losses = LoadLosses(published: command.events, before: before, after: after)
+        var losses = LoadLosses(published: events, before: before, after: after)
         compare(served.rows, watch.latest, targets, &result, &losses)
-        losses[.unapplied] = applied + command.events - (try await environment.store.appliedEvents())
+        losses[.unapplied] = applied + events - (try await environment.store.appliedEvents())
         if let providerBefore, let providerAfter {
             result.providerRequests = providerAfter.requests - providerBefore.requests
             result.providerTimelines = providerAfter.timelines - providerBefore.timelines
             losses[.unfetched] = targets.count - (providerAfter.timelines - providerBefore.timelines)
         }
-        result.events = command.events
+        result.events = events
         result.distinctTimelines = targets.count
         result.timelines = watch.messages
         result.wallSeconds = end.seconds(since: begin)
@@ -203,17 +202,12 @@ struct LoadDrain: Sendable {
         return recorder.samples
     }
 
-    private struct Served {
-        var rows: [TimelineID: TimelineSummary] = [:]
-        /// Times of the first recorded request for a targeted timeline in this pass, and of the last render.
-        var first: Timestamp?
-        var last: Timestamp?
-    }
-
-    private func served(_ targets: Set<TimelineID>, since start: Timestamp, _ environment: LoadTestEnvironment)
-        async throws -> Served
-    {
-        var served = Served()
+    /// The targeted timelines, with the times of the first recorded request for one since a time, and of the last
+    /// render.
+    private func served(
+        _ targets: Set<TimelineID>, since start: Timestamp, _ environment: LoadTestEnvironment
+    ) async throws -> (rows: [TimelineID: TimelineSummary], first: Timestamp?, last: Timestamp?) {
+        var served: (rows: [TimelineID: TimelineSummary], first: Timestamp?, last: Timestamp?) = ([:], nil, nil)
         try await environment.forEachTimeline { row in
             guard targets.contains(row.id) else { return }
             served.rows[row.id] = row

@@ -9,7 +9,7 @@ import Darwin
 import Glibc
 #endif
 
-struct LoadEventsCommand: ParsableCommand {
+struct LoadEvents: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "events",
         abstract: "A synthetic stream of events as JSON lines on standard output, for other tools.",
@@ -82,12 +82,12 @@ struct LoadEventsCommand: ParsableCommand {
 
     func run() throws {
         let plan = try stream.plan(of: world(), rate: rate, seed: seed)
-        let lines = StreamLines(plan: plan, start: Timestamp(rfc3339: start) ?? Timestamp(microseconds: 0))
+        let start = Timestamp(rfc3339: start) ?? Timestamp(microseconds: 0)
         // A reader that closes the pipe causes EPIPE instead.
         signal(SIGPIPE, SIG_IGN)
         var block: [UInt8] = []
         for event in SyntheticStream(plan).prefix(count) {
-            block += lines.line(of: event)
+            block += plan.line(of: event, from: start)
             guard block.count >= 1 << 16 else { continue }
             guard try Self.output(block) else { return }
             block.removeAll(keepingCapacity: true)
@@ -113,23 +113,20 @@ struct LoadEventsCommand: ParsableCommand {
     }
 }
 
-/// The events of a stream as JSON lines: structured CloudEvents, with `topic` and `key` as extension attributes
-/// (`schemas/load-event.json`).
-struct StreamLines: Sendable {
-    let plan: StreamPlan
-    /// Time of the stream's start.
-    let start: Timestamp
-
-    /// A line with its end.
-    func line(of event: StreamEvent) -> [UInt8] {
-        let content = event.event(in: plan.world)
+extension StreamPlan {
+    /// An event as a line of JSON with its end: a structured CloudEvent, with `topic` and `key` as extension attributes
+    /// (`schemas/load-event.json`).
+    ///
+    /// - Parameter start: time of the stream's start.
+    func line(of event: StreamEvent, from start: Timestamp) -> [UInt8] {
+        let content = event.event(in: world)
         var line = EventEncoder.structured(
-            content, id: "\(plan.seed)-\(event.index)", source: "/freshet/load", time: start + event.arrival)
+            content, id: "\(seed)-\(event.index)", source: "/freshet/load", time: start + event.arrival)
         line.removeLast()
         line += #","topic":""#.utf8
         line += content.type.topic.defaultName.utf8
         line += #"","key":"#.utf8
-        line += JSONValue.string(event.key(in: plan.world)).encoded
+        line += JSONValue.string(event.key(in: world)).encoded
         line += "}\n".utf8
         return line
     }

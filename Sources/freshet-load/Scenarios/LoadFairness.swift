@@ -2,7 +2,8 @@ import ArgumentParser
 import FreshetService
 import WidgetModel
 
-struct LoadFairnessCommand: AsyncParsableCommand {
+/// A small app's steady stream alone, then the same beside another app's stream at a hundred times its rate.
+struct LoadFairness: Scenario {
     static let configuration = CommandConfiguration(
         commandName: "fairness",
         abstract: "A small app's reload latency alone, and beside an app with a hundred times its load.",
@@ -34,27 +35,19 @@ struct LoadFairnessCommand: AsyncParsableCommand {
     @OptionGroup var options: ScenarioOptions
 
     func validate() throws {
-        try duration.check("--duration", in: .seconds(1)...(.seconds(86_400)))
+        try duration.check(as: "--duration", in: .seconds(1)...(.seconds(86_400)))
     }
 
-    func run() async throws {
-        let scenario = LoadFairness(command: self)
-        try await options.run(.stage(seed: options.seed)) { try await scenario.run($0) }
-    }
-}
-
-/// A small app's steady stream alone, then the same beside another app's stream at a hundred times its rate.
-struct LoadFairness: Sendable {
-    let command: LoadFairnessCommand
+    var plan: LoadTestEnvironment.Plan { .stage(seed: options.seed) }
 
     /// Ratio of the big app's rate to the small one's.
     private static let factor = 100
 
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
-        let (rate, length, seed) = (command.rate, command.duration.length, command.options.seed)
+        let (length, seed) = (duration.length, options.seed)
         let worlds = (
-            small: LoadWorld(app: "com.example.small", users: max(10, command.timelines / Self.factor), kinds: 2),
-            big: LoadWorld(app: "com.example.big", users: command.timelines, kinds: 2)
+            small: LoadWorld(app: "com.example.small", users: max(10, timelines / Self.factor), kinds: 2),
+            big: LoadWorld(app: "com.example.big", users: timelines, kinds: 2)
         )
         return try await LoadStage.with(environment, worlds: [worlds.small, worlds.big], placement: .here) { stage in
             let small = stage.stream(StreamPlan(world: worlds.small, rate: Double(rate), seed: seed))
@@ -62,11 +55,11 @@ struct LoadFairness: Sendable {
             let beginning = try await stage.begin()
 
             let alone = MeasuredWindow(length: length)
-            stage.monitor.progress.phase("the small app alone, \(rate) events/s", lasting: alone.total)
+            stage.monitor.progress.begin("the small app alone, \(rate) events/s", lasting: alone.total)
             try await publish([(small, .alone)], in: alone)
             try await stage.settle()
 
-            stage.monitor.progress.phase("the small app beside the big one", lasting: alone.total)
+            stage.monitor.progress.begin("the small app beside the big one", lasting: alone.total)
             try await stage.monitor.withSpan("beside the big app") {
                 try await publish([(small, .beside), (big, .other)], in: MeasuredWindow(length: length))
                 try await stage.settle()

@@ -5,7 +5,9 @@ import Randomness
 import WidgetModel
 import WidgetStore
 
-struct LoadFillCommand: AsyncParsableCommand {
+/// Widgets and timelines for an empty database: one of each for each person of a world, rendered, quiet, and due again by
+/// their policy within a day.
+struct LoadFill: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fill",
         abstract: "Fills an empty database with widgets and their timelines, fast.",
@@ -47,16 +49,17 @@ struct LoadFillCommand: AsyncParsableCommand {
         _ = try await PostgresMigrator(migrations: StoreMigrations.all).apply(on: pool)
         let store = WidgetStore(pool: pool)
         let world = LoadWorld(users: timelines, kinds: 2)
-        let population = LoadPopulation(
-            // The provider gets no requests.
-            world: world, kinds: try await world.register(in: store, provider: "http://127.0.0.1:9"),
-            contentBytes: contentBytes)
+        // The provider gets no requests.
+        let kinds = try await world.register(in: store, provider: "http://127.0.0.1:9")
         try await store.requireEmpty()
         let start = ContinuousClock.now
-        try await store.fill(timelines, connections: Self.connections, population.widget) { [timelines] done in
+        func show(_ done: Int) {
             let seconds = start.duration(to: .now) / .seconds(1)
             Terminal.progress("inserted \(done) of \(timelines) timelines, \(Int(Double(done) / seconds))/s")
         }
+        try await store.fill(
+            timelines, connections: Self.connections,
+            { [contentBytes] in Self.widget($0, of: world, kinds, contentBytes: contentBytes) }, progress: show)
         let sizes = try await pool.query(.tableSizes())
         var result = LoadResult(scenario: "fill")
         result.distinctTimelines = timelines
@@ -67,20 +70,16 @@ struct LoadFillCommand: AsyncParsableCommand {
         ]
         return result
     }
-}
 
-/// One widget and one timeline for each person of a world: rendered, quiet, and due again by their policy within a day.
-struct LoadPopulation: Sendable {
-    let world: LoadWorld
-    /// Registered kinds, in the order of the world's.
-    let kinds: [RegisteredKind]
-    /// Bytes of a stored timeline, about; 0: none is stored.
-    let contentBytes: Int
-
-    func widget(_ index: Int) -> FilledWidget {
+    /// - Parameters:
+    ///   - kinds: the world's registered kinds, in its order.
+    ///   - contentBytes: bytes of the stored timeline, about; 0: none is stored.
+    private static func widget(
+        _ index: Int, of world: LoadWorld, _ kinds: [RegisteredKind], contentBytes: Int
+    ) -> FilledWidget {
         FilledWidget(
             placement: world.placement(index), identity: world.timeline(of: index), kind: kinds[index % kinds.count],
-            content: contentBytes > 0 ? Self.content(index, bytes: contentBytes) : nil,
+            content: contentBytes > 0 ? content(index, bytes: contentBytes) : nil,
             // Differs by index, as that of different content would.
             hash: ContentHash(high: UInt64(index) &* 0x9E37_79B9_7F4A_7C15, low: 1),
             nextReload: .seconds(3_600 + index &* 7_919 % 86_400))

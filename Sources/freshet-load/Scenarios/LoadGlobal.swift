@@ -7,7 +7,8 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-struct LoadGlobalCommand: AsyncParsableCommand {
+/// A steady stream of single reloads alone, then the same while one reload of everything is being worked through.
+struct LoadGlobal: Scenario {
     static let configuration = CommandConfiguration(
         commandName: "global",
         abstract: "The latency of single reloads alone, and beside one reload of everything.",
@@ -39,34 +40,23 @@ struct LoadGlobalCommand: AsyncParsableCommand {
     @OptionGroup var options: ScenarioOptions
 
     func validate() throws {
-        try duration.check("--duration", in: .seconds(1)...(.seconds(86_400)))
+        try duration.check(as: "--duration", in: .seconds(1)...(.seconds(86_400)))
     }
 
-    func run() async throws {
-        let scenario = LoadGlobal(command: self, world: LoadWorld(users: timelines, kinds: kinds))
-        try await options.run(.stage(seed: options.seed)) { try await scenario.run($0) }
-    }
-}
+    var plan: LoadTestEnvironment.Plan { .stage(seed: options.seed) }
 
-/// A steady stream of single reloads alone, then the same while one reload of everything is being worked through.
-struct LoadGlobal: Sendable {
-    let command: LoadGlobalCommand
-    let world: LoadWorld
+    private var world: LoadWorld { LoadWorld(users: timelines, kinds: kinds) }
 
-    /// Results of the reload of everything.
-    struct Sweep: Sendable {
-        /// Time from sending it until every timeline was stored anew; nil if that did not happen within the limit.
-        var regenerated: Duration?
-        /// Number of timelines that the provider served meanwhile, by its own count.
-        var fetched: Int?
-    }
+    /// Results of the reload of everything: the time from sending it until every timeline was stored anew, nil if that
+    /// did not happen within the limit; and the number of timelines that the provider served meanwhile, by its own count.
+    private typealias Sweep = (regenerated: Duration?, fetched: Int?)
 
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
         try await LoadStage.with(environment, worlds: [world], placement: .here) { stage in
             let beginning = try await stage.begin()
-            let windows = Windows(alone: MeasuredWindow(length: command.duration.length))
-            let stream = stage.stream(StreamPlan(world: world, rate: Double(command.rate), seed: command.options.seed))
-            stage.monitor.progress.phase("\(command.rate) single reloads/s alone", lasting: windows.alone.total)
+            let windows = Windows(alone: MeasuredWindow(length: duration.length))
+            let stream = stage.stream(StreamPlan(world: world, rate: Double(rate), seed: options.seed))
+            stage.monitor.progress.begin("\(rate) single reloads/s alone", lasting: windows.alone.total)
             let sweep = try await withThrowingTaskGroup(of: Sweep?.self) { group in
                 group.addTask {
                     try await stream.run(from: windows.alone.start, series: windows.series)
@@ -76,7 +66,7 @@ struct LoadGlobal: Sendable {
                     defer { windows.end() }
                     return try await reloadEverything(stage, windows)
                 }
-                var sweep = Sweep()
+                var sweep: Sweep = (nil, nil)
                 while let finished = try await group.next() { sweep = finished ?? sweep }
                 return sweep
             }
@@ -92,15 +82,15 @@ struct LoadGlobal: Sendable {
             "global", since: beginning, from: windows.alone.start, latencies: .beside, others: 1)
         let (alone, beside) = (stage.latency.summary(of: .alone), stage.latency.summary(of: .beside))
         let seconds = sweep.regenerated.map { $0 / .seconds(1) }
-        result.distinctTimelines = world.users
+        result.distinctTimelines = timelines
         if sweep.regenerated == nil { result.lost += 1 }
         result.extras += [
-            ("ratePerSecond", .integer(command.rate)),
-            ("durationSeconds", .rounded(command.duration.length / .seconds(1))),
-            ("timelines", .integer(world.users)),
+            ("ratePerSecond", .integer(rate)),
+            ("durationSeconds", .rounded(duration.length / .seconds(1))),
+            ("timelines", .integer(timelines)),
             ("singles", ["alone": alone.json, "beside": beside.json]), ("ratio", .rounded(beside.ratio(to: alone))),
             ("regeneratedSeconds", .rounded(seconds)),
-            ("regeneratedPerSecond", .rounded(seconds.map { Double(world.users) / max($0, 0.001) })),
+            ("regeneratedPerSecond", .rounded(seconds.map { Double(timelines) / max($0, 0.001) })),
             ("besideTimelines", .integer(sweep.fetched)),
         ]
         return result
@@ -111,7 +101,7 @@ struct LoadGlobal: Sendable {
     private func reloadEverything(_ stage: LoadStage, _ windows: Windows) async throws -> Sweep {
         try await Task.sleep(
             until: windows.alone.start + windows.alone.total, tolerance: .zero, clock: .continuous)
-        stage.monitor.progress.phase("the same beside a reload of all \(world.users) timelines")
+        stage.monitor.progress.begin("the same beside a reload of all \(timelines) timelines")
         stage.latency.startCountingStored()
         let before = await stage.environment.providerCounts()
         let event = world.reloadOfEverything
@@ -122,7 +112,7 @@ struct LoadGlobal: Sendable {
                 throw CommandFailure(.failure, "Kafka does not say where the event is")
             }
             stage.latency.published(at: position)
-            return Sweep(regenerated: try await regenerated(stage, since: start))
+            return (regenerated: try await regenerated(stage, since: start), fetched: Int?.none)
         }
         if let before, let after = await stage.environment.providerCounts() {
             sweep.fetched = after.timelines - before.timelines
@@ -138,7 +128,7 @@ struct LoadGlobal: Sendable {
         while true {
             let stored = stage.latency.distinctStored
             let elapsed = start.duration(to: .now)
-            if stored == world.users {
+            if stored == timelines {
                 let lists = try await stage.environment.pool.query(.readWorkLists(app: nil))
                 let isSwept = try await stage.environment.pool.query(Statements.countSweeps(app: nil)).first == 0
                 if isSwept, !lists.contains(where: { $0.lane == .bulk && $0.isDue }) { return elapsed }

@@ -8,7 +8,9 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-struct LoadIngestCommand: AsyncParsableCommand {
+/// Ingest alone: events that wait in Kafka, until all of them are applied by a service that does nothing else, in a
+/// process of its own. Time counts from its taking the partitions to its last commit.
+struct LoadIngest: Scenario {
     static let configuration = CommandConfiguration(
         commandName: "ingest",
         abstract: "Events that wait in Kafka when ingest starts, until all are applied.",
@@ -52,50 +54,43 @@ struct LoadIngestCommand: AsyncParsableCommand {
         }
     }
 
-    func run() async throws {
-        let world = LoadWorld(users: targetCount ?? 1, kinds: 20)
-        let scenario = LoadIngest(command: self, world: world)
+    var plan: LoadTestEnvironment.Plan {
         // The embedded broker keeps the last 5 MiB of a partition, and an event takes about 450 bytes there.
         let partitions = min(512, max(16, events * backlog.passes * 450 / (3 << 20) + 1))
-        let plan = LoadTestEnvironment.Plan(inputPartitions: partitions, outputPartitions: 1, seed: options.seed)
-        try await options.run(plan) { try await scenario.run($0) }
+        return LoadTestEnvironment.Plan(inputPartitions: partitions, outputPartitions: 1, seed: options.seed)
     }
-}
-
-/// Ingest alone: events that wait in Kafka, until all of them are applied by a service that does nothing else, in a
-/// process of its own. Time counts from its taking the partitions to its last commit.
-struct LoadIngest: Sendable {
-    let command: LoadIngestCommand
-    let world: LoadWorld
 
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
+        let world = LoadWorld(users: targetCount ?? 1, kinds: 20)
         // The provider gets no requests.
         try await world.place(in: environment.store, provider: environment.providerURL)
-        let choice = PopularWidgets(of: world, exponent: try command.backlog.exponent())
-        var random = SeededGenerator(seed: command.options.seed)
+        let choice = PopularWidgets(of: world, exponent: try backlog.exponent())
+        var random = SeededGenerator(seed: options.seed)
         let isTidy = await environment.checkpoint()
         // Number of requests for each widget's timeline, its placement included.
         var requested: [Int: Int64] = [:]
         var results: [LoadResult] = []
-        for pass in 0..<command.backlog.passes {
+        for pass in 0..<backlog.passes {
             // Either each event is for another timeline, in random order, or for a random one.
-            let numbers = 0..<command.events
+            let numbers = 0..<events
             let widgets =
-                command.targets == "all"
+                targets == "all"
                 ? numbers.shuffled(using: &random) : numbers.map { _ in choice.next(using: &random) }
             for widget in widgets { requested[widget, default: 1] += 1 }
-            results.append(try await self.pass(pass, widgets, environment))
+            results.append(try await self.pass(pass, widgets, in: world, environment))
         }
         var result = results[results.count - 1]
         result.distinctTimelines = requested.count
-        result.verified = try await counted(requested, environment)
+        result.verified = try await counted(requested, in: world, environment)
         result.lost = results.reduce(0) { $0 + $1.lost }
         result.extras += [("cold", results.count > 1 ? results[0].json : .null), ("checkpoint", .bool(isTidy))]
         return result
     }
 
     /// Number of timelines that have counted each event for them, and no other.
-    private func counted(_ requested: [Int: Int64], _ environment: LoadTestEnvironment) async throws -> Int {
+    private func counted(
+        _ requested: [Int: Int64], in world: LoadWorld, _ environment: LoadTestEnvironment
+    ) async throws -> Int {
         let expected = Dictionary(
             requested.map { (world.timeline(of: $0.key).id, $0.value) }, uniquingKeysWith: { $0 + $1 })
         var count = 0
@@ -107,9 +102,9 @@ struct LoadIngest: Sendable {
 
     /// Publishes the events, then starts a service that finds them in Kafka.
     private func pass(
-        _ number: Int, _ widgets: [Int], _ environment: LoadTestEnvironment
+        _ number: Int, _ widgets: [Int], in world: LoadWorld, _ environment: LoadTestEnvironment
     ) async throws -> LoadResult {
-        Terminal.progress("publishing \(command.events) events, pass \(number + 1) of \(command.backlog.passes)")
+        Terminal.progress("publishing \(events) events, pass \(number + 1) of \(backlog.passes)")
         let before = try await environment.overview()
         try await environment.publishReloads(of: widgets, in: world) { "load-\(number)-\($0)" }
 
@@ -118,7 +113,7 @@ struct LoadIngest: Sendable {
         let began = try await environment.vitals()
         let beganAt = ContinuousClock.now
         let service = try await environment.startService(.ingest)
-        let target = command.events * (number + 1)
+        let target = events * (number + 1)
         var recorder = DrainRecorder(goal: target, phase: "applying")
         var start: Timestamp?
         var end = began.now
@@ -148,11 +143,11 @@ struct LoadIngest: Sendable {
             from: beganAt + .seconds(begin.seconds(since: began.now)),
             to: beganAt + .seconds(end.seconds(since: began.now)))
         let after = try await environment.overview()
-        var losses = LoadLosses(published: command.events, before: before, after: after)
+        var losses = LoadLosses(published: events, before: before, after: after)
         // Nothing renders the timelines.
         losses[.stale] = 0
         losses[.unapplied] = target - applied
-        result.events = command.events
+        result.events = events
         result.wallSeconds = end.seconds(since: begin)
         result.walBytes = Int(last.walBytes - began.walBytes)
         result.databaseCPUSeconds = usage?.database

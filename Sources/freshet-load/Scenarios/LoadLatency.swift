@@ -2,7 +2,8 @@ import ArgumentParser
 import FreshetService
 import WidgetModel
 
-struct LoadLatencyCommand: AsyncParsableCommand {
+/// Latency from an event to its committed timeline, in an open loop at a fixed rate.
+struct LoadLatency: Scenario {
     static let configuration = CommandConfiguration(
         commandName: "latency",
         abstract: "Event produced → timeline committed, at a fixed rate.",
@@ -35,40 +36,28 @@ struct LoadLatencyCommand: AsyncParsableCommand {
     @OptionGroup var options: ScenarioOptions
 
     func validate() throws {
-        try duration.check("--duration", in: .seconds(1)...(.seconds(7 * 86_400)))
+        try duration.check(as: "--duration", in: .seconds(1)...(.seconds(7 * 86_400)))
     }
 
-    func run() async throws {
-        let scenario = LoadLatency(
-            stream: try stream.plan(seed: options.seed), length: duration.length, isSeparate: separate)
-        try await options.run(.stage(seed: options.seed)) { try await scenario.run($0) }
-    }
-}
-
-/// Latency from an event to its committed timeline, in an open loop at a fixed rate.
-struct LoadLatency: Sendable {
-    let stream: StreamPlan
-    /// Without the warm-up.
-    let length: Duration
-    /// Whether ingest and workers are a process each.
-    let isSeparate: Bool
+    var plan: LoadTestEnvironment.Plan { .stage(seed: options.seed) }
 
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
-        let placement: ServicePlacement = isSeparate ? .separate : .here
+        let stream = try stream.plan(seed: options.seed)
+        let placement: ServicePlacement = separate ? .separate : .here
         return try await LoadStage.with(environment, worlds: [stream.world], placement: placement) { stage in
             let beginning = try await stage.begin()
-            let window = MeasuredWindow(length: length)
-            stage.monitor.progress.phase("\(Figure.short(stream.rate)) events/s", lasting: window.total)
+            let window = MeasuredWindow(length: duration.length)
+            stage.monitor.progress.begin("\(Figure.short(stream.rate)) events/s", lasting: window.total)
             try await stage.stream(stream).run(from: window.start) { window.series(at: $0, measured: .alone) }
             try await stage.settle()
             var result = try await stage.result("latency", since: beginning, from: window.start, latencies: .alone)
             result.extras +=
                 stream.members + [
-                    ("durationSeconds", .rounded(length / .seconds(1))),
+                    ("durationSeconds", .rounded(duration.length / .seconds(1))),
                     ("warmUpSeconds", .rounded(window.warmUp / .seconds(1))),
                     ("measuredEvents", .integer(stage.latency.summary(of: .alone).samples)),
                     // From outside a process it cannot be seen when another one commits.
-                    ("measuredAt", .string(isSeparate ? "output" : "commit")),
+                    ("measuredAt", .string(separate ? "output" : "commit")),
                 ]
             return result
         }

@@ -6,7 +6,8 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-struct LoadSoakCommand: AsyncParsableCommand {
+/// A steady load for a long time, with a transaction held open for a part of it: what grows, and what comes back.
+struct LoadSoak: Scenario {
     static let configuration = CommandConfiguration(
         commandName: "soak",
         abstract: "A steady load for a long time: what grows, and what comes back.",
@@ -38,49 +39,36 @@ struct LoadSoakCommand: AsyncParsableCommand {
     @OptionGroup var options: ScenarioOptions
 
     func validate() throws {
-        try duration.check("--duration", in: .seconds(2)...(.seconds(30 * 86_400)))
-        try holdXmin.check("--hold-xmin", in: .zero...duration.length)
+        try duration.check(as: "--duration", in: .seconds(2)...(.seconds(30 * 86_400)))
+        try holdXmin.check(as: "--hold-xmin", in: .zero...duration.length)
     }
-
-    func run() async throws {
-        let scenario = LoadSoak(
-            stream: try stream.plan(seed: options.seed), length: duration.length, hold: holdXmin.length)
-        try await options.run(LoadSoak.environment(seed: options.seed)) { try await scenario.run($0) }
-    }
-}
-
-/// A steady load for a long time, with a transaction held open for a part of it: what grows, and what comes back.
-struct LoadSoak: Sendable {
-    let stream: StreamPlan
-    let length: Duration
-    /// Time for which a transaction is held open in the middle; zero for none.
-    let hold: Duration
-
-    private var warmUp: Duration { min(.seconds(30), length / 10) }
-    private var interval: Duration { min(.seconds(10), max(.seconds(1), length / 360)) }
 
     /// For thousands of events a second over hours: the embedded broker, which walks through all that it keeps of a
     /// partition for every fetch, keeps up if events come to it in sets of a dozen or more.
-    static func environment(seed: UInt64) -> LoadTestEnvironment.Plan {
+    var plan: LoadTestEnvironment.Plan {
         LoadTestEnvironment.Plan(
-            inputPartitions: 16, outputPartitions: 4, seed: seed, publisherLinger: .milliseconds(25),
+            inputPartitions: 16, outputPartitions: 4, seed: options.seed, publisherLinger: .milliseconds(25),
             readerWait: .milliseconds(50))
     }
 
+    private var warmUp: Duration { min(.seconds(30), duration.length / 10) }
+    private var interval: Duration { min(.seconds(10), max(.seconds(1), duration.length / 360)) }
+
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
-        let sampling = LoadStage.Sampling(interval: interval, includesTables: true)
-        return try await LoadStage.with(environment, worlds: [stream.world], placement: .apart, sampling: sampling) {
-            stage in
+        let stream = try stream.plan(seed: options.seed)
+        return try await LoadStage.with(
+            environment, worlds: [stream.world], placement: .apart, sampling: (interval: interval, includesTables: true)
+        ) { stage in
             let sizes = try await environment.pool.query(.tableSizes())
             let beginning = try await stage.begin()
-            stage.monitor.progress.phase("\(Figure.short(stream.rate)) events/s", lasting: length)
+            stage.monitor.progress.begin("\(Figure.short(stream.rate)) events/s", lasting: duration.length)
             let start = ContinuousClock.now + .milliseconds(20)
             let window = window(from: start)
             // Whatever else happens, nothing is dropped before it is read.
             let lag = environment.isBrokerEmbedded ? SoakLag(partitions: environment.plan.inputPartitions) : nil
             // Each task returns whether the scenario waits for its end.
             try await withThrowingTaskGroup(of: Bool.self) { group in
-                let (measured, end) = (start + warmUp, start + length)
+                let (measured, end) = (start + warmUp, start + duration.length)
                 group.addTask {
                     var events = stage.stream(stream)
                     // They wait for each other in the producer anyway.
@@ -114,11 +102,11 @@ struct LoadSoak: Sendable {
             let ended = try await environment.pool.query(.tableSizes())
             result.extras +=
                 stream.members + [
-                    ("durationSeconds", .rounded(length / .seconds(1))),
-                    ("holdSeconds", .rounded(hold / .seconds(1))),
+                    ("durationSeconds", .rounded(duration.length / .seconds(1))),
+                    ("holdSeconds", .rounded(holdXmin.length / .seconds(1))),
                     ("held", window == nil ? .null : stage.latency.summary(of: .beside).json),
                 ]
-            result.extras += SoakTrends(samples: result.charts.samples, spans: result.charts.spans).members
+            result.extras += result.charts.trends
             let compact = try await compactSizes(environment)
             result.extras.append(("sizes", Self.sizes(begin: sizes, end: ended, compact: compact)))
             return result
@@ -126,9 +114,9 @@ struct LoadSoak: Sendable {
     }
 
     private func window(from start: ContinuousClock.Instant) -> Range<ContinuousClock.Instant>? {
-        guard hold > .zero else { return nil }
-        let begin = start + (length - hold) / 2
-        return begin..<(begin + hold)
+        guard holdXmin.length > .zero else { return nil }
+        let begin = start + (duration.length - holdXmin.length) / 2
+        return begin..<(begin + holdXmin.length)
     }
 
     /// Holds the oldest visible transaction back, as a forgotten session or a long report does.
@@ -137,7 +125,7 @@ struct LoadSoak: Sendable {
         var configuration = stage.environment.pool.configuration
         configuration.maximumConnections = 1
         // Otherwise the server would end what is held open here on purpose.
-        configuration.idleInTransactionTimeout = hold + .seconds(120)
+        configuration.idleInTransactionTimeout = holdXmin.length + .seconds(120)
         try await PostgresPool.with(configuration, logger: stage.environment.logger) { pool in
             try await pool.withTransaction { connection in
                 try await connection.simple("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -177,8 +165,6 @@ struct LoadSoak: Sendable {
 /// Number of events that wait in Kafka, which must not exceed what the embedded broker keeps.
 final class SoakLag: Sendable {
     private static let interval = Duration.milliseconds(200)
-    /// Time without progress after which the scenario fails.
-    private static let patience = Duration.seconds(60)
 
     /// Most that may wait.
     private let limit: Int
@@ -196,15 +182,15 @@ final class SoakLag: Sendable {
     ///
     /// - Throws: ``CommandFailure`` when the service has ended, or stands still while events wait; `CancellationError`.
     func watch(_ stage: LoadStage) async throws {
-        var (last, since) = (-1, ContinuousClock.now)
+        var (stall, applied) = (Stall<Int>(), 0)
         while true {
             try stage.environment.requireServices()
             if let positions = try? await stage.positions() {
                 unapplied.store(stage.latency.unapplied(at: positions), ordering: .relaxed)
-                let applied = positions.values.reduce(0) { $0 + Int($1) }
-                if applied != last || !isTooLong { (last, since) = (applied, .now) }
+                applied = positions.values.reduce(0) { $0 + Int($1) }
+                if !isTooLong { stall = Stall() }
             }
-            guard since.duration(to: .now) < Self.patience else {
+            guard !stall.isReached(at: applied) else {
                 throw CommandFailure(.failure, "events wait in Kafka, and none of them is applied any more")
             }
             try await Task.sleep(for: Self.interval)
@@ -212,17 +198,13 @@ final class SoakLag: Sendable {
     }
 }
 
-/// Trends in a soak's samples, which show whether its figures stay stable.
-struct SoakTrends: Sendable {
-    let samples: [LoadSample]
-    let spans: [LoadCharts.Span]
-
+extension LoadCharts {
     /// Longest part of the run, in seconds, that is compared at the beginning and at the end.
-    private static let longest = 600.0
+    private static let longestPart = 600.0
 
     /// The mean of a value over a time span; nil without samples. A sample belongs to the span that contains the
     /// sample's time.
-    func mean(_ key: LoadSample.Key, from: Double, to: Double) -> Double? {
+    private func mean(_ key: LoadSample.Key, from: Double, to: Double) -> Double? {
         let values = samples.filter { $0.seconds > from && $0.seconds <= to }.compactMap { $0.values[key] }
         return values.isEmpty ? nil : values.reduce(0, +) / Double(values.count)
     }
@@ -231,10 +213,11 @@ struct SoakTrends: Sendable {
         samples.compactMap { $0.values[key] }.max()
     }
 
-    /// The first and last part of the run with their ratio, and the differences while a transaction is held open.
-    var members: [(key: String, value: JSONValue)] {
+    /// Trends of a soak, which show whether its figures stay stable: the first and last part of the run with their ratio,
+    /// and the differences while a transaction is held open.
+    var trends: [(key: String, value: JSONValue)] {
         guard let end = samples.last?.seconds else { return [] }
-        let part = min(Self.longest, end / 3)
+        let part = min(Self.longestPart, end / 3)
         // The beginning of the run is a warm-up.
         let skipped = min(30, end / 10)
         func trend(_ key: LoadSample.Key) -> JSONValue {

@@ -14,7 +14,8 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-struct LoadStacksCommand: AsyncParsableCommand {
+/// Donations and schedules of many people.
+struct LoadStacks: Scenario {
     static let configuration = CommandConfiguration(
         commandName: "stacks",
         abstract: "Donations that wait in Kafka, then schedules that are read while donations go on.",
@@ -56,18 +57,12 @@ struct LoadStacksCommand: AsyncParsableCommand {
         guard readers <= people else { throw ValidationError("--readers \(readers): expected at most --people") }
     }
 
-    func run() async throws {
+    var plan: LoadTestEnvironment.Plan {
         let total = 2 * donations + rate * duration
-        let plan = LoadTestEnvironment.Plan(
+        return LoadTestEnvironment.Plan(
             inputPartitions: min(256, max(16, total * 450 / (3 << 20) + 1)), outputPartitions: 4, seed: options.seed)
-        let scenario = self
-        try await options.run(plan) { try await LoadStacks(options: scenario).run($0) }
     }
-}
 
-/// Donations and schedules of many people.
-struct LoadStacks: Sendable {
-    let options: LoadStacksCommand
     private static let widgetsPerStack = 4
     /// Time over which donations are spread, in half hours.
     private static let halfHours = 14 * 48
@@ -75,32 +70,32 @@ struct LoadStacks: Sendable {
 
     /// The people whose schedules are read have widgets; the others have only stacks.
     private var world: LoadWorld {
-        LoadWorld(users: options.readers, widgetsPerUser: options.stacks * Self.widgetsPerStack, kinds: 20)
+        LoadWorld(users: readers, widgetsPerUser: stacks * Self.widgetsPerStack, kinds: 20)
     }
 
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
         let world = world
         try await world.place(in: environment.store, provider: environment.providerURL)
         try await importStacks(environment)
-        var random = SeededGenerator(seed: options.options.seed)
+        var random = SeededGenerator(seed: options.seed)
         var result = LoadResult(scenario: "stacks")
         // Rows of people grow with the first donations: that pass is the cold one.
         var passes: [(rate: Double, cpu: Double?)] = []
         for _ in 0..<2 {
-            let events = (0..<options.donations).map { donation(to: random.below(options.people), $0, &random) }
+            let events = (0..<donations).map { donation(to: random.below(people), $0, &random) }
             let before = try await environment.store.appliedEvents()
             Terminal.progress("publishing \(events.count) donations")
             try await environment.publish(events.count) { events[$0] }
             passes.append(try await drain(from: before, events.count, environment))
         }
-        let widgets = (0..<options.donations).map { _ in random.below(world.widgets) }
+        let widgets = (0..<donations).map { _ in random.below(world.widgets) }
         let before = try await environment.store.appliedEvents()
         try await environment.publishReloads(of: widgets, in: world) { "push-\($0)" }
         let pushes = try await drain(from: before, widgets.count, environment)
         try await read(&result, &random, environment)
         let size = try await environment.pool.query(.peopleSize()).first
-        result.events = options.donations
-        result.wallSeconds = Double(options.donations) / passes[1].rate
+        result.events = donations
+        result.wallSeconds = Double(donations) / passes[1].rate
         result.extras += [
             ("donationsPerSecond", .rounded(passes[1].rate)), ("coldDonationsPerSecond", .rounded(passes[0].rate)),
             ("pushesPerSecond", .rounded(pushes.rate)), ("donationsToPushes", .rounded(passes[1].rate / pushes.rate)),
@@ -118,12 +113,12 @@ struct LoadStacks: Sendable {
         guard let registered = try await DirectoryCache(pool: environment.pool).refresh().apps[app] else { return }
         let chunk = 5_000
         let time = WallClock.now()
-        for first in stride(from: 0, to: options.people, by: chunk) {
-            Terminal.progress("importing stacks: people \(first) of \(options.people)")
-            let people = first..<min(first + chunk, options.people)
+        for first in stride(from: 0, to: people, by: chunk) {
+            Terminal.progress("importing stacks: people \(first) of \(people)")
+            let people = first..<min(first + chunk, people)
             _ = try await environment.store.importStacks(
                 people.flatMap { person in
-                    (0..<options.stacks).map { stack in
+                    (0..<stacks).map { stack in
                         (app: registered, user: "u\(person)", arrangement: arrangement(person, stack), time: time)
                     }
                 })
@@ -132,7 +127,7 @@ struct LoadStacks: Sendable {
     }
 
     private func arrangement(_ person: Int, _ stack: Int) -> StackArrangement {
-        let first = (person * options.stacks + stack) * Self.widgetsPerStack
+        let first = (person * stacks + stack) * Self.widgetsPerStack
         return StackArrangement(
             device: "d\(person)", name: "stack\(stack)",
             widgets: (first..<(first + Self.widgetsPerStack)).map { "w\($0)" })
@@ -143,7 +138,7 @@ struct LoadStacks: Sendable {
         let habit = (person * 7) % 48
         let day = random.below(14)
         let slot = random.below(4) > 0 ? day * 48 + habit : random.below(Self.halfHours)
-        let kind = "Load\((person * options.stacks * Self.widgetsPerStack + random.below(4)) % 20)"
+        let kind = "Load\((person * stacks * Self.widgetsPerStack + random.below(4)) % 20)"
         let interaction = DonatedInteraction(kind: kind, device: "d\(person)", timeZone: "Europe/London")
         return OutgoingEvent(
             FreshetEvent(app: LoadWorld.defaultApp, user: "u\(person)", .interaction(interaction)), id: "\(number)",
@@ -187,10 +182,10 @@ struct LoadStacks: Sendable {
         let service = try await environment.startService(
             .all, settings: ["api.keys=\(file.path)", "api.rateLimit=0"])
         let port = Int(service.greeting["apiPort"]?.numberValue?.int64 ?? 0)
-        let paths = (0..<options.readers).flatMap { person in
-            (0..<options.stacks).map { "users/u\(person)/stacks/stack\($0)/schedule?device=d\(person)" }
+        let paths = (0..<readers).flatMap { person in
+            (0..<stacks).map { "users/u\(person)/stacks/stack\($0)/schedule?device=d\(person)" }
         }
-        let readers = ScheduleReaders(app: LoadWorld.defaultApp, port: port, token: token, paths: paths)
+        let schedules = ScheduleReaders(app: LoadWorld.defaultApp, port: port, token: token, paths: paths)
         Terminal.progress("rendering \(world.widgets) widgets")
         while try await environment.pool.query(Statements.timelinesUnderWay()).first != 0 {
             try environment.requireServices()
@@ -198,47 +193,41 @@ struct LoadStacks: Sendable {
         }
         Terminal.progress("planning \(paths.count) stacks")
         let planning = ContinuousClock.now
-        try await readers.readAll(width: 256)
+        try await schedules.readAll(width: 256)
         let planned = planning.duration(to: .now) / .seconds(1)
         let cpu = service.cpuSeconds ?? 0
-        let beside = try await donateWhileReading(readers, &random, environment)
+        let beside = try await donateWhileReading(schedules, &random, environment)
         result.serviceCPUSeconds = service.cpuSeconds.map { $0 - cpu }
         result.peakResidentBytes = service.peakResidentBytes
-        result.latency = readers.latency
-        result.lost = readers.failures
+        result.latency = schedules.latency
+        result.lost = schedules.failures
         result.extras += [
             ("readsPerSecond", .rounded(Double(beside.answers) / beside.seconds)),
             ("donationsPerSecondBeside", .rounded(Double(beside.applied) / beside.seconds)),
             ("donationLatencyMilliseconds", beside.latency.percentiles),
             ("plannedPerSecond", .rounded(Double(paths.count) / planned)),
         ]
-        try await readers.shutdown()
+        try await schedules.shutdown()
         await environment.stop(service)
     }
 
-    /// Donations that were applied and reads that were answered while both went on.
-    private struct Beside {
-        var seconds = 0.0
-        var applied = 0
-        var answers = 0
-        /// Latency of the last donation that was applied at each look.
-        var latency = LatencySummary()
-    }
-
     /// Publishes donations and reads schedules, each at its rate.
+    ///
+    /// - Returns: number of donations that were applied and of reads that were answered while both went on, and the
+    ///   latency of the last donation that was applied at each look.
     private func donateWhileReading(
-        _ readers: ScheduleReaders, _ random: inout SeededGenerator, _ environment: LoadTestEnvironment
-    ) async throws -> Beside {
-        Terminal.progress("reading schedules for \(options.duration) s")
+        _ schedules: ScheduleReaders, _ random: inout SeededGenerator, _ environment: LoadTestEnvironment
+    ) async throws -> (seconds: Double, applied: Int, answers: Int, latency: LatencySummary) {
+        Terminal.progress("reading schedules for \(duration) s")
         let before = try await environment.store.appliedEvents()
-        let count = options.rate * options.duration
+        let count = rate * duration
         // Published together, every 50 ms.
-        let chunk = max(1, options.rate / 20)
-        let events = (0..<count).map { donation(to: random.below(options.people), $0, &random) }
+        let chunk = max(1, rate / 20)
+        let events = (0..<count).map { donation(to: random.below(people), $0, &random) }
         let began = ContinuousClock.now
-        let end = began + .seconds(options.duration)
+        let end = began + .seconds(duration)
         return try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try await readers.read(until: end, rate: options.readRate, width: 256) }
+            group.addTask { try await schedules.read(until: end, rate: readRate, width: 256) }
             group.addTask {
                 try await environment.withPublisher { publisher in
                     for (index, first) in stride(from: 0, to: count, by: chunk).enumerated() {
@@ -248,19 +237,18 @@ struct LoadStacks: Sendable {
                     }
                 }
             }
-            var (beside, latency) = (Beside(), LatencyHistogram())
+            var (applied, latency) = (0, LatencyHistogram())
             while ContinuousClock.now < end {
                 try await Task.sleep(for: .milliseconds(20))
                 let now = try await environment.store.appliedEvents() - before
-                if now > beside.applied {
+                if now > applied {
                     latency.record((began + .milliseconds(50 * ((now - 1) / chunk))).duration(to: .now))
                 }
-                beside.applied = now
+                applied = now
             }
-            beside.seconds = began.duration(to: .now) / .seconds(1)
-            (beside.answers, beside.latency) = (readers.answers, latency.summary)
+            let (seconds, answers) = (began.duration(to: .now) / .seconds(1), schedules.answers)
             try await group.waitForAll()
-            return beside
+            return (seconds, applied, answers, latency.summary)
         }
     }
 }

@@ -30,43 +30,42 @@ struct LoadStage: Sendable {
     /// Empty where the service is in this process.
     let services: [ChildProcess]
 
-    /// Sampling of the charts.
-    struct Sampling: Sendable {
-        var interval = Duration.seconds(1)
-        /// Sizes and row versions besides.
-        var includesTables = false
-    }
+    /// Sampling of the charts, and whether it includes sizes and row versions.
+    typealias Sampling = (interval: Duration, includesTables: Bool)
 
     /// Registers and renders the apps, and lends the stage; everything on it ends with `body`.
     static func with<Value: Sendable>(
         _ environment: LoadTestEnvironment, worlds: [LoadWorld], placement: ServicePlacement,
-        sampling: Sampling = Sampling(), _ body: @escaping @Sendable (LoadStage) async throws -> Value
+        sampling: Sampling = (.seconds(1), false), _ body: @escaping @Sendable (LoadStage) async throws -> Value
     ) async throws -> Value {
         let (latency, watch, progress) = (ReloadLatency(), OutputWatch(), LoadProgress())
         for world in worlds {
-            progress.phase("importing \(world.widgets) widgets of \(world.app)")
+            progress.begin("importing \(world.widgets) widgets of \(world.app)")
             try await world.place(in: environment.store, provider: environment.providerURL)
         }
         // Without latencies at the output, fewer fetches spare the broker.
         let consumer = try environment.outputConsumer(
             wait: environment.plan.readerWait ?? (placement == .here ? .milliseconds(100) : nil))
-        let local = placement == .here ? try LocalService(environment, latency: latency) : nil
+        let node = placement == .here ? try node(on: environment, latency) : nil
         let onPublished: (@Sendable (TimelineID) -> Void)?
-        if local == nil { onPublished = { latency.published($0) } } else { onPublished = nil }
+        if node == nil { onPublished = { latency.published($0) } } else { onPublished = nil }
         return try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask {
                 try await watch.run(
                     consumer, topic: environment.settings.topics.timelines, onPublished: onPublished)
                 return nil
             }
-            if let local {
+            if let node {
                 group.addTask {
-                    try await local.run()
+                    let services = node.services(migrate: false)
+                    do {
+                        try await ServiceGroup(configuration: .ofFreshet(services, logger: environment.logger)).run()
+                    } catch is CancellationError {}
                     return nil
                 }
             }
             group.addTask {
-                let services = try await start(placement, local, environment)
+                let services = try await start(placement, node, environment)
                 let monitor = LoadMonitor(
                     environment, services: services, latency: latency, progress: progress, sampling: sampling)
                 return try await environment.withPublisher { publisher in
@@ -89,12 +88,23 @@ struct LoadStage: Sendable {
         }
     }
 
+    /// All roles in this process, on the parts of the environment.
+    private static func node(on environment: LoadTestEnvironment, _ latency: ReloadLatency) throws -> FreshetNode {
+        var settings = environment.settings
+        settings.role = .all
+        settings.api.port = 0
+        settings.providers.allowPrivateNetworks.append("127.0.0.0/8")
+        return try FreshetNode(settings: settings, logger: environment.logger) { timeline, cause in
+            latency.stored(timeline, cause)
+        }
+    }
+
     private static func start(
-        _ placement: ServicePlacement, _ local: LocalService?, _ environment: LoadTestEnvironment
+        _ placement: ServicePlacement, _ node: FreshetNode?, _ environment: LoadTestEnvironment
     ) async throws -> [ChildProcess] {
         switch placement {
         case .here:
-            try await local?.ready()
+            _ = try await node?.ready()
             return []
         case .apart: return [try await environment.startService()]
         case .separate:
@@ -105,7 +115,7 @@ struct LoadStage: Sendable {
     private func run<Value: Sendable>(
         _ body: @escaping @Sendable (LoadStage) async throws -> Value
     ) async throws -> Value {
-        monitor.progress.phase("rendering all widgets")
+        monitor.progress.begin("rendering all widgets")
         try await settle()
         let overview = try await environment.overview()
         guard overview.stale == 0, overview.stored == overview.timelines else {
@@ -171,35 +181,6 @@ struct LoadStage: Sendable {
     }
 }
 
-/// All roles in this process, on the parts of the environment.
-struct LocalService: Sendable {
-    private let node: FreshetNode
-    private let logger: Logger
-
-    init(_ environment: LoadTestEnvironment, latency: ReloadLatency) throws {
-        var settings = environment.settings
-        settings.role = .all
-        settings.api.port = 0
-        settings.providers.allowPrivateNetworks.append("127.0.0.0/8")
-        logger = environment.logger
-        node = try FreshetNode(settings: settings, logger: environment.logger) { timeline, cause in
-            latency.stored(timeline, cause)
-        }
-    }
-
-    func run() async throws {
-        do {
-            try await ServiceGroup(configuration: .ofFreshet(node.services(migrate: false), logger: logger)).run()
-        } catch is CancellationError {
-            return
-        }
-    }
-
-    func ready() async throws {
-        _ = try await node.ready()
-    }
-}
-
 extension LoadTestEnvironment.Plan {
     /// For scenarios whose output is read while they run.
     ///
@@ -243,7 +224,7 @@ extension LoadStage {
         latencies series: LoadSeries,
         others: Int = 0
     ) async throws -> LoadResult {
-        monitor.progress.phase("checking")
+        monitor.progress.begin("checking")
         environment.sampler.sample()
         let end = latency.lastStore ?? start
         let vitals = try await environment.vitals()
@@ -258,7 +239,7 @@ extension LoadStage {
         var losses = LoadLosses(published: counts.sent - counts.failed, before: beginning.overview, after: after)
         losses[.unacknowledged] = counts.failed
         losses[.unapplied] = latency.unapplied(at: try await positions())
-        losses[.unserved] = check.events.unserved
+        losses[.unserved] = check.unserved
         losses[.unpublished] = check.different
         var result = LoadResult(scenario: scenario)
         result.events = counts.sent - counts.failed + others
@@ -285,23 +266,26 @@ extension LoadStage {
             ("service", .string(placement.rawValue)), ("brokerCPUSeconds", .rounded(usage?.broker)),
             ("providerCPUSeconds", .rounded(usage?.provider)),
             ("toolCPUSeconds", placement == .here ? .null : .rounded(usage?.tool)), ("losses", losses.json),
-            ("unmeasuredEvents", .number(JSONNumber(check.events.served + counts.unplaced))),
+            ("unmeasuredEvents", .number(JSONNumber(check.served + counts.unplaced))),
         ]
         return result
     }
 
-    /// Counts the published timelines whose last message is, and is not, their stored content, and the events without
-    /// an observed store.
-    private func checkOutput() async throws -> (same: Int, different: Int, events: UnmeasuredEvents) {
+    /// Counts the published timelines whose last message is, and is not, their stored content, and the events for which
+    /// no store was seen: those that were served nevertheless, and all others.
+    ///
+    /// Every event is counted by its timeline (`requested`), and a timeline is stale until a fetch that began after its
+    /// last request is stored. So an event whose timeline is not stale was served; only its latency is not known.
+    private func checkOutput() async throws -> (same: Int, different: Int, served: Int, unserved: Int) {
         let latest = watch.latest
-        var events = UnmeasuredEvents(latency.waiting)
-        var same = 0
+        var waiting = latency.waiting
+        var (same, served) = (0, 0)
         try await environment.forEachTimeline { row in
-            events.look(at: row.id, isServed: !row.isStale && row.hash != nil)
+            if !row.isStale, row.hash != nil { served += waiting.removeValue(forKey: row.id) ?? 0 }
             guard let last = latest[row.id] else { return }
             if row.revision == last.revision { same += 1 }
         }
-        return (same, latest.count - same, events)
+        return (same, latest.count - same, served, waiting.values.reduce(0, +))
     }
 }
 

@@ -29,10 +29,7 @@ struct LoadStream: Sendable {
     private static let neighbours = 16
 
     /// An event with its intended time.
-    private struct Outgoing {
-        var event: OutgoingEvent
-        var sample: ReloadLatency.Event
-    }
+    private typealias Outgoing = (event: OutgoingEvent, sample: ReloadLatency.Event)
 
     /// Publishes from `start` on.
     ///
@@ -85,11 +82,12 @@ struct LoadStream: Sendable {
                 tries += 1
             }
         }
-        return Outgoing(
-            event: OutgoingEvent(
+        return (
+            OutgoingEvent(
                 event.event(in: plan.world), time: WallClock.now(),
                 key: event.key(in: plan.world)),
-            sample: ReloadLatency.Event(timeline: timeline, intended: intended, series: series))
+            ReloadLatency.Event(timeline: timeline, intended: intended, series: series)
+        )
     }
 
     /// Hands events to Kafka without waiting for them.

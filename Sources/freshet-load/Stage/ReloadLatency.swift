@@ -20,8 +20,8 @@ enum LoadSeries: Sendable {
 /// A latency is measured from the time at which the event was *to be* sent, so that a publisher that falls behind does
 /// not hide the wait. Events that were folded into one reload are each served by it: a timeline that is stored for an
 /// event serves all of that timeline's events up to this one's place in the partition. A store names a single event;
-/// those of another partition or topic that were folded into it stay unmeasured, and ``UnmeasuredEvents`` tells whether
-/// they are served.
+/// those of another partition or topic that were folded into it stay unmeasured, and PostgreSQL tells whether they are
+/// served.
 final class ReloadLatency: Sendable {
     /// An event of the streams, with its timeline and intended time.
     struct Event: Sendable {

@@ -167,7 +167,7 @@ struct BacklogOptions: ParsableArguments {
     ///
     /// - Throws: `ValidationError`, which names the option.
     func exponent() throws -> Double? {
-        do throws(StreamProblem) {
+        do throws(ValidationError) {
             let shape = try StreamDistribution.parse(distribution, day: 60)
             if shape.profile == .steady { return shape.exponent }
         } catch {

@@ -38,19 +38,19 @@ struct StreamOptions: ParsableArguments {
         guard let length = DurationText.parse(day), length >= .seconds(1), length <= .seconds(31 * 86_400) else {
             throw ValidationError("--day \(day): expected \(DurationText.form), from 1s to 31d")
         }
-        func read<Value>(_ option: String, _ body: () throws(StreamProblem) -> Value) throws -> Value {
-            do throws(StreamProblem) {
+        func read<Value>(_ option: String, _ body: () throws(ValidationError) -> Value) throws -> Value {
+            do throws(ValidationError) {
                 return try body()
             } catch {
-                throw ValidationError("--\(option) \(error)")
+                throw ValidationError("--\(option) \(error.message)")
             }
         }
         return (
-            try read("distribution") { () throws(StreamProblem) in
+            try read("distribution") { () throws(ValidationError) in
                 try StreamDistribution.parse(distribution, day: length / .seconds(1))
             },
-            try read("audiences") { () throws(StreamProblem) in try WeightedChoice(audiences) },
-            try read("types") { () throws(StreamProblem) in try WeightedChoice(types) }
+            try read("audiences") { () throws(ValidationError) in try WeightedChoice(audiences) },
+            try read("types") { () throws(ValidationError) in try WeightedChoice(types) }
         )
     }
 }
@@ -85,7 +85,7 @@ struct SteadyStreamOptions: ParsableArguments {
 
 /// A length of time on the command line: whole seconds, or with a unit (`90s`, `30m`, `2h`).
 struct LoadDuration: ExpressibleByArgument, Sendable {
-    var length: Duration
+    let length: Duration
 
     init(_ length: Duration) {
         self.length = length
@@ -103,7 +103,7 @@ struct LoadDuration: ExpressibleByArgument, Sendable {
 
     var defaultValueDescription: String { DurationText.write(length) }
 
-    func check(_ option: String, in range: ClosedRange<Duration>) throws {
+    func check(as option: String, in range: ClosedRange<Duration>) throws {
         guard range.contains(length) else {
             throw ValidationError(
                 "\(option) \(DurationText.write(length)): expected \(DurationText.write(range.lowerBound)) to "

@@ -1,3 +1,4 @@
+import ArgumentParser
 import Foundation
 import FreshetService
 import Randomness
@@ -105,11 +106,6 @@ extension StreamPlan {
     }
 }
 
-/// Invalid description of a stream, with the expected form.
-struct StreamProblem: Error, Sendable, Equatable, CustomStringConvertible {
-    let description: String
-}
-
 /// Popularity of people and kinds, and profile of the rate: `uniform`, `zipf:1.1`, `bursty`, `diurnal`, or one of the
 /// first two with one of the others, such as `zipf+diurnal`.
 struct StreamDistribution: Sendable, Equatable {
@@ -123,24 +119,24 @@ struct StreamDistribution: Sendable, Equatable {
         "uniform, zipf, zipf:s (s from 0.1 to 5), bursty, diurnal, or two with +, such as zipf:1.2+diurnal"
 
     /// - Parameter day: length of a compressed day in seconds.
-    static func parse(_ text: String, day: Double) throws(StreamProblem) -> StreamDistribution {
+    static func parse(_ text: String, day: Double) throws(ValidationError) -> StreamDistribution {
         var distribution = StreamDistribution()
         var (hasRanks, hasProfile) = (false, false)
         for part in text.split(separator: "+", omittingEmptySubsequences: false) {
             let isRanks = part == "uniform" || part.hasPrefix("zipf")
             guard isRanks ? !hasRanks : !hasProfile else {
-                throw StreamProblem(description: "\(text): expected \(form)")
+                throw ValidationError("\(text): expected \(form)")
             }
             if isRanks { hasRanks = true } else { hasProfile = true }
             switch part {
             case "uniform": break
             case "zipf": distribution.exponent = 1
-            case "bursty": distribution.profile = .bursty(RateProfile.Bursts())
+            case "bursty": distribution.profile = .bursty
             case "diurnal": distribution.profile = .diurnal(day: day)
             default:
                 guard part.hasPrefix("zipf:"), let exponent = Double(part.dropFirst(5)),
                     (0.1...5).contains(exponent)
-                else { throw StreamProblem(description: "\(text): expected \(form)") }
+                else { throw ValidationError("\(text): expected \(form)") }
                 distribution.exponent = exponent
             }
         }
@@ -184,11 +180,11 @@ struct WeightedChoice<Value: Sendable & Equatable & CaseIterable & RawRepresenta
     }
 
     /// - Parameter text: such as `user=90,device=8,widget=2`; a name alone weighs 1.
-    init(_ text: String) throws(StreamProblem) {
+    init(_ text: String) throws(ValidationError) {
         let names = Value.allCases.map(\.rawValue).joined(separator: ", ")
-        func problem(_ what: String) -> StreamProblem {
-            StreamProblem(
-                description: "\(text): \(what); expected weights of \(names), such as "
+        func problem(_ what: String) -> ValidationError {
+            ValidationError(
+                "\(text): \(what); expected weights of \(names), such as "
                     + Value.allCases.map { "\($0.rawValue)=1" }.joined(separator: ","))
         }
         var found: [(value: Value, weight: Double)] = []
@@ -224,22 +220,14 @@ enum RateProfile: Sendable, Equatable {
     /// Events at even distances.
     case steady
     /// In every period one burst, at a place that follows from the seed.
-    case bursty(Bursts)
+    case bursty
     /// A day, compressed into this many seconds, that begins at night: the rate is a cosine between a fifth of the mean
     /// and nine fifths of it at noon.
     case diurnal(day: Double)
 
-    struct Bursts: Sendable, Equatable {
-        /// Length of a period in seconds.
-        var period = 10.0
-        /// Length of a burst in seconds.
-        var length = 1.0
-        /// Ratio of a burst's rate to the mean. The other events are spread over the rest of the period.
-        var factor = 5.5
-
-        /// Ratio of the rate outside of bursts to the mean.
-        var quiet: Double { (period - length * factor) / (period - length) }
-    }
+    /// Bursts: lengths of a period and of a burst in seconds, and the ratio of a burst's rate to the mean. The other events
+    /// are spread over the rest of the period.
+    static let bursts = (period: 10.0, length: 1.0, factor: 5.5)
 
     /// The swing of a day about its mean.
     static let swing = 0.8
@@ -269,12 +257,15 @@ struct ArrivalTimes: Sendable {
         index += 1
         switch profile {
         case .steady: return steady
-        case .bursty(let bursts): return burst(steady, bursts)
+        case .bursty: return burst(steady)
         case .diurnal(let day): return Self.ofDay(steady, day: day)
         }
     }
 
-    private mutating func burst(_ steady: Double, _ bursts: RateProfile.Bursts) -> Double {
+    private mutating func burst(_ steady: Double) -> Double {
+        let bursts = RateProfile.bursts
+        // Ratio of the rate outside of bursts to the mean.
+        let quiet = (bursts.period - bursts.length * bursts.factor) / (bursts.period - bursts.length)
         let current = Int(steady / bursts.period)
         if current != period {
             period = current
@@ -282,7 +273,7 @@ struct ArrivalTimes: Sendable {
             burstStart = random.unit() * (bursts.period - bursts.length)
         }
         let start = Double(current) * bursts.period
-        let (work, quiet) = (steady - start, bursts.quiet)
+        let work = steady - start
         let before = quiet * burstStart
         let within = before + bursts.factor * bursts.length
         if work < before { return start + work / quiet }

@@ -40,7 +40,7 @@ struct PopularWidgetsTests {
         arguments: [("uniform", nil), ("zipf", 1), ("zipf:1.3", 1.3)] as [(String, Double?)])
     func option(text: String, exponent: Double?) throws {
         #expect(try BacklogOptions.parse(["--distribution", text]).exponent() == exponent)
-        #expect(try LoadDrainCommand.parse(["--distribution", text]).backlog.exponent() == exponent)
+        #expect(try LoadDrain.parse(["--distribution", text]).backlog.exponent() == exponent)
     }
 
     @Test(
@@ -54,8 +54,8 @@ struct PopularWidgetsTests {
     @Test("With a timeline for each event a distribution is refused")
     func distinct() throws {
         #expect(throws: (any Error).self) {
-            try LoadIngestCommand.parse(["--targets", "all", "--events", "10", "--distribution", "zipf"])
+            try LoadIngest.parse(["--targets", "all", "--events", "10", "--distribution", "zipf"])
         }
-        _ = try LoadIngestCommand.parse(["--targets", "10", "--events", "10", "--distribution", "zipf"])
+        _ = try LoadIngest.parse(["--targets", "10", "--events", "10", "--distribution", "zipf"])
     }
 }

@@ -29,8 +29,8 @@ struct RateProfileTests {
 
     @Test("Each period has one burst of the given length and rate, and a quiet rest")
     func bursts() {
-        let bursts = RateProfile.Bursts()
-        let times = arrivals(.bursty(bursts), rate: 1_000, until: 60)
+        let bursts = RateProfile.bursts
+        let times = arrivals(.bursty, rate: 1_000, until: 60)
         #expect(isSorted(times))
         #expect(abs(times.count - 60_000) <= 6)
         var starts: Set<Int> = []
@@ -48,8 +48,8 @@ struct RateProfileTests {
             starts.insert(Int(((dense.first?.0 ?? 0) - begin) * 1_000))
         }
         #expect(starts.count > 1, "bursts start at different times")
-        #expect(arrivals(.bursty(bursts), rate: 1_000, until: 60) == times)
-        #expect(arrivals(.bursty(bursts), rate: 1_000, until: 60, seed: 4) != times)
+        #expect(arrivals(.bursty, rate: 1_000, until: 60) == times)
+        #expect(arrivals(.bursty, rate: 1_000, until: 60, seed: 4) != times)
     }
 
     @Test("A compressed day has the cosine's rate, day after day")

@@ -1,3 +1,4 @@
+import ArgumentParser
 import Foundation
 import Randomness
 import TestSupport
@@ -51,14 +52,14 @@ struct StreamShapeTests {
         #expect(try StreamDistribution.parse("uniform", day: 60) == .uniform)
         #expect(try StreamDistribution.parse("zipf", day: 60).exponent == 1)
         #expect(try StreamDistribution.parse("zipf:1.2", day: 60).exponent == 1.2)
-        #expect(try StreamDistribution.parse("bursty", day: 60).profile == .bursty(RateProfile.Bursts()))
+        #expect(try StreamDistribution.parse("bursty", day: 60).profile == .bursty)
         let both = try StreamDistribution.parse("zipf:2+diurnal", day: 30)
         #expect(both.exponent == 2 && both.profile == .diurnal(day: 30))
         #expect(both.description == "zipf:2.0+diurnal" && StreamDistribution.uniform.description == "uniform")
         for text in [
             "", "zipf:", "zipf:0", "zipf:9", "zipf:nan", "normal", "bursty+diurnal", "zipf+uniform", "uniform+",
         ] {
-            #expect(throws: StreamProblem.self, "\(text)") { try StreamDistribution.parse(text, day: 60) }
+            #expect(throws: ValidationError.self, "\(text)") { try StreamDistribution.parse(text, day: 60) }
         }
     }
 
@@ -72,7 +73,7 @@ struct StreamShapeTests {
         #expect(try WeightedChoice<StreamAudience>("widget").value(at: 0.5) == .widget)
         #expect(try !WeightedChoice<StreamAudience>("user=1,everyone=0").contains(.everyone))
         for text in ["", "user=0", "user=-1", "user=x", "people=1", "user=1,user=2", "user=inf", "user=1,"] {
-            #expect(throws: StreamProblem.self, "\(text)") { try WeightedChoice<StreamAudience>(text) }
+            #expect(throws: ValidationError.self, "\(text)") { try WeightedChoice<StreamAudience>(text) }
         }
     }
 }

@@ -21,8 +21,7 @@ struct SyntheticStreamTests {
     }
 
     private func bytes(_ plan: StreamPlan, count: Int) -> [UInt8] {
-        let lines = StreamLines(plan: plan, start: Self.start)
-        return SyntheticStream(plan).prefix(count).flatMap { lines.line(of: $0) }
+        SyntheticStream(plan).prefix(count).flatMap { plan.line(of: $0, from: Self.start) }
     }
 
     @Test("Equal seeds generate equal bytes, different ones others", arguments: ["uniform", "zipf+bursty", "diurnal"])
