@@ -25,7 +25,7 @@ struct LintCommand: AsyncParsableCommand {
             78 the settings are wrong.
             """)
 
-    @OptionGroup var options: DeskOptions
+    @OptionGroup var options: TrialOptions
 
     @Option(help: "Form of the report: text, json or sarif (2.1.0).")
     var format = LintReport.Format.text
@@ -44,7 +44,7 @@ struct LintCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let settings = try Desk.settings(options.settings)
+        let settings = try ProviderTrial.settings(options.settings)
         let report = try await report(settings)
         Terminal.print(report.text(format))
         if report.findings.contains(where: report.fails) {
@@ -55,12 +55,12 @@ struct LintCommand: AsyncParsableCommand {
     private func report(_ settings: Settings) async throws -> LintReport {
         let (probe, limit) = (ProviderProbe(settings), settings.workers.maximumResponseBytes)
         let users = options.users
-        let observed = try await Desk.withKinds(of: options, logger: LogSettings.ofCommands) { kinds in
+        let observed = try await ProviderTrial.withKinds(of: options, logger: LogSettings.ofCommands) { kinds in
             try await probe.withClient { client in
                 try await probe.withClient(now: { WallClock.now() - .seconds(600) }) { late in
                     let lint = LintProbe(
-                        desk: Desk(client: client, maximumResponseBytes: limit),
-                        late: Desk(client: late, maximumResponseBytes: limit), users: users)
+                        trial: ProviderTrial(client: client, maximumResponseBytes: limit),
+                        late: ProviderTrial(client: late, maximumResponseBytes: limit), users: users)
                     var observed: [LintObservation] = []
                     for kind in kinds { observed.append(try await lint.observe(kind)) }
                     return observed

@@ -3,28 +3,28 @@ import WidgetModel
 
 /// Answers of a provider for one kind: everything that the rules look at.
 struct LintObservation: Sendable {
-    let kind: DeskKind
+    let kind: TrialKind
     /// Time of the first request.
     let began: Timestamp
     /// Answers to the same requests, one after another, at least a second apart.
-    var rounds: [[DeskAnswer<ParsedTimeline>]] = []
-    var snapshots: [DeskAnswer<[UInt8]>] = []
-    var placeholders: [DeskAnswer<[UInt8]>] = []
+    var rounds: [[TrialAnswer<ParsedTimeline>]] = []
+    var snapshots: [TrialAnswer<[UInt8]>] = []
+    var placeholders: [TrialAnswer<[UInt8]>] = []
     /// Requests for options and defaults.
     var choices: [LintChoice] = []
-    var trials: [LintTrial] = []
+    var attempts: [LintAttempt] = []
 
     /// Readable timelines of the first round.
     var timelines: [LintTimeline] { Self.timelines(of: rounds.first ?? []) }
 
-    static func timelines(of answers: [DeskAnswer<ParsedTimeline>]) -> [LintTimeline] {
+    static func timelines(of answers: [TrialAnswer<ParsedTimeline>]) -> [LintTimeline] {
         answers.flatMap(\.elements).compactMap { element in
             element.value.map { LintTimeline(subject: element.subject, parsed: $0) }
         }
     }
 
     /// First successful request to each optional endpoint.
-    var answeredRequests: [(timing: DeskTiming, body: [UInt8])] {
+    var answeredRequests: [(timing: TrialTiming, body: [UInt8])] {
         let all =
             (snapshots + placeholders).map { (timing: $0.timing, body: $0.body) }
             + choices.map { (timing: $0.timing, body: $0.body) }
@@ -33,7 +33,7 @@ struct LintObservation: Sendable {
         }
     }
 
-    var timings: [DeskTiming] {
+    var timings: [TrialTiming] {
         rounds.flatMap { $0.map(\.timing) } + (snapshots + placeholders).map(\.timing) + choices.map(\.timing)
     }
 }
@@ -51,11 +51,11 @@ struct LintTimeline: Sendable {
         var score: Double? { rest["relevance"]?["score"]?.numberValue?.double }
     }
 
-    let subject: DeskSubject
+    let subject: TrialSubject
     let parsed: ParsedTimeline
     let entries: [Entry]
 
-    init(subject: DeskSubject, parsed: ParsedTimeline) {
+    init(subject: TrialSubject, parsed: ParsedTimeline) {
         (self.subject, self.parsed) = (subject, parsed)
         let values = (try? JSONValue.parse(parsed.content))?["entries"]?.arrayValue ?? []
         entries = values.map { value in
@@ -83,12 +83,12 @@ struct LintChoice: Sendable {
     let search: String?
     /// Body of the request.
     var body: [UInt8] = []
-    var timing: DeskTiming
+    var timing: TrialTiming
     var answer: Answer?
 }
 
 /// A request that probes the provider's check of signatures or its tolerance of unknown members, and the reaction.
-struct LintTrial: Sendable {
+struct LintAttempt: Sendable {
     enum Manner: String, CaseIterable, Sendable {
         case wrongSecret, noSignature, oldTimestamp, changedBody
         /// The valid signature is the second of two.

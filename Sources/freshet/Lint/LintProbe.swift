@@ -4,9 +4,9 @@ import WidgetRepresentation
 
 /// Asks a provider everything that the rules look at.
 struct LintProbe: Sendable {
-    let desk: Desk
+    let trial: ProviderTrial
     /// Client whose clock is ten minutes slow.
-    let late: Desk
+    let late: ProviderTrial
     let users: [String]
 
     /// Environments that differ in language, direction of writing, and offset from UTC.
@@ -19,34 +19,36 @@ struct LintProbe: Sendable {
     /// Distance of the rounds: dates have whole seconds.
     private static let roundDistance = Duration.milliseconds(1_100)
 
-    func observe(_ kind: DeskKind) async throws -> LintObservation {
+    func observe(_ kind: TrialKind) async throws -> LintObservation {
         var observation = LintObservation(kind: kind, began: WallClock.now())
         observation.choices = try await choices(kind)
         let subjects = subjects(kind, configuration: observation.configuration)
         try await addRound(subjects, kind, to: &observation)
         if kind.definition.hasSnapshots {
-            observation.snapshots = try await desk.snapshots(of: subjects, kind)
+            observation.snapshots = try await trial.snapshots(of: subjects, kind)
         }
-        observation.placeholders = [try await desk.placeholders(of: subjects, kind)]
-        observation.trials =
-            try await trials(subjects, kind) + unsignedTrials(observation.answeredRequests, kind)
+        observation.placeholders = [try await trial.placeholders(of: subjects, kind)]
+        observation.attempts =
+            try await attempts(subjects, kind) + unsignedAttempts(observation.answeredRequests, kind)
         try await addRound(subjects, kind, to: &observation)
         // A difference may be a change of the data; two in a row are none.
-        if !ResendRules.findings(in: observation).isEmpty { try await addRound(subjects, kind, to: &observation) }
+        if [LintRule.resendChanging, .resendDates].contains(where: { !$0.places(observation).isEmpty }) {
+            try await addRound(subjects, kind, to: &observation)
+        }
         return observation
     }
 
     private func addRound(
-        _ subjects: [DeskSubject], _ kind: DeskKind, to observation: inout LintObservation
+        _ subjects: [TrialSubject], _ kind: TrialKind, to observation: inout LintObservation
     ) async throws {
         if !observation.rounds.isEmpty { try await Task.sleep(for: Self.roundDistance) }
-        observation.rounds.append(try await desk.timelines(of: subjects, kind))
+        observation.rounds.append(try await trial.timelines(of: subjects, kind))
     }
 
     /// Every family, every environment and every person, each with the others' first.
-    private func subjects(_ kind: DeskKind, configuration: WidgetConfiguration) -> [DeskSubject] {
-        func subject(_ user: String, _ family: WidgetFamily, _ environment: WidgetEnvironment) -> DeskSubject {
-            DeskSubject(kind, user: user, family: family, environment: environment, configuration: configuration)
+    private func subjects(_ kind: TrialKind, configuration: WidgetConfiguration) -> [TrialSubject] {
+        func subject(_ user: String, _ family: WidgetFamily, _ environment: WidgetEnvironment) -> TrialSubject {
+            TrialSubject(kind, user: user, family: family, environment: environment, configuration: configuration)
         }
         let (user, family, environment) = (users[0], kind.definition.anyFamily, Self.environments[0])
         let all =
@@ -59,7 +61,7 @@ struct LintProbe: Sendable {
 
     // MARK: Configuration
 
-    private func choices(_ kind: DeskKind) async throws -> [LintChoice] {
+    private func choices(_ kind: TrialKind) async throws -> [LintChoice] {
         guard let intent = kind.definition.intent else { return [] }
         let context = ConfigurationContext(
             user: users[0], family: kind.definition.anyFamily, environment: Self.environments[0], values: .empty)
@@ -85,15 +87,15 @@ struct LintProbe: Sendable {
     }
 
     private func choice(
-        _ name: String, _ search: String?, _ endpoint: ProviderEndpoint, _ body: [UInt8], _ kind: DeskKind,
+        _ name: String, _ search: String?, _ endpoint: ProviderEndpoint, _ body: [UInt8], _ kind: TrialKind,
         read: ([UInt8]) throws -> LintChoice.Answer
     ) async throws -> LintChoice {
         let timeout =
             endpoint == .defaults
             ? min(kind.definition.timeout, ConfigurationClient.defaultsTimeout) : kind.definition.timeout
-        var choice = LintChoice(name: name, search: search, body: body, timing: DeskTiming(endpoint, limit: timeout))
+        var choice = LintChoice(name: name, search: search, body: body, timing: TrialTiming(endpoint, limit: timeout))
         do {
-            let bytes = try await desk.timed(desk.call(endpoint, body, of: kind, timeout: timeout), &choice.timing)
+            let bytes = try await trial.timed(trial.call(endpoint, body, of: kind, timeout: timeout), &choice.timing)
             do {
                 choice.answer = try read(bytes)
             } catch {
@@ -106,15 +108,15 @@ struct LintProbe: Sendable {
         return choice
     }
 
-    // MARK: Trials
+    // MARK: Attempts
 
-    private func trials(_ subjects: [DeskSubject], _ kind: DeskKind) async throws -> [LintTrial] {
+    private func attempts(_ subjects: [TrialSubject], _ kind: TrialKind) async throws -> [LintAttempt] {
         let items = subjects.prefix(1).map { ProviderRequest.Item(id: $0.id, identity: $0.identity) }
         let body = ProviderRequest.encode(items)
         let other = [SigningSecret.random().bytes]
-        var trials: [LintTrial] = []
-        for manner in LintTrial.Manner.allCases {
-            var call = desk.call(.timelines, body, of: kind, timeout: kind.definition.timeout)
+        var attempts: [LintAttempt] = []
+        for manner in LintAttempt.Manner.allCases {
+            var call = trial.call(.timelines, body, of: kind, timeout: kind.definition.timeout)
             switch manner {
             case .wrongSecret: call.secrets = other
             case .noSignature: call.secrets = []
@@ -130,32 +132,34 @@ struct LintProbe: Sendable {
             case .twoSignatures: call.secrets = other + kind.secrets
             case .unknownMembers: call.body = Self.withUnknownMembers(body)
             }
-            trials.append(try await trial(manner, call, manner == .oldTimestamp ? late : desk))
+            attempts.append(try await attempt(manner, call, manner == .oldTimestamp ? late : trial))
         }
-        return trials
+        return attempts
     }
 
     /// Requests to optional endpoints with a wrong signature, and without one.
-    private func unsignedTrials(
-        _ requests: [(timing: DeskTiming, body: [UInt8])], _ kind: DeskKind
-    ) async throws -> [LintTrial] {
-        var trials: [LintTrial] = []
+    private func unsignedAttempts(
+        _ requests: [(timing: TrialTiming, body: [UInt8])], _ kind: TrialKind
+    ) async throws -> [LintAttempt] {
+        var attempts: [LintAttempt] = []
         for (timing, body) in requests {
-            for manner in [LintTrial.Manner.wrongSecret, .noSignature] {
+            for manner in [LintAttempt.Manner.wrongSecret, .noSignature] {
                 let secrets = manner == .wrongSecret ? [SigningSecret.random().bytes] : []
-                let call = desk.call(timing.endpoint, body, of: kind, secrets: secrets, timeout: timing.limit)
-                trials.append(try await trial(manner, call, desk))
+                let call = trial.call(timing.endpoint, body, of: kind, secrets: secrets, timeout: timing.limit)
+                attempts.append(try await attempt(manner, call, trial))
             }
         }
-        return trials
+        return attempts
     }
 
-    private func trial(_ manner: LintTrial.Manner, _ call: ProviderCall, _ desk: Desk) async throws -> LintTrial {
+    private func attempt(_ manner: LintAttempt.Manner, _ call: ProviderCall, _ trial: ProviderTrial) async throws
+        -> LintAttempt
+    {
         do {
-            _ = try await desk.client.fetch(call)
-            return LintTrial(manner: manner, endpoint: call.endpoint, failure: nil)
+            _ = try await trial.client.fetch(call)
+            return LintAttempt(manner: manner, endpoint: call.endpoint, failure: nil)
         } catch let failure as ProviderFailure {
-            return LintTrial(manner: manner, endpoint: call.endpoint, failure: failure)
+            return LintAttempt(manner: manner, endpoint: call.endpoint, failure: failure)
         }
     }
 

@@ -1,7 +1,7 @@
 import WidgetModel
 
 /// A property that a provider should have.
-struct LintRule: Hashable, Sendable {
+struct LintRule: Sendable {
     /// Severity of a finding, by the names of SARIF.
     enum Severity: String, CaseIterable, Comparable, Sendable {
         /// Legal, and possibly intended.
@@ -21,22 +21,36 @@ struct LintRule: Hashable, Sendable {
     /// Statement that holds for a good provider.
     let title: String
     let advice: String
+    /// Reason why the rule cannot be checked with what a provider answered; nil if it can.
+    let skipped: @Sendable (LintObservation) -> String?
+    /// Facts that break the rule, without secrets. A pure function of what a provider answered.
+    let places: @Sendable (LintObservation) -> [String]
 
-    init(_ id: String, _ severity: Severity, _ title: String, advice: String) {
+    init(
+        _ id: String, _ severity: Severity, _ title: String, advice: String,
+        skipped: @escaping @Sendable (LintObservation) -> String? = { _ in nil },
+        places: @escaping @Sendable (LintObservation) -> [String]
+    ) {
         (self.id, self.severity, self.title, self.advice) = (id, severity, title, advice)
+        (self.skipped, self.places) = (skipped, places)
     }
+
+    /// Every rule.
+    static let all = [
+        contractAnswer, contractElement, contractError, contractForeign, contractUnknownMembers, signatureWrong,
+        signatureMissing, signatureOld, signatureBody, signatureRotation, signatureStatus, latencySlow, latencyLate,
+        scheduleShortGap, scheduleSingleAtEnd, scheduleRoundHour, scheduleSameTime, schedulePast, scheduleNoneYet,
+        contentLarge, contentRepeated, relevanceConstant, relevanceNever, linksNone, linksSeveral, linksRelative,
+        linksUnsafe, appearanceMissing, appearanceMixed, appearanceMembers, environmentLocale, environmentTimeZone,
+        environmentFamily, environmentMidnight, resendChanging, resendDates, configurationNoOptions,
+        configurationNoDefault, configurationNoSnapshot,
+    ]
 }
 
-/// Rules about one subject, as pure functions of what a provider answered.
-protocol LintRuleGroup: SendableMetatype {
-    static var rules: [LintRule] { get }
-    static func findings(in observation: LintObservation) -> [LintFinding]
-    /// Rules that the observation has too little data for.
-    static func skipped(in observation: LintObservation) -> [LintSkip]
-}
+extension LintRule: Hashable {
+    static func == (left: LintRule, right: LintRule) -> Bool { left.id == right.id }
 
-extension LintRuleGroup {
-    static func skipped(in observation: LintObservation) -> [LintSkip] { [] }
+    func hash(into hasher: inout Hasher) { hasher.combine(id) }
 }
 
 /// A rule that a kind breaks.
@@ -57,37 +71,22 @@ struct LintSkip: Hashable, Sendable {
 }
 
 extension LintObservation {
-    /// A finding, with the first of several places as its evidence.
-    func finding(_ rule: LintRule, _ places: [String]) -> LintFinding? {
-        guard let first = places.first else { return nil }
-        let others = places.count > 1 ? " (and \(places.count - 1) more)" : ""
-        return LintFinding(rule: rule, kind: kind.name, evidence: first + others)
-    }
-
-    /// Findings of the rules that are broken anywhere.
-    func findings(at places: KeyValuePairs<LintRule, [String]>) -> [LintFinding] {
-        places.compactMap { finding($0.key, $0.value) }
-    }
-}
-
-extension LintRule {
-    /// Every rule, in the order of the groups.
-    static let all: [LintRule] = groups.flatMap { $0.rules }
-
-    static let groups: [any LintRuleGroup.Type] = [
-        ContractRules.self, SignatureRules.self, LatencyRules.self, ScheduleRules.self, ContentRules.self,
-        RelevanceRules.self, LinkRules.self, AppearanceRules.self, EnvironmentRules.self, ResendRules.self,
-        ConfigurationRules.self,
-    ]
-}
-
-extension LintObservation {
-    /// Findings of all rules, the most severe first.
+    /// Findings of all rules, the most severe first, each with the first of its places.
     var findings: [LintFinding] {
-        LintRule.groups.flatMap { $0.findings(in: self) }.enumerated()
+        let found = LintRule.all.compactMap { rule -> LintFinding? in
+            let places = rule.places(self)
+            guard let first = places.first else { return nil }
+            let others = places.count > 1 ? " (and \(places.count - 1) more)" : ""
+            return LintFinding(rule: rule, kind: kind.name, evidence: first + others)
+        }
+        return found.enumerated()
             .sorted { ($1.element.rule.severity, $0.offset) < ($0.element.rule.severity, $1.offset) }.map(\.element)
     }
 
     /// Rules that could not be checked.
-    var skipped: [LintSkip] { LintRule.groups.flatMap { $0.skipped(in: self) } }
+    var skipped: [LintSkip] {
+        LintRule.all.compactMap { rule in
+            rule.skipped(self).map { LintSkip(rule: rule, kind: kind.name, reason: $0) }
+        }
+    }
 }

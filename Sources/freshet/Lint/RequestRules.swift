@@ -1,29 +1,191 @@
 import ReloadWorkers
 import WidgetModel
 
-/// The same question gets an equivalent answer, so that unchanged content is neither stored nor published.
-enum ResendRules: LintRuleGroup {
-    static let changing = LintRule(
+// Rules about the answers to single requests.
+
+// MARK: Contract
+
+extension LintRule {
+    static let contractAnswer = LintRule(
+        "contract/answer", .error, "Every request gets a readable answer with status 200",
+        advice: "Answer POST {url}/timelines as schemas/provider.openapi.yaml describes."
+    ) { observation in
+        observation.timings.compactMap { timing in
+            guard let failure = timing.failure else { return nil }
+            // The provider need not have these endpoints.
+            if failure.saysAbsent, [.snapshot, .placeholder].contains(timing.endpoint) { return nil }
+            return "POST \(timing.endpoint.path): \(failure.message)"
+        }
+    }
+
+    static let contractElement = LintRule(
+        "contract/element", .error, "Every requested element is in the answer once, and valid",
+        advice: "Fix the member that the JSON pointer names; an invalid timeline keeps its last content."
+    ) { observation in observation.failedElements { $0.reason != .provider } }
+
+    static let contractError = LintRule(
+        "contract/error", .warning, "Requests are answered without errors",
+        advice: "Give people that the provider knows with --user, or see the provider's logs."
+    ) { observation in observation.failedElements { $0.reason == .provider } }
+
+    static let contractForeign = LintRule(
+        "contract/foreign", .warning, "Answers have only what was requested",
+        advice: "Repeat the ids of the request; others are ignored."
+    ) { observation in
+        func places<Value>(_ answers: [TrialAnswer<Value>]) -> [String] {
+            answers.compactMap { answer in
+                answer.foreign.first.map { "POST \(answer.timing.endpoint.path): \($0)" }
+            }
+        }
+        return places(Array(observation.rounds.joined())) + places(observation.snapshots)
+            + places(observation.placeholders)
+    }
+
+    static let contractUnknownMembers = LintRule(
+        "contract/unknown-members", .error, "Unknown members of a request are ignored",
+        advice: "Ignore members that the provider does not know: version 1 of the contract grows."
+    ) { observation in
+        observation.attempts.filter { $0.manner == .unknownMembers }.compactMap(\.failure)
+            .map { "a request with an unknown member: \($0.message)" }
+    }
+}
+
+extension LintObservation {
+    /// Elements of answers that failed in a way.
+    fileprivate func failedElements(where isMeant: (ProviderFailure) -> Bool) -> [String] {
+        func places<Value>(_ answers: [TrialAnswer<Value>]) -> [String] {
+            answers.flatMap { answer in
+                answer.elements.compactMap { element in
+                    guard let failure = ProviderFailure(element.outcome), isMeant(failure) else { return nil }
+                    return "POST \(answer.timing.endpoint.path), \(element.subject.name): \(failure.message)"
+                }
+            }
+        }
+        return places(Array(rounds.joined())) + places(snapshots) + places(placeholders)
+    }
+}
+
+// MARK: Signatures
+
+extension LintRule {
+    static let signatureWrong = LintRule(
+        "signature/wrong", .error, "A request with a wrong signature is refused",
+        advice: "Verify webhook-signature over the raw body with the app's secret; deploy/providers.md has code."
+    ) { $0.acceptedRequests(.wrongSecret) }
+
+    static let signatureMissing = LintRule(
+        "signature/missing", .error, "A request without a signature is refused",
+        advice: "Refuse requests whose webhook-signature is empty or missing."
+    ) { $0.acceptedRequests(.noSignature) }
+
+    static let signatureOld = LintRule(
+        "signature/old", .error, "A request that was signed long ago is refused",
+        advice:
+            "Compare webhook-timestamp with the clock, with five minutes of tolerance; otherwise requests can be replayed."
+    ) { $0.acceptedRequests(.oldTimestamp) }
+
+    static let signatureBody = LintRule(
+        "signature/body", .error, "A request whose body was changed is refused",
+        advice: "Verify the signature over the raw bytes of the body, before parsing them."
+    ) { $0.acceptedRequests(.changedBody) }
+
+    static let signatureRotation = LintRule(
+        "signature/rotation", .error, "A valid signature is accepted in second place",
+        advice:
+            "Compare each of the signatures, which are separated by spaces: there are two while a secret is replaced."
+    ) { observation in
+        observation.signatureAttempts.filter { $0.manner == .twoSignatures }.compactMap(\.failure)
+            .map { "a request with two signatures: \($0.message)" }
+    }
+
+    static let signatureStatus = LintRule(
+        "signature/status", .warning, "A wrong signature is refused with status 401",
+        advice: "Answer 401: other statuses count as faults of the timelines or of the provider."
+    ) { observation in
+        observation.signatureAttempts.compactMap { attempt in
+            guard let fault = attempt.manner.fault, let status = attempt.failure?.status, status != 401, status != 403
+            else { return nil }
+            return "POST \(attempt.endpoint.path) \(fault) was answered with status \(status)"
+        }
+    }
+}
+
+extension LintObservation {
+    /// Attempts with other signatures. An unreachable provider, or one that refuses valid requests, says nothing about
+    /// signatures.
+    fileprivate var signatureAttempts: [LintAttempt] {
+        rounds.first?.contains { $0.timing.failure == nil } == true ? attempts : []
+    }
+
+    fileprivate func acceptedRequests(_ manner: LintAttempt.Manner) -> [String] {
+        signatureAttempts.filter { $0.manner == manner && $0.failure == nil }
+            .map { "POST \($0.endpoint.path) \(manner.fault ?? "") was answered with status 200" }
+    }
+}
+
+extension LintAttempt.Manner {
+    /// Fault of a signature that is to be refused.
+    fileprivate var fault: String? {
+        switch self {
+        case .wrongSecret: "signed with another secret"
+        case .noSignature: "without a signature"
+        case .oldTimestamp: "signed ten minutes ago"
+        case .changedBody: "with a signature of another body"
+        case .twoSignatures, .unknownMembers: nil
+        }
+    }
+}
+
+// MARK: Latency
+
+extension LintRule {
+    static let latencySlow = LintRule(
+        "latency/slow", .warning, "Answers take less than half of their time limit",
+        advice:
+            "Answer faster, or raise the kind's timeout: slower answers reduce the requests that are sent at a time."
+    ) { observation in
+        let share = ProtectionRules().slowShare
+        return observation.timings.filter { $0.failure == nil && $0.duration > $0.limit * share }.map(\.text)
+    }
+
+    static let latencyLate = LintRule(
+        "latency/late", .error, "Answers arrive within their time limit",
+        advice: "Timelines have the kind's timeout, snapshots 2 s and defaults 1.5 s; late answers are not used."
+    ) { observation in observation.timings.filter { $0.failure?.reason == .timeout }.map(\.text) }
+}
+
+extension TrialTiming {
+    fileprivate var text: String { "POST \(endpoint.path) took \(duration.words) of \(limit.words)" }
+}
+
+// MARK: Repeated requests
+
+extension LintRule {
+    static let resendChanging = LintRule(
         "resend/changing", .warning, "The same request gets the same content a second later",
-        advice: "List members that nobody sees in the kind's volatileFields; everything else counts as a change.")
-    static let dates = LintRule(
+        advice: "List members that nobody sees in the kind's volatileFields; everything else counts as a change."
+    ) { $0.differences.changed }
+
+    static let resendDates = LintRule(
         "resend/dates", .warning, "The dates of unchanged content stay",
         advice: """
             Date entries by their content and not by the request: a changed date of a later entry, or of one with \
             relevance, is published as a change.
-            """)
+            """
+    ) { $0.differences.moved }
+}
 
-    static let rules = [changing, dates]
-
-    static func findings(in observation: LintObservation) -> [LintFinding] {
-        let rounds = observation.rounds.map { round in
-            Dictionary(LintObservation.timelines(of: round).map { ($0.subject, $0) }) { first, _ in first }
+extension LintObservation {
+    /// Timelines that differ in every round: in their content, or only in their dates.
+    fileprivate var differences: (changed: [String], moved: [String]) {
+        let rounds = rounds.map { round in
+            Dictionary(Self.timelines(of: round).map { ($0.subject, $0) }) { first, _ in first }
         }
-        guard rounds.count >= 2, let last = rounds.last else { return [] }
+        guard rounds.count >= 2, let last = rounds.last else { return ([], []) }
         var changed: [String] = []
         var moved: [String] = []
         let now = WallClock.now()
-        let volatile = observation.kind.definition.volatilePointers
+        let volatile = kind.definition.volatilePointers
         for (subject, timeline) in last.sorted(by: { $0.key.name < $1.key.name }) {
             // A single change may be a real one: every round must differ.
             let history = rounds.compactMap { $0[subject] }
@@ -32,7 +194,7 @@ enum ResendRules: LintRuleGroup {
                     .allSatisfy({ !$1.parsed.showsTheSame(as: $0.parsed.hash(at: now), at: now) })
             else { continue }
             let before = history[history.count - 2]
-            let places = difference(before, timeline).filter { place in
+            let places = Self.difference(before, timeline).filter { place in
                 let tokens = JSONPointer(place)?.tokens ?? []
                 let isOfContent = tokens.count >= 3 && Text.equal(tokens[2], "content")
                 return !(isOfContent && volatile.contains { $0.covers(tokens.dropFirst(3)) })
@@ -44,7 +206,7 @@ enum ResendRules: LintRuleGroup {
                 changed.append("\(subject.name): \(places.prefix(3).joined(separator: ", "))")
             }
         }
-        return observation.findings(at: [changing: changed, dates: moved])
+        return (changed, moved)
     }
 
     /// JSON pointers to members of entries that differ, without dates.
@@ -73,184 +235,47 @@ enum ResendRules: LintRuleGroup {
     }
 }
 
-/// Requests are answered as the contract says.
-enum ContractRules: LintRuleGroup {
-    static let answer = LintRule(
-        "contract/answer", .error, "Every request gets a readable answer with status 200",
-        advice: "Answer POST {url}/timelines as schemas/provider.openapi.yaml describes.")
-    static let element = LintRule(
-        "contract/element", .error, "Every requested element is in the answer once, and valid",
-        advice: "Fix the member that the JSON pointer names; an invalid timeline keeps its last content.")
-    static let error = LintRule(
-        "contract/error", .warning, "Requests are answered without errors",
-        advice: "Give people that the provider knows with --user, or see the provider's logs.")
-    static let foreign = LintRule(
-        "contract/foreign", .warning, "Answers have only what was requested",
-        advice: "Repeat the ids of the request; others are ignored.")
-    static let unknownMembers = LintRule(
-        "contract/unknown-members", .error, "Unknown members of a request are ignored",
-        advice: "Ignore members that the provider does not know: version 1 of the contract grows.")
+// MARK: Configuration
 
-    static let rules = [answer, element, error, foreign, unknownMembers]
-
-    static func findings(in observation: LintObservation) -> [LintFinding] {
-        var answers: [String] = []
-        for timing in observation.timings {
-            guard let failure = timing.failure, !isOptional(timing.endpoint, failure) else { continue }
-            answers.append("POST \(timing.endpoint.path): \(failure.message)")
-        }
-        var elements: [String] = []
-        var errors: [String] = []
-        var foreign: [String] = []
-        func add<Value>(_ list: [DeskAnswer<Value>]) {
-            for answer in list {
-                for element in answer.elements {
-                    guard let failure = ProviderFailure(element.outcome) else { continue }
-                    let place = "POST \(answer.timing.endpoint.path), \(element.subject.name): \(failure.message)"
-                    if failure.reason == .provider { errors.append(place) } else { elements.append(place) }
-                }
-                if let id = answer.foreign.first { foreign.append("POST \(answer.timing.endpoint.path): \(id)") }
-            }
-        }
-        for round in observation.rounds { add(round) }
-        add(observation.snapshots)
-        add(observation.placeholders)
-        let refused = observation.trials.filter { $0.manner == .unknownMembers }.compactMap(\.failure)
-        return observation.findings(at: [
-            answer: answers, element: elements, error: errors, self.foreign: foreign,
-            unknownMembers: refused.map { "a request with an unknown member: \($0.message)" },
-        ])
-    }
-
-    /// Whether the provider only lacks an endpoint that it need not have.
-    private static func isOptional(_ endpoint: ProviderEndpoint, _ failure: ProviderFailure) -> Bool {
-        failure.saysAbsent && [.snapshot, .placeholder].contains(endpoint)
-    }
-}
-
-/// Requests with wrong signatures are refused, and those with valid ones answered.
-enum SignatureRules: LintRuleGroup {
-    static let wrong = LintRule(
-        "signature/wrong", .error, "A request with a wrong signature is refused",
-        advice: "Verify webhook-signature over the raw body with the app's secret; deploy/providers.md has code.")
-    static let missing = LintRule(
-        "signature/missing", .error, "A request without a signature is refused",
-        advice: "Refuse requests whose webhook-signature is empty or missing.")
-    static let old = LintRule(
-        "signature/old", .error, "A request that was signed long ago is refused",
-        advice:
-            "Compare webhook-timestamp with the clock, with five minutes of tolerance; otherwise requests can be replayed."
-    )
-    static let body = LintRule(
-        "signature/body", .error, "A request whose body was changed is refused",
-        advice: "Verify the signature over the raw bytes of the body, before parsing them.")
-    static let rotation = LintRule(
-        "signature/rotation", .error, "A valid signature is accepted in second place",
-        advice:
-            "Compare each of the signatures, which are separated by spaces: there are two while a secret is replaced.")
-    static let status = LintRule(
-        "signature/status", .warning, "A wrong signature is refused with status 401",
-        advice: "Answer 401: other statuses count as faults of the timelines or of the provider.")
-
-    static let rules = [wrong, missing, old, body, rotation, status]
-
-    static func findings(in observation: LintObservation) -> [LintFinding] {
-        // An unreachable provider, or one that refuses valid requests, says nothing about signatures.
-        guard observation.rounds.first?.contains(where: { $0.timing.failure == nil }) == true else { return [] }
-        var places: [LintRule: [String]] = [:]
-        var statuses: [String] = []
-        for trial in observation.trials {
-            let (rule, text): (LintRule, String)
-            switch trial.manner {
-            case .wrongSecret: (rule, text) = (wrong, "signed with another secret")
-            case .noSignature: (rule, text) = (missing, "without a signature")
-            case .oldTimestamp: (rule, text) = (old, "signed ten minutes ago")
-            case .changedBody: (rule, text) = (body, "with a signature of another body")
-            case .twoSignatures:
-                if let failure = trial.failure {
-                    places[rotation, default: []].append("a request with two signatures: \(failure.message)")
-                }
-                continue
-            case .unknownMembers: continue
-            }
-            let request = "POST \(trial.endpoint.path) \(text)"
-            if trial.failure == nil {
-                places[rule, default: []].append("\(request) was answered with status 200")
-            } else if let status = trial.failure?.status, status != 401, status != 403 {
-                statuses.append("\(request) was answered with status \(status)")
-            }
-        }
-        places[status] = statuses
-        return rules.compactMap { observation.finding($0, places[$0] ?? []) }
-    }
-}
-
-/// Answers arrive in time.
-enum LatencyRules: LintRuleGroup {
-    static let slow = LintRule(
-        "latency/slow", .warning, "Answers take less than half of their time limit",
-        advice:
-            "Answer faster, or raise the kind's timeout: slower answers reduce the requests that are sent at a time.")
-    static let late = LintRule(
-        "latency/late", .error, "Answers arrive within their time limit",
-        advice: "Timelines have the kind's timeout, snapshots 2 s and defaults 1.5 s; late answers are not used.")
-
-    static let rules = [slow, late]
-
-    static func findings(in observation: LintObservation) -> [LintFinding] {
-        let share = ProtectionRules().slowShare
-        func text(_ timing: DeskTiming) -> String {
-            let taken = timing.duration.words
-            let limit = timing.limit.words
-            return "POST \(timing.endpoint.path) took \(taken) of \(limit)"
-        }
-        let late = observation.timings.filter { $0.failure?.reason == .timeout }
-        let slow = observation.timings.filter { $0.failure == nil && $0.duration > $0.limit * share }
-        return observation.findings(at: [self.late: late.map(text), self.slow: slow.map(text)])
-    }
-}
-
-/// Options and defaults help a person to configure a widget, and optional endpoints agree with the manifest.
-enum ConfigurationRules: LintRuleGroup {
-    static let noOptions = LintRule(
+extension LintRule {
+    static let configurationNoOptions = LintRule(
         "configuration/no-options", .warning, "A parameter with dynamic options has some",
-        advice: "Answer an error instead of an empty list if the options are not available.")
-    static let noDefault = LintRule(
-        "configuration/no-default", .note, "A parameter with a dynamic default gets one",
-        advice: "Answer a value, or leave dynamicDefault out of the manifest.")
-    static let noSnapshot = LintRule(
-        "configuration/no-snapshot", .note, "A kind with snapshots has the endpoint",
-        advice: "Serve POST {url}/snapshot, or set snapshots: false in the manifest.")
-
-    static let rules = [noOptions, noDefault, noSnapshot]
-
-    static func skipped(in observation: LintObservation) -> [LintSkip] {
-        guard !observation.kind.isDeclared else { return [] }
-        return [noOptions, noDefault].map {
-            LintSkip(
-                rule: $0, kind: observation.kind.name, reason: "the parameters are in the manifest; give --manifest")
-        }
-    }
-
-    static func findings(in observation: LintObservation) -> [LintFinding] {
-        var empty: [String] = []
-        var undecided: [String] = []
-        let parameters = observation.kind.definition.intent?.parameters ?? []
-        for choice in observation.choices {
-            switch choice.answer {
-            case .options(let options)? where options.sections.allSatisfy(\.items.isEmpty):
-                // A parameter with a search may have options only for a term.
-                let searches = parameters.contains { $0.name == choice.name && $0.searchPrompt != nil }
-                if !searches { empty.append("the parameter \(choice.name) has no options") }
-            case .defaults(let values)?:
-                undecided += parameters.filter { $0.hasDynamicDefault && values.value[$0.name] == nil }
-                    .map { "the parameter \($0.name) has no default" }
-            case .options?, nil: break
+        advice: "Answer an error instead of an empty list if the options are not available.",
+        skipped: { $0.missingManifest },
+        places: { observation in
+            observation.choices.compactMap { choice in
+                guard case .options(let options)? = choice.answer, options.sections.allSatisfy(\.items.isEmpty),
+                    // A parameter with a search may have options only for a term.
+                    !observation.parameters.contains(where: { $0.name == choice.name && $0.searchPrompt != nil })
+                else { return nil }
+                return "the parameter \(choice.name) has no options"
             }
-        }
-        let absent = observation.snapshots.compactMap(\.timing.failure).filter(\.saysAbsent)
-        return observation.findings(at: [
-            noOptions: empty, noDefault: undecided, noSnapshot: absent.map { "POST /snapshot: \($0.message)" },
-        ])
+        })
+
+    static let configurationNoDefault = LintRule(
+        "configuration/no-default", .note, "A parameter with a dynamic default gets one",
+        advice: "Answer a value, or leave dynamicDefault out of the manifest.", skipped: { $0.missingManifest },
+        places: { observation in
+            observation.choices.flatMap { choice -> [String] in
+                guard case .defaults(let values)? = choice.answer else { return [] }
+                return observation.parameters.filter { $0.hasDynamicDefault && values.value[$0.name] == nil }
+                    .map { "the parameter \($0.name) has no default" }
+            }
+        })
+
+    static let configurationNoSnapshot = LintRule(
+        "configuration/no-snapshot", .note, "A kind with snapshots has the endpoint",
+        advice: "Serve POST {url}/snapshot, or set snapshots: false in the manifest."
+    ) { observation in
+        observation.snapshots.compactMap(\.timing.failure).filter(\.saysAbsent)
+            .map { "POST /snapshot: \($0.message)" }
+    }
+}
+
+extension LintObservation {
+    fileprivate var parameters: [IntentParameter] { kind.definition.intent?.parameters ?? [] }
+
+    fileprivate var missingManifest: String? {
+        kind.isDeclared ? nil : "the parameters are in the manifest; give --manifest"
     }
 }

@@ -21,7 +21,7 @@ struct PreviewCommand: AsyncParsableCommand {
               freshet preview --provider http://127.0.0.1:8090/bank --kind DueDate --secret-file bank.secret
             """)
 
-    @OptionGroup var options: DeskOptions
+    @OptionGroup var options: TrialOptions
     @OptionGroup var environment: DeviceEnvironment
 
     @Option(help: "Address to listen on.")
@@ -38,23 +38,23 @@ struct PreviewCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let settings = try Desk.settings(options.settings)
+        let settings = try ProviderTrial.settings(options.settings)
         let environment = try environment.model()
         let logger = settings.log.logger(label: "freshet.preview")
-        try await Desk.withKinds(of: options, logger: logger) { kinds in
+        try await ProviderTrial.withKinds(of: options, logger: logger) { kinds in
             try await ProviderProbe(settings).withClient { client in
-                let desk = Desk(client: client, maximumResponseBytes: settings.workers.maximumResponseBytes)
-                try await serve(kinds, desk, environment, settings)
+                let trial = ProviderTrial(client: client, maximumResponseBytes: settings.workers.maximumResponseBytes)
+                try await serve(kinds, trial, environment, settings)
             }
         }
     }
 
     private func serve(
-        _ kinds: [DeskKind], _ desk: Desk, _ environment: WidgetEnvironment, _ settings: Settings
+        _ kinds: [TrialKind], _ trial: ProviderTrial, _ environment: WidgetEnvironment, _ settings: Settings
     ) async throws {
         let logger = settings.log.logger(label: "freshet.preview")
         let poller = PreviewPoller(
-            desk: desk, kinds: kinds, user: options.users[0], environment: environment, interval: interval)
+            trial: trial, kinds: kinds, user: options.users[0], environment: environment, interval: interval)
         let listening = ListeningPort()
         let server = PreviewServer(
             host: host, port: port, state: poller.state, timeZone: environment.timeZone,

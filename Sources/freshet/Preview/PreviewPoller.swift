@@ -4,19 +4,19 @@ import WidgetModel
 
 /// Asks a provider for all widgets of a preview at intervals.
 struct PreviewPoller: Sendable {
-    let desk: Desk
-    let kinds: [DeskKind]
+    let trial: ProviderTrial
+    let kinds: [TrialKind]
     let interval: Duration
     /// Has a widget for each kind and family from the beginning.
     let state: PreviewState
     /// Subjects of each kind, by family.
-    private let subjects: [[DeskSubject]]
+    private let subjects: [[TrialSubject]]
 
-    init(desk: Desk, kinds: [DeskKind], user: String, environment: WidgetEnvironment, interval: Duration) {
-        (self.desk, self.kinds, self.interval) = (desk, kinds, interval)
+    init(trial: ProviderTrial, kinds: [TrialKind], user: String, environment: WidgetEnvironment, interval: Duration) {
+        (self.trial, self.kinds, self.interval) = (trial, kinds, interval)
         subjects = kinds.map { kind in
             kind.definition.families.map { family in
-                DeskSubject(kind, user: user, family: family, environment: environment, configuration: .empty)
+                TrialSubject(kind, user: user, family: family, environment: environment, configuration: .empty)
             }
         }
         state = PreviewState(
@@ -37,10 +37,10 @@ struct PreviewPoller: Sendable {
     }
 
     /// Families that the kind does not vary by have one timeline.
-    private func poll(_ kind: DeskKind, _ subjects: [DeskSubject], first: Int) async throws {
+    private func poll(_ kind: TrialKind, _ subjects: [TrialSubject], first: Int) async throws {
         var known: Set<TimelineID> = []
         let distinct = subjects.filter { known.insert($0.id).inserted }
-        let answers = try await desk.timelines(of: distinct, kind)
+        let answers = try await trial.timelines(of: distinct, kind)
         let failure = answers.lazy.compactMap(\.timing.failure).first
         let elements = Dictionary(answers.flatMap(\.elements).map { ($0.subject.id, $0) }) { first, _ in first }
         for (index, subject) in subjects.enumerated() {

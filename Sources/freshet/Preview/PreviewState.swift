@@ -6,7 +6,7 @@ import WidgetStore
 final class PreviewState: Sendable {
     struct Widget: Sendable {
         let kind: KindDefinition
-        let subject: DeskSubject
+        let subject: TrialSubject
         /// The last timeline that could be read.
         var timeline: ParsedTimeline?
         /// Failure of the last request.

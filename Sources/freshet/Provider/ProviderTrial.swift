@@ -9,13 +9,13 @@ import WidgetModel
 import WidgetRepresentation
 
 /// Asks a provider under development as the service asks it: signed, limited, and read by the same decoders.
-struct Desk: Sendable {
+struct ProviderTrial: Sendable {
     let client: ProviderClient
     let maximumResponseBytes: Int
 
     /// Lends the kinds of the options; with `--sample` the sample provider runs meanwhile.
     static func withKinds<Value: Sendable>(
-        of options: DeskOptions, logger: Logger, _ body: ([DeskKind]) async throws -> Value
+        of options: TrialOptions, logger: Logger, _ body: ([TrialKind]) async throws -> Value
     ) async throws -> Value {
         let secret = SigningSecret.random()
         guard options.sample else {
@@ -43,7 +43,7 @@ struct Desk: Sendable {
     }
 
     func call(
-        _ endpoint: ProviderEndpoint, _ body: [UInt8], of kind: DeskKind, secrets: [[UInt8]]? = nil, timeout: Duration
+        _ endpoint: ProviderEndpoint, _ body: [UInt8], of kind: TrialKind, secrets: [[UInt8]]? = nil, timeout: Duration
     ) -> ProviderCall {
         ProviderCall(
             url: kind.definition.providerURL, endpoint: endpoint, secrets: secrets ?? kind.secrets, body: body,
@@ -51,7 +51,7 @@ struct Desk: Sendable {
     }
 
     /// Timelines of the subjects, in requests of at most `maxBatch`.
-    func timelines(of subjects: [DeskSubject], _ kind: DeskKind) async throws -> [DeskAnswer<ParsedTimeline>] {
+    func timelines(of subjects: [TrialSubject], _ kind: TrialKind) async throws -> [TrialAnswer<ParsedTimeline>] {
         try await batches(of: subjects, kind, .timelines, timeout: kind.definition.timeout) {
             bytes, batch throws(JSONError) in
             try ProviderResponse.parse(
@@ -64,7 +64,7 @@ struct Desk: Sendable {
         }
     }
 
-    func snapshots(of subjects: [DeskSubject], _ kind: DeskKind) async throws -> [DeskAnswer<[UInt8]>] {
+    func snapshots(of subjects: [TrialSubject], _ kind: TrialKind) async throws -> [TrialAnswer<[UInt8]>] {
         try await batches(
             of: subjects, kind, .snapshot, timeout: kind.definition.snapshotLimit(WorkerConfiguration().snapshotLimit)
         ) {
@@ -74,7 +74,7 @@ struct Desk: Sendable {
     }
 
     /// Placeholders of the families and environments of the subjects, of which each has one.
-    func placeholders(of subjects: [DeskSubject], _ kind: DeskKind) async throws -> DeskAnswer<[UInt8]> {
+    func placeholders(of subjects: [TrialSubject], _ kind: TrialKind) async throws -> TrialAnswer<[UInt8]> {
         let variesByTimeZone = kind.definition.variesBy.contains(.timeZone)
         var items: [PlaceholderIdentity] = []
         for subject in subjects {
@@ -97,10 +97,10 @@ struct Desk: Sendable {
     }
 
     private func batches<Value>(
-        of subjects: [DeskSubject], _ kind: DeskKind, _ endpoint: ProviderEndpoint, timeout: Duration,
-        read: ([UInt8], [DeskSubject]) throws(JSONError) -> ProviderAnswer<Value>
-    ) async throws -> [DeskAnswer<Value>] {
-        var answers: [DeskAnswer<Value>] = []
+        of subjects: [TrialSubject], _ kind: TrialKind, _ endpoint: ProviderEndpoint, timeout: Duration,
+        read: ([UInt8], [TrialSubject]) throws(JSONError) -> ProviderAnswer<Value>
+    ) async throws -> [TrialAnswer<Value>] {
+        var answers: [TrialAnswer<Value>] = []
         for start in stride(from: 0, to: subjects.count, by: max(1, kind.definition.maxBatch)) {
             let batch = Array(subjects[start..<min(subjects.count, start + max(1, kind.definition.maxBatch))])
             let body = ProviderRequest.encode(batch.map { .init(id: $0.id, identity: $0.identity) })
@@ -113,16 +113,16 @@ struct Desk: Sendable {
     }
 
     private func ask<Value>(
-        _ call: ProviderCall, _ subjects: [DeskSubject],
+        _ call: ProviderCall, _ subjects: [TrialSubject],
         read: ([UInt8]) throws(JSONError) -> ProviderAnswer<Value>
-    ) async throws -> DeskAnswer<Value> {
-        var answer = DeskAnswer<Value>(body: call.body, timing: DeskTiming(call.endpoint, limit: call.timeout))
+    ) async throws -> TrialAnswer<Value> {
+        var answer = TrialAnswer<Value>(body: call.body, timing: TrialTiming(call.endpoint, limit: call.timeout))
         do {
             let bytes = try await timed(call, &answer.timing)
             do throws(JSONError) {
                 let parsed = try read(bytes)
                 answer.foreign = parsed.foreignIDs
-                answer.elements = zip(subjects, parsed.outcomes).map { DeskElement(subject: $0, outcome: $1) }
+                answer.elements = zip(subjects, parsed.outcomes).map { TrialElement(subject: $0, outcome: $1) }
             } catch {
                 answer.timing.failure = ProviderFailure(.invalid, "the answer is not what the contract says: \(error)")
             }
@@ -133,7 +133,7 @@ struct Desk: Sendable {
     }
 
     /// The body of an answer; a failure is also recorded.
-    func timed(_ call: ProviderCall, _ timing: inout DeskTiming) async throws -> [UInt8] {
+    func timed(_ call: ProviderCall, _ timing: inout TrialTiming) async throws -> [UInt8] {
         let clock = ContinuousClock()
         let start = clock.now
         defer { timing.duration = clock.now - start }
@@ -142,7 +142,7 @@ struct Desk: Sendable {
 }
 
 /// A widget for which a provider is asked.
-struct DeskSubject: Hashable, Sendable {
+struct TrialSubject: Hashable, Sendable {
     let identity: TimelineIdentity
     let family: WidgetFamily
     let environment: WidgetEnvironment
@@ -151,7 +151,7 @@ struct DeskSubject: Hashable, Sendable {
     var id: TimelineID { identity.id }
 
     init(
-        _ kind: DeskKind, user: String, family: WidgetFamily, environment: WidgetEnvironment,
+        _ kind: TrialKind, user: String, family: WidgetFamily, environment: WidgetEnvironment,
         configuration: WidgetConfiguration
     ) {
         let definition = kind.definition
@@ -171,7 +171,7 @@ struct DeskSubject: Hashable, Sendable {
 }
 
 /// Time that a request took.
-struct DeskTiming: Sendable {
+struct TrialTiming: Sendable {
     let endpoint: ProviderEndpoint
     let limit: Duration
     var duration: Duration = .zero
@@ -183,25 +183,25 @@ struct DeskTiming: Sendable {
     }
 }
 
-struct DeskElement<Value: Hashable & Sendable>: Sendable {
-    let subject: DeskSubject
+struct TrialElement<Value: Hashable & Sendable>: Sendable {
+    let subject: TrialSubject
     let outcome: ElementOutcome<Value>
 
     var value: Value? { if case .value(let value) = outcome { value } else { nil } }
 }
 
 /// Answer to a request for several elements.
-struct DeskAnswer<Value: Hashable & Sendable>: Sendable {
+struct TrialAnswer<Value: Hashable & Sendable>: Sendable {
     /// Body of the request.
     let body: [UInt8]
-    var timing: DeskTiming
-    var elements: [DeskElement<Value>] = []
+    var timing: TrialTiming
+    var elements: [TrialElement<Value>] = []
     /// Ids that were not requested.
     var foreign: [String] = []
 }
 
 /// A provider under development, with its kinds.
-struct DeskOptions: ParsableArguments {
+struct TrialOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "URL of the provider; of all kinds of the manifest if there is one. Without a manifest, neither options nor defaults are requested.",
@@ -255,7 +255,7 @@ struct DeskOptions: ParsableArguments {
 }
 
 /// A kind whose provider is asked.
-struct DeskKind: Sendable {
+struct TrialKind: Sendable {
     let app: String
     var definition: KindDefinition
     /// The newest first; empty if none is known, so that requests have no valid signature.
@@ -266,7 +266,7 @@ struct DeskKind: Sendable {
     var name: String { "\(app)/\(definition.name)" }
 }
 
-extension DeskOptions {
+extension TrialOptions {
     /// Name of the app of kinds that are given without a manifest.
     private static let unnamedApp = "provider"
 
@@ -274,18 +274,18 @@ extension DeskOptions {
     ///
     /// - Parameter samplePort: port of the sample provider in this process.
     /// - Throws: ``CommandFailure``, ``ManifestError``.
-    func kinds(samplePort: Int?, sampleSecret: SigningSecret) throws -> [DeskKind] {
-        var found: [DeskKind]
+    func kinds(samplePort: Int?, sampleSecret: SigningSecret) throws -> [TrialKind] {
+        var found: [TrialKind]
         if let samplePort {
             found = SampleKinds.apps(port: samplePort).flatMap { app in
-                app.kinds.map { DeskKind(app: app.name, definition: $0, secrets: [sampleSecret.bytes]) }
+                app.kinds.map { TrialKind(app: app.name, definition: $0, secrets: [sampleSecret.bytes]) }
             }
         } else if let manifest {
             let apps = try Manifest.read(path: manifest, environment: ProcessInfo.processInfo.environment).apps
             let own = try secret()
             found = apps.flatMap { app in
                 app.definition.kinds.map { kind in
-                    DeskKind(
+                    TrialKind(
                         app: app.definition.name, definition: kind,
                         secrets: (own ?? app.signingSecret).map { [$0.bytes] } ?? [])
                 }
@@ -293,7 +293,7 @@ extension DeskOptions {
         } else {
             let secrets = try secret().map { [$0.bytes] } ?? []
             return kind.map { name in
-                DeskKind(
+                TrialKind(
                     app: Self.unnamedApp,
                     definition: KindDefinition(name: name, providerURL: normalProvider ?? "", placeholder: nil),
                     secrets: secrets, isDeclared: false)
@@ -307,7 +307,7 @@ extension DeskOptions {
 
     private var normalProvider: String? { provider.flatMap { try? ProviderURL($0).description } }
 
-    private func chosen(of kinds: [DeskKind]) throws(CommandFailure) -> [DeskKind] {
+    private func chosen(of kinds: [TrialKind]) throws(CommandFailure) -> [TrialKind] {
         let names = kinds.map(\.definition.name)
         for name in kind where !names.contains(name) {
             let meant = Suggestion.word(for: name, among: names)

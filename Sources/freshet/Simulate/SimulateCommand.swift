@@ -146,7 +146,7 @@ struct SimulateCommand: AsyncParsableCommand {
         } catch {
             throw CommandFailure(.usage, "--provider \(Text.quoted(provider)): \(error.message)")
         }
-        let settings = try Desk.settings(output.settings)
+        let settings = try ProviderTrial.settings(output.settings)
         return try await ProviderProbe(settings).withClient { client in
             try await body(AnsweredSource.http(provider, secrets: manifest.secrets, client: client))
         }

@@ -19,31 +19,31 @@ struct LintExample: Sendable, CustomTestStringConvertible {
 
     static let now = Timestamp(rfc3339: "2026-06-22T10:07:31Z") ?? .distantPast
 
-    static func kind(_ change: (inout KindDefinition) -> Void = { _ in }) -> DeskKind {
+    static func kind(_ change: (inout KindDefinition) -> Void = { _ in }) -> TrialKind {
         var definition = KindDefinition(name: "K", providerURL: "http://127.0.0.1:1/p", placeholder: [:])
         change(&definition)
-        return DeskKind(app: "com.example.app", definition: definition, secrets: [])
+        return TrialKind(app: "com.example.app", definition: definition, secrets: [])
     }
 
     static func subject(
-        _ kind: DeskKind = kind(), user: String = "u1", family: WidgetFamily = .systemMedium, locale: String = "en-US",
+        _ kind: TrialKind = kind(), user: String = "u1", family: WidgetFamily = .systemMedium, locale: String = "en-US",
         timeZone: String = "America/New_York"
-    ) -> DeskSubject {
-        DeskSubject(
+    ) -> TrialSubject {
+        TrialSubject(
             kind, user: user, family: family,
             environment: WidgetEnvironment(storedLocale: locale, timeZone: timeZone), configuration: .empty)
     }
 
     /// An observation of a provider's timeline, without its ID.
     static func of(
-        _ timeline: String, subject: DeskSubject? = nil, kind: DeskKind = kind(),
+        _ timeline: String, subject: TrialSubject? = nil, kind: TrialKind = kind(),
         change: (inout LintObservation) -> Void = { _ in }
     ) -> LintObservation {
         of([(subject ?? Self.subject(kind), timeline)], kind: kind, change: change)
     }
 
     static func of(
-        _ timelines: [(DeskSubject, String)], kind: DeskKind = kind(),
+        _ timelines: [(TrialSubject, String)], kind: TrialKind = kind(),
         change: (inout LintObservation) -> Void = { _ in }
     ) -> LintObservation {
         var observation = LintObservation(kind: kind, began: now)
@@ -53,7 +53,8 @@ struct LintExample: Sendable, CustomTestStringConvertible {
     }
 
     /// A provider's answer with these timelines, parsed as by the service.
-    static func answer(_ timelines: [(DeskSubject, String)], _ kind: DeskKind = kind()) -> DeskAnswer<ParsedTimeline> {
+    static func answer(_ timelines: [(TrialSubject, String)], _ kind: TrialKind = kind()) -> TrialAnswer<ParsedTimeline>
+    {
         let elements = timelines.map { subject, timeline in
             "{\"id\":\"\(subject.id)\",\(timeline.dropFirst())"
         }
@@ -63,11 +64,11 @@ struct LintExample: Sendable, CustomTestStringConvertible {
                 subject.id, volatileFields: VolatileFields(kind.definition.volatilePointers),
                 family: subject.identity.family)
         }
-        var answer = DeskAnswer<ParsedTimeline>(body: [], timing: DeskTiming(.timelines, limit: .seconds(10)))
+        var answer = TrialAnswer<ParsedTimeline>(body: [], timing: TrialTiming(.timelines, limit: .seconds(10)))
         do {
             let parsed = try ProviderResponse.parse(body, requested: requested)
             answer.foreign = parsed.foreignIDs
-            answer.elements = zip(timelines, parsed.outcomes).map { DeskElement(subject: $0.0, outcome: $1) }
+            answer.elements = zip(timelines, parsed.outcomes).map { TrialElement(subject: $0.0, outcome: $1) }
         } catch {
             answer.timing.failure = ProviderFailure(.invalid, "\(error)")
         }

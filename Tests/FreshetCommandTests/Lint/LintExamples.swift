@@ -8,16 +8,16 @@ extension LintExample {
 
     private static let plain = content("1")
 
-    private static func timing(_ endpoint: ProviderEndpoint, _ failure: ProviderFailure?) -> DeskAnswer<[UInt8]> {
-        var answer = DeskAnswer<[UInt8]>(body: [], timing: DeskTiming(endpoint, limit: .seconds(2)))
+    private static func timing(_ endpoint: ProviderEndpoint, _ failure: ProviderFailure?) -> TrialAnswer<[UInt8]> {
+        var answer = TrialAnswer<[UInt8]>(body: [], timing: TrialTiming(endpoint, limit: .seconds(2)))
         answer.timing.failure = failure
         return answer
     }
 
-    private static func trial(_ manner: LintTrial.Manner, status: Int?) -> LintObservation {
+    private static func trial(_ manner: LintAttempt.Manner, status: Int?) -> LintObservation {
         of(plain) {
-            $0.trials = [
-                LintTrial(
+            $0.attempts = [
+                LintAttempt(
                     manner: manner,
                     failure: status.map { ProviderFailure(.status, "answered with status \($0)", status: $0) })
             ]
@@ -42,35 +42,35 @@ extension LintExample {
         }
         let error = of("{\"error\":{\"code\":\"unknown\",\"message\":\"no such user\"}}")
         return [
-            LintExample(ContractRules.answer, bad: broken, good: absent),
-            LintExample(ContractRules.element, bad: missing, good: error),
-            LintExample(ContractRules.error, bad: error, good: of(plain)),
-            LintExample(ContractRules.foreign, bad: foreign, good: of(plain)),
+            LintExample(.contractAnswer, bad: broken, good: absent),
+            LintExample(.contractElement, bad: missing, good: error),
+            LintExample(.contractError, bad: error, good: of(plain)),
+            LintExample(.contractForeign, bad: foreign, good: of(plain)),
             LintExample(
-                ContractRules.unknownMembers, bad: trial(.unknownMembers, status: 400),
+                .contractUnknownMembers, bad: trial(.unknownMembers, status: 400),
                 good: trial(.unknownMembers, status: nil)),
             LintExample(
-                SignatureRules.wrong, bad: trial(.wrongSecret, status: nil), good: trial(.wrongSecret, status: 401)),
+                .signatureWrong, bad: trial(.wrongSecret, status: nil), good: trial(.wrongSecret, status: 401)),
             LintExample(
-                SignatureRules.missing, bad: trial(.noSignature, status: nil), good: trial(.noSignature, status: 401)),
+                .signatureMissing, bad: trial(.noSignature, status: nil), good: trial(.noSignature, status: 401)),
             LintExample(
-                SignatureRules.old, bad: trial(.oldTimestamp, status: nil), good: trial(.oldTimestamp, status: 401)),
+                .signatureOld, bad: trial(.oldTimestamp, status: nil), good: trial(.oldTimestamp, status: 401)),
             LintExample(
-                SignatureRules.body, bad: trial(.changedBody, status: nil), good: trial(.changedBody, status: 403)),
+                .signatureBody, bad: trial(.changedBody, status: nil), good: trial(.changedBody, status: 403)),
             LintExample(
-                SignatureRules.rotation, bad: trial(.twoSignatures, status: 401),
+                .signatureRotation, bad: trial(.twoSignatures, status: 401),
                 good: trial(.twoSignatures, status: nil)),
             LintExample(
-                SignatureRules.status, bad: trial(.wrongSecret, status: 500), good: trial(.wrongSecret, status: 401)),
-            LintExample(LatencyRules.slow, bad: took(5.1), good: took(4.9)),
-            LintExample(LatencyRules.late, bad: took(10, failure: ProviderFailure(.timeout, "late")), good: took(9)),
+                .signatureStatus, bad: trial(.wrongSecret, status: 500), good: trial(.wrongSecret, status: 401)),
+            LintExample(.latencySlow, bad: took(5.1), good: took(4.9)),
+            LintExample(.latencyLate, bad: took(10, failure: ProviderFailure(.timeout, "late")), good: took(9)),
         ]
     }
 
     private static var scheduleExamples: [LintExample] {
         let entries = ["\"content\":1", "\"content\":2"]
         func rounds(_ dates: [String], _ later: [String]) -> LintObservation {
-            func round(_ dates: [String]) -> [DeskAnswer<ParsedTimeline>] {
+            func round(_ dates: [String]) -> [TrialAnswer<ParsedTimeline>] {
                 [answer(dates.enumerated().map { (subject(user: "u\($0)"), after($1)) })]
             }
             return of(plain) { $0.rounds = [round(dates), round(later)] }
@@ -78,27 +78,27 @@ extension LintExample {
         let tomorrow = "2026-06-23T06:30:00Z"
         return [
             LintExample(
-                ScheduleRules.shortGap, bad: of(timeline(entries, minutes: 4)), good: of(timeline(entries, minutes: 5))),
+                .scheduleShortGap, bad: of(timeline(entries, minutes: 4)), good: of(timeline(entries, minutes: 5))),
             LintExample(
-                ScheduleRules.singleAtEnd, bad: of(timeline(["\"content\":1"], policy: "\"atEnd\"")),
+                .scheduleSingleAtEnd, bad: of(timeline(["\"content\":1"], policy: "\"atEnd\"")),
                 good: of(timeline(entries, policy: "\"atEnd\""))),
             LintExample(
-                ScheduleRules.roundHour, bad: of(after("2026-06-23T00:00:00Z")), good: of(after("2026-06-23T00:07:13Z"))
+                .scheduleRoundHour, bad: of(after("2026-06-23T00:00:00Z")), good: of(after("2026-06-23T00:07:13Z"))
             ),
             // Midnight in Kolkata is no full hour of UTC.
             LintExample(
-                ScheduleRules.roundHour,
+                .scheduleRoundHour,
                 bad: of(after("2026-06-22T18:30:00Z"), subject: subject(timeZone: "Asia/Kolkata")),
                 good: of(after("2026-06-22T18:30:00Z"))),
             LintExample(
-                ScheduleRules.sameTime,
+                .scheduleSameTime,
                 bad: rounds(["2026-06-23T06:30:00Z", tomorrow, tomorrow], [tomorrow, tomorrow, tomorrow]),
                 // A time relative to the request moves with it.
                 good: rounds([tomorrow, tomorrow, tomorrow], Array(repeating: "2026-06-23T06:30:01Z", count: 3))),
             LintExample(
-                ScheduleRules.past, bad: of(after("2026-06-22T10:07:30Z")), good: of(after("2026-06-22T10:37:30Z"))),
+                .schedulePast, bad: of(after("2026-06-22T10:07:30Z")), good: of(after("2026-06-22T10:37:30Z"))),
             LintExample(
-                ScheduleRules.noneYet,
+                .scheduleNoneYet,
                 bad: of("{\"policy\":\"never\",\"entries\":[{\"date\":\"2026-06-22T11:00:00Z\",\"content\":1}]}"),
                 good: of(plain)),
         ]
@@ -113,29 +113,29 @@ extension LintExample {
         let links = "\"content\":1,\"links\":{\"a\":\"app://a\",\"b\":\"app://b\"}"
         func link(_ url: String) -> LintObservation { of(timeline(["\"content\":1,\"url\":\"\(url)\""])) }
         return [
-            LintExample(ContentRules.large, bad: of(text(140_000)), good: of(text(130_000))),
+            LintExample(.contentLarge, bad: of(text(140_000)), good: of(text(130_000))),
             LintExample(
-                ContentRules.repeated, bad: of(timeline(Array(repeating: "\"content\":1", count: 3))),
+                .contentRepeated, bad: of(timeline(Array(repeating: "\"content\":1", count: 3))),
                 good: of(timeline(["\"content\":1", "\"content\":2", "\"content\":2", "\"content\":3"]))),
-            LintExample(RelevanceRules.constant, bad: scores(1, 1, 1, 1, 1), good: scores(1, 1, 1, 1, 2)),
+            LintExample(.relevanceConstant, bad: scores(1, 1, 1, 1, 1), good: scores(1, 1, 1, 1, 2)),
             // Storms in three of six hours, of which only the first is before the reload.
-            LintExample(RelevanceRules.constant, bad: scores(1, 1, 1, 1, 1), good: storms),
-            LintExample(RelevanceRules.never, bad: scores(0, 0, -1, 0, 0), good: scores(0, 0, 0, 0, 1)),
-            LintExample(LinkRules.none, bad: of(plain), good: of(plain, kind: kind { $0.widgetURL = "app:///" })),
+            LintExample(.relevanceConstant, bad: scores(1, 1, 1, 1, 1), good: storms),
+            LintExample(.relevanceNever, bad: scores(0, 0, -1, 0, 0), good: scores(0, 0, 0, 0, 1)),
+            LintExample(.linksNone, bad: of(plain), good: of(plain, kind: kind { $0.widgetURL = "app:///" })),
             LintExample(
-                LinkRules.several,
+                .linksSeveral,
                 bad: of(timeline([links]), subject: subject(small, family: .systemSmall), kind: small),
                 good: of(timeline([links]))),
-            LintExample(LinkRules.relative, bad: link("cards/acme"), good: link("bank:///cards/acme")),
-            LintExample(LinkRules.unsafe, bad: link(" JavaScript:alert(1)"), good: link("https://example.com")),
+            LintExample(.linksRelative, bad: link("cards/acme"), good: link("bank:///cards/acme")),
+            LintExample(.linksUnsafe, bad: link(" JavaScript:alert(1)"), good: link("https://example.com")),
             LintExample(
-                AppearanceRules.missing, bad: of(content("{\"light\":1}")),
+                .appearanceMissing, bad: of(content("{\"light\":1}")),
                 good: of(content("{\"light\":1,\"dark\":2}"))),
             LintExample(
-                AppearanceRules.mixed, bad: of(timeline(["\"content\":{\"light\":1,\"dark\":2}", "\"content\":1"])),
+                .appearanceMixed, bad: of(timeline(["\"content\":{\"light\":1,\"dark\":2}", "\"content\":1"])),
                 good: of(timeline(["\"content\":3", "\"content\":1"]))),
             LintExample(
-                AppearanceRules.members, bad: of(content("{\"light\":{\"a\":1},\"dark\":{\"b\":1}}")),
+                .appearanceMembers, bad: of(content("{\"light\":{\"a\":1},\"dark\":{\"b\":1}}")),
                 good: of(content("{\"light\":{\"a\":1},\"dark\":{\"a\":2}}"))),
         ]
     }
@@ -152,10 +152,10 @@ extension LintExample {
     }
 
     private static var environmentExamples: [LintExample] {
-        func pair(_ one: DeskSubject, _ other: DeskSubject, _ kind: DeskKind, isSame: Bool) -> LintObservation {
+        func pair(_ one: TrialSubject, _ other: TrialSubject, _ kind: TrialKind, isSame: Bool) -> LintObservation {
             of([(one, content("1")), (other, content(isSame ? "1" : "2"))], kind: kind)
         }
-        func example(_ rule: LintRule, _ other: DeskSubject) -> LintExample {
+        func example(_ rule: LintRule, _ other: TrialSubject) -> LintExample {
             LintExample(
                 rule, bad: pair(subject(), other, kind(), isSame: true),
                 good: pair(subject(), other, kind(), isSame: false))
@@ -174,7 +174,7 @@ extension LintExample {
             let timeline: JSONValue = ["policy": "never", "entries": .array(entries)]
             return of(timeline.canonical)
         }
-        func rounds(_ timelines: String..., kind: DeskKind = kind()) -> LintObservation {
+        func rounds(_ timelines: String..., kind: TrialKind = kind()) -> LintObservation {
             of(plain, kind: kind) { $0.rounds = timelines.map { [answer([(subject(kind), $0)], kind)] } }
         }
         let volatile = kind { $0.volatileFields = ["/at"] }
@@ -186,18 +186,18 @@ extension LintExample {
             return "{\"policy\":\"never\",\"entries\":[\(entries.joined(separator: ","))]}"
         }
         return [
-            example(EnvironmentRules.locale, subject(locale: "de-DE")),
-            example(EnvironmentRules.timeZone, subject(timeZone: "Asia/Kolkata")),
-            example(EnvironmentRules.family, subject(family: .systemLarge)),
+            example(.environmentLocale, subject(locale: "de-DE")),
+            example(.environmentTimeZone, subject(timeZone: "Asia/Kolkata")),
+            example(.environmentFamily, subject(family: .systemLarge)),
             LintExample(
-                EnvironmentRules.midnight, bad: day("2026-06-23T00:00:00Z"), good: day("2026-06-23T04:00:00Z")),
+                .environmentMidnight, bad: day("2026-06-23T00:00:00Z"), good: day("2026-06-23T04:00:00Z")),
             // An hourly forecast has an entry at every midnight.
-            LintExample(EnvironmentRules.midnight, bad: hours(of: 24), good: hours(of: 1)),
+            LintExample(.environmentMidnight, bad: hours(of: 24), good: hours(of: 1)),
             LintExample(
-                ResendRules.changing, bad: rounds(content("{\"at\":1}"), content("{\"at\":2}")),
+                .resendChanging, bad: rounds(content("{\"at\":1}"), content("{\"at\":2}")),
                 good: rounds(content("{\"at\":1}"), content("{\"at\":2}"), kind: volatile)),
             LintExample(
-                ResendRules.dates, bad: rounds(moved(0), moved(1), moved(2)),
+                .resendDates, bad: rounds(moved(0), moved(1), moved(2)),
                 // A single change may come from the data.
                 good: rounds(moved(0), moved(1), moved(1))),
         ]
@@ -212,7 +212,7 @@ extension LintExample {
             of(plain, kind: kind) {
                 $0.choices = [
                     LintChoice(
-                        name: "card", search: nil, timing: DeskTiming(.options, limit: .seconds(10)), answer: answer)
+                        name: "card", search: nil, timing: TrialTiming(.options, limit: .seconds(10)), answer: answer)
                 ]
             }
         }
@@ -226,11 +226,11 @@ extension LintExample {
         }
         return [
             LintExample(
-                ConfigurationRules.noOptions, bad: choice(.options(IntentOptions())),
+                .configurationNoOptions, bad: choice(.options(IntentOptions())),
                 good: choice(.options(options))),
             LintExample(
-                ConfigurationRules.noDefault, bad: choice(.defaults(.empty)), good: choice(.defaults(values))),
-            LintExample(ConfigurationRules.noSnapshot, bad: snapshot(404), good: snapshot(nil)),
+                .configurationNoDefault, bad: choice(.defaults(.empty)), good: choice(.defaults(values))),
+            LintExample(.configurationNoSnapshot, bad: snapshot(404), good: snapshot(nil)),
         ]
     }
 }

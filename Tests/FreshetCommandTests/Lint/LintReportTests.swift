@@ -12,11 +12,11 @@ struct LintReportTests {
         LintReport(
             kinds: ["a/One", "a/Two"],
             findings: [
-                LintFinding(rule: SignatureRules.wrong, kind: "a/One", evidence: evidence),
-                LintFinding(rule: ScheduleRules.roundHour, kind: "a/Two", evidence: evidence),
-                LintFinding(rule: ScheduleRules.shortGap, kind: "a/Two", evidence: evidence),
+                LintFinding(rule: .signatureWrong, kind: "a/One", evidence: evidence),
+                LintFinding(rule: .scheduleRoundHour, kind: "a/Two", evidence: evidence),
+                LintFinding(rule: .scheduleShortGap, kind: "a/Two", evidence: evidence),
             ], rules: LintRule.all, manifest: manifest,
-            skipped: [LintSkip(rule: ScheduleRules.sameTime, kind: "a/One", reason: "few people")], failOn: failOn)
+            skipped: [LintSkip(rule: .scheduleSameTime, kind: "a/One", reason: "few people")], failOn: failOn)
     }
 
     @Test("Text contains every kind, finding, evidence, advice and the counts, and control characters are visible")
@@ -37,8 +37,8 @@ struct LintReportTests {
         #expect(
             json["findings"]?.arrayValue?.first == [
                 "kind": "a/One", "rule": "signature/wrong", "severity": "error",
-                "title": .string(SignatureRules.wrong.title), "evidence": "found",
-                "advice": .string(SignatureRules.wrong.advice),
+                "title": .string(LintRule.signatureWrong.title), "evidence": "found",
+                "advice": .string(LintRule.signatureWrong.advice),
             ])
     }
 
@@ -84,7 +84,7 @@ struct LintReportTests {
     func hostile(text: String) throws {
         let log = try JSONValue.parse(Self.report(evidence: text).text(.sarif))
         let result = log["runs"]?.arrayValue?.first?["results"]?.arrayValue?.first
-        let rule = SignatureRules.wrong
+        let rule = LintRule.signatureWrong
         #expect(
             result?["message"]?["text"] == .string("a/One: \(text). Expected: \(rule.title). \(rule.advice)"))
     }

@@ -35,9 +35,9 @@ struct LintRuleTests {
     func places() {
         let other = LintExample.subject(user: "u2")
         let timelines = [(LintExample.subject(), LintExample.after("2026-06-23T00:00:00Z"))]
-        let one = LintExample.of(timelines).findings.first { $0.rule == ScheduleRules.roundHour }
+        let one = LintExample.of(timelines).findings.first { $0.rule == LintRule.scheduleRoundHour }
         let two = LintExample.of(timelines + [(other, LintExample.after("2026-06-23T01:00:00Z"))]).findings
-            .first { $0.rule == ScheduleRules.roundHour }
+            .first { $0.rule == LintRule.scheduleRoundHour }
         #expect(one?.evidence == "user u1, systemMedium, en-US, America/New_York: after 2026-06-23T00:00:00Z")
         #expect(two?.evidence == "\(one?.evidence ?? "") (and 1 more)")
     }
@@ -53,7 +53,7 @@ struct LintRuleTests {
                     LintExample.timeline(entries, policy: policy, minutes: minutes)
                 )
             }
-            return LintExample.of(timelines).findings.contains { $0.rule == RelevanceRules.constant }
+            return LintExample.of(timelines).findings.contains { $0.rule == LintRule.relevanceConstant }
         }
         #expect(isFound([1, 2, 3]))
         #expect(!isFound([1, 1, 1], duration: 1_800))
@@ -70,7 +70,7 @@ struct LintRuleTests {
             (LintExample.subject(user: $0), "{\"policy\":\"atEnd\",\"entries\":[\(round)]}")
         }
         let found = LintExample.of(timelines) { $0.rounds.append($0.rounds[0]) }.findings.map(\.rule)
-        #expect(found.contains(ScheduleRules.roundHour) && found.contains(ScheduleRules.sameTime))
+        #expect(found.contains(LintRule.scheduleRoundHour) && found.contains(LintRule.scheduleSameTime))
     }
 
     @Test("Rules that cannot be checked are named")
@@ -82,18 +82,18 @@ struct LintRuleTests {
             return LintExample.of(timelines, kind: kind).skipped.map(\.rule)
         }
         #expect(skipped(["u1", "u2", "u3"]) == [])
-        #expect(skipped(["u1", "u2"]) == [ScheduleRules.sameTime])
+        #expect(skipped(["u1", "u2"]) == [LintRule.scheduleSameTime])
         #expect(
             skipped(["u1", "u2", "u3"], isDeclared: false)
-                == [ConfigurationRules.noOptions, ConfigurationRules.noDefault])
+                == [LintRule.configurationNoOptions, LintRule.configurationNoDefault])
     }
 
     @Test("Every endpoint that answers has to refuse a wrong signature")
     func endpoints() {
         let observation = LintExample.of(LintExample.content("1")) {
-            $0.trials = [
-                LintTrial(manner: .wrongSecret, endpoint: .options, failure: nil),
-                LintTrial(manner: .noSignature, failure: nil),
+            $0.attempts = [
+                LintAttempt(manner: .wrongSecret, endpoint: .options, failure: nil),
+                LintAttempt(manner: .noSignature, failure: nil),
             ]
         }
         let evidence = observation.findings.filter { $0.rule.id.hasPrefix("signature/") }.map(\.evidence)
@@ -113,8 +113,8 @@ struct LintRuleTests {
     @Test("An unreachable provider has one finding about its contract and none about signatures")
     func unreachable() {
         let observation = LintExample.of("}") {
-            $0.trials = LintTrial.Manner.allCases.map { LintTrial(manner: $0, failure: nil) }
+            $0.attempts = LintAttempt.Manner.allCases.map { LintAttempt(manner: $0, failure: nil) }
         }
-        #expect(observation.findings.map(\.rule) == [ContractRules.answer])
+        #expect(observation.findings.map(\.rule) == [LintRule.contractAnswer])
     }
 }
