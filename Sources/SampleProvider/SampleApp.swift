@@ -115,12 +115,11 @@ extension Timestamp {
     }
 }
 
-/// The apps of the sample provider, as the demo registers them.
-package enum SampleKinds {
-    /// In developer mode, so that reloads show at once.
+extension SampleApp {
+    /// The apps as the demo registers them: in developer mode, so that reloads show at once.
     ///
     /// - Parameter port: where the sample provider listens on loopback.
-    package static func apps(port: Int) -> [AppDefinition] {
+    package static func definitions(port: Int) -> [AppDefinition] {
         [
             app(
                 SampleWorld.bank,

@@ -131,22 +131,20 @@ struct SampleDays {
 
 /// Recovery of an Emoji Ranger: an entry every minute until the end, with the health as relevance.
 enum EmojiRanger: SampleContent {
-    private struct Hero: Sendable {
-        let name: String
-        let avatar: String
-        let biography: String
-        let url: String
-    }
+    private typealias Hero = (name: String, avatar: String, biography: String, url: String)
 
-    private static let heroes = [
-        Hero(
-            name: "Power Panda", avatar: "🐼", biography: "Lives on bamboo, and never misses a meal.",
-            url: "ranger:///panda"),
-        Hero(
-            name: "Egghead", avatar: "🦄", biography: "Thinks twice, then charges.", url: "ranger:///egghead"),
-        Hero(
-            name: "Spouty", avatar: "🐳", biography: "Comes up for air when a friend calls.",
-            url: "ranger:///spouty"),
+    private static let heroes: [Hero] = [
+        (
+            "Power Panda", "🐼", "Lives on bamboo, and never misses a meal.",
+            "ranger:///panda"
+        ),
+        (
+            "Egghead", "🦄", "Thinks twice, then charges.", "ranger:///egghead"
+        ),
+        (
+            "Spouty", "🐳", "Comes up for air when a friend calls.",
+            "ranger:///spouty"
+        ),
     ]
 
     static var placeholder: JSONValue { ["hero": "Ranger", "health": 1] }

@@ -294,7 +294,7 @@ extension SampleProvider {
                 return try await choices(bytes, app: app, endpoint: endpoint)
             }
             let batch: SampleBatch
-            do throws(SampleBatch.Malformed) {
+            do throws(JSONError) {
                 batch = try SampleBatch.parse(bytes, app: app)
             } catch {
                 throw SampleRefusal(
@@ -318,7 +318,7 @@ extension SampleProvider {
     /// Options of a parameter, or defaults of a kind.
     private func choices(_ bytes: [UInt8], app: SampleApp, endpoint: SampleEndpoint) async throws -> Response {
         let question: SampleQuestion
-        do throws(SampleBatch.Malformed) {
+        do throws(JSONError) {
             question = try SampleQuestion(bytes)
         } catch {
             throw SampleRefusal(status: .badRequest, code: "malformed", message: error.message, pointer: error.pointer)
@@ -337,17 +337,13 @@ extension SampleProvider {
 
     private func checkSignature(of request: Request, body: [UInt8], app: SampleApp) throws {
         guard let verifier = verifiers[app] else { return }
-        var headers = WebhookVerifier.Headers()
-        for field in request.headers {
-            switch field.name.canonicalName {
-            case "webhook-id": headers.id = field.value
-            case "webhook-timestamp": headers.timestamp = field.value
-            case "webhook-signature": headers.signature = field.value
-            default: break
-            }
+        func header(_ name: String) -> String? {
+            request.headers.first { $0.name.canonicalName == name }?.value
         }
         do throws(WebhookVerifier.Refusal) {
-            try verifier.verify(headers, body: body, now: now())
+            try verifier.verify(
+                id: header("webhook-id"), timestamp: header("webhook-timestamp"),
+                signature: header("webhook-signature"), body: body, now: now())
         } catch {
             throw SampleRefusal(status: .unauthorized, code: "unauthorized", message: error.rawValue)
         }

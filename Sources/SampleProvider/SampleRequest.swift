@@ -27,42 +27,32 @@ extension SampleBatch {
     /// Most requests in a batch, which is also the most that a manifest can set.
     static let maximumRequests = 1_000
 
-    /// Error of an invalid batch.
-    struct Malformed: Error, Sendable {
-        let message: String
-        let pointer: String
-    }
-
     /// Reads `{"requests": [{"id": …, "kind": …, …}]}`, or, where all are of one kind,
     /// `{"kind": …, "requests": [{"id": …, …}]}`. Unknown members are ignored.
-    static func parse(_ bytes: [UInt8], app: SampleApp) throws(Malformed) -> SampleBatch {
-        do throws(JSONError) {
-            var reader = JSONReader(bytes)
-            var batch = SampleBatch()
-            var kind = ""
-            var object = try reader.beginObject()
-            while let key = try reader.nextKey(&object) {
-                if reader.matches(key, "kind") {
-                    kind = try reader.string()
-                } else if reader.matches(key, "requests") {
-                    var array = try reader.beginArray()
-                    while try reader.nextElement(&array) {
-                        guard batch.requests.count < maximumRequests else {
-                            throw JSONError(
-                                kind: .invalidValue, message: "more than \(maximumRequests) requests",
-                                byteOffset: reader.position, pointer: "/requests")
-                        }
-                        batch.requests.append(try SampleRequest(reader: &reader, bytes: bytes))
+    static func parse(_ bytes: [UInt8], app: SampleApp) throws(JSONError) -> SampleBatch {
+        var reader = JSONReader(bytes)
+        var batch = SampleBatch()
+        var kind = ""
+        var object = try reader.beginObject()
+        while let key = try reader.nextKey(&object) {
+            if reader.matches(key, "kind") {
+                kind = try reader.string()
+            } else if reader.matches(key, "requests") {
+                var array = try reader.beginArray()
+                while try reader.nextElement(&array) {
+                    guard batch.requests.count < maximumRequests else {
+                        throw JSONError(
+                            kind: .invalidValue, message: "more than \(maximumRequests) requests",
+                            byteOffset: reader.position, pointer: "/requests")
                     }
-                } else {
-                    try reader.skip()
+                    batch.requests.append(try SampleRequest(reader: &reader, bytes: bytes))
                 }
+            } else {
+                try reader.skip()
             }
-            try reader.finish()
-            return try batch.checked(kind: kind, app: app)
-        } catch {
-            throw Malformed(message: error.message, pointer: error.pointer)
         }
+        try reader.finish()
+        return try batch.checked(kind: kind, app: app)
     }
 
     /// - Parameter kind: of the requests that do not name one.
@@ -148,15 +138,11 @@ struct SampleQuestion: Sendable {
     let parameter: String?
     let search: String?
 
-    init(_ bytes: [UInt8]) throws(SampleBatch.Malformed) {
-        do throws(JSONError) {
-            let body = try JSONValue.parse(bytes)
-            kind = body["kind"]?.stringValue ?? ""
-            parameter = body["parameter"]?.stringValue
-            search = body["search"]?.stringValue
-        } catch {
-            throw SampleBatch.Malformed(message: error.message, pointer: error.pointer)
-        }
+    init(_ bytes: [UInt8]) throws(JSONError) {
+        let body = try JSONValue.parse(bytes)
+        kind = body["kind"]?.stringValue ?? ""
+        parameter = body["parameter"]?.stringValue
+        search = body["search"]?.stringValue
     }
 }
 
@@ -178,14 +164,6 @@ struct WebhookVerifier: Sendable {
         case wrongSignature = "no signature matches"
     }
 
-    /// The headers of a signed request.
-    struct Headers: Sendable {
-        var id: String?
-        var timestamp: String?
-        /// `v1,BASE64` once or more, separated by spaces: several while a secret is being replaced.
-        var signature: String?
-    }
-
     /// Largest difference of the clocks, and the time for which a request can be replayed.
     static let tolerance = Duration.seconds(300)
 
@@ -197,10 +175,12 @@ struct WebhookVerifier: Sendable {
     }
 
     /// Throws unless one of the signatures is right and the time is near `now`.
-    func verify(_ headers: Headers, body: [UInt8], now: Timestamp) throws(Refusal) {
-        guard let id = headers.id, let timestamp = headers.timestamp, let signature = headers.signature else {
-            throw .missingHeader
-        }
+    ///
+    /// - Parameter signature: `v1,BASE64` once or more, separated by spaces: several while a secret is being replaced.
+    func verify(
+        id: String?, timestamp: String?, signature: String?, body: [UInt8], now: Timestamp
+    ) throws(Refusal) {
+        guard let id, let timestamp, let signature else { throw .missingHeader }
         guard let seconds = Int64(timestamp), (0...253_402_300_799).contains(seconds) else { throw .invalidTimestamp }
         let distance = Timestamp(microseconds: seconds * 1_000_000) - now
         guard distance <= Self.tolerance, distance >= .zero - Self.tolerance else { throw .outdated }

@@ -69,18 +69,14 @@ package final class SampleStatistics: Sendable {
         var isFailed: Bool
     }
 
-    private struct KindKey: Hashable {
-        let app: String
-        let kind: String
-    }
-
     private struct State {
         var totals = Snapshot()
-        var kinds: [KindKey: Kind] = [:]
+        /// By app and kind, such as `bank/DueDate`.
+        var kinds: [String: Kind] = [:]
         var fetches: [String: Fetches] = [:]
 
         mutating func add(_ timelines: Int, failed: Int, of kind: String, _ app: SampleApp) {
-            kinds[KindKey(app: app.rawValue, kind: kind), default: Kind(app: app.rawValue, kind: kind)]
+            kinds["\(app.rawValue)/\(kind)", default: Kind(app: app.rawValue, kind: kind)]
                 .answered.add(timelines, failed: failed)
         }
     }

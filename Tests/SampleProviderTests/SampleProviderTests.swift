@@ -139,7 +139,7 @@ struct SampleProviderTests {
             user: "u1", family: .systemSmall,
             environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"), values: .empty)
         try await withProvider { _, url in
-            for kind in SampleKinds.apps(port: 1).flatMap(\.kinds) {
+            for kind in SampleApp.definitions(port: 1).flatMap(\.kinds) {
                 guard let intent = kind.intent else { continue }
                 let base = "\(url)/" + (kind.providerURL.split(separator: "/").last ?? "")
                 for parameter in intent.parameters where parameter.hasDynamicOptions {

@@ -6,7 +6,7 @@ import WidgetModel
 
 @Suite("Sample requests", .timeLimit(.patience))
 struct SampleRequestTests {
-    private func parse(_ text: String, app: SampleApp = .bank) throws(SampleBatch.Malformed) -> SampleBatch {
+    private func parse(_ text: String, app: SampleApp = .bank) throws(JSONError) -> SampleBatch {
         try SampleBatch.parse(Array(text.utf8), app: app)
     }
 
@@ -62,7 +62,7 @@ struct SampleRequestTests {
         ("{\"kind\": \"A\"} x", ""),
     ])
     func malformedIsRefusedWithItsPlace(text: String, pointer: String) {
-        let error = #expect(throws: SampleBatch.Malformed.self) { try parse(text) }
+        let error = #expect(throws: JSONError.self) { try parse(text) }
         #expect(error?.pointer == pointer)
         #expect(error?.message.isEmpty == false)
     }
@@ -73,7 +73,7 @@ struct SampleRequestTests {
             return "{\"kind\":\"A\",\"requests\":[\(requests)]}"
         }
         #expect(try parse(body(1_000)).requests.count == 1_000)
-        let error = #expect(throws: SampleBatch.Malformed.self) { try parse(body(1_001)) }
+        let error = #expect(throws: JSONError.self) { try parse(body(1_001)) }
         #expect(error?.pointer == "/requests")
     }
 

@@ -19,7 +19,7 @@ struct WebhookVerifierTests {
     ) throws {
         let verifier = WebhookVerifier(key: try #require(Data(base64Encoded: String(secret.dropFirst(6)))).map { $0 })
         try verifier.verify(
-            WebhookVerifier.Headers(id: id, timestamp: timestamp, signature: signature), body: Array(body.utf8),
+            id: id, timestamp: timestamp, signature: signature, body: Array(body.utf8),
             now: Timestamp(microseconds: now * 1_000_000))
     }
 

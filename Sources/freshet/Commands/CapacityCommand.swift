@@ -15,43 +15,6 @@ struct CapacityCommand: AsyncParsableCommand {
               freshet capacity --widgets 1000000 --reloads 40 --provider-latency 500 --json
             """)
 
-    @OptionGroup var plan: CapacityPlan
-
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    func run() async throws {
-        if json {
-            var object = JSONObject()
-            for figure in plan.figures { object[figure.name] = .rounded(figure.value) }
-            return Terminal.print(.object(object))
-        }
-        let rows = plan.figures.map { figure in
-            [figure.title, figure.name.contains("Bytes") ? Figure.bytes(figure.value) : Figure.digits(figure.value)]
-        }
-        TextTable("RESOURCE", "AMOUNT", rows: rows).printed()
-    }
-}
-
-/// Measured costs of the steps of a reload (deploy/capacity.md): milliseconds of a core per timeline, and bytes.
-enum CapacityCosts {
-    static let databaseMark = 0.027
-    static let databaseClaim = 0.013
-    static let databaseStore = 0.015
-    static let ingestEvent = 0.004
-    static let ingestMark = 0.001
-    static let workers = 0.029
-    /// WAL of a reload whose content is unchanged, and of storing 650 bytes of changed content.
-    static let wal = 750.0
-    static let walOfContent = 570.0
-    /// Disk of a widget's row and of a timeline's without its content, indexes included.
-    static let widgetBytes = 310.0
-    static let timelineBytes = 420.0
-    /// Ratio of a page to the rows that it is filled with (fillfactor 60).
-    static let freeSpace = 1.6
-}
-
-struct CapacityPlan: ParsableArguments {
     @Option(help: "Widgets on people's home screens.", transform: OptionText.number(1...1e10))
     var widgets = 1e7
 
@@ -83,6 +46,38 @@ struct CapacityPlan: ParsableArguments {
         help: "Seconds within which a reload of everything is to be done.", transform: OptionText.number(1...604_800))
     var everything = 3_600.0
 
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func run() async throws {
+        if json {
+            var object = JSONObject()
+            for figure in figures { object[figure.name] = .rounded(figure.value) }
+            return Terminal.print(.object(object))
+        }
+        let rows = figures.map { figure in
+            [figure.title, figure.name.contains("Bytes") ? Figure.bytes(figure.value) : Figure.digits(figure.value)]
+        }
+        TextTable("RESOURCE", "AMOUNT", rows: rows).printed()
+    }
+
+    // Measured costs of the steps of a reload (deploy/capacity.md): milliseconds of a core per timeline, and bytes.
+
+    private static let databaseMark = 0.027
+    private static let databaseClaim = 0.013
+    private static let databaseStore = 0.015
+    private static let ingestEvent = 0.004
+    private static let ingestMark = 0.001
+    private static let workers = 0.029
+    /// WAL of a reload whose content is unchanged, and of storing 650 bytes of changed content.
+    private static let wal = 750.0
+    private static let walOfContent = 570.0
+    /// Disk of a widget's row and of a timeline's without its content, indexes included.
+    private static let widgetBytes = 310.0
+    private static let timelineBytes = 420.0
+    /// Ratio of a page to the rows that it is filled with (fillfactor 60).
+    private static let freeSpace = 1.6
+
     /// Share of a core that is planned for: beyond it queues grow fast.
     static let utilisation = 0.6
     /// Limits of one PostgreSQL: cores, bytes of WAL a second, bytes of memory.
@@ -99,18 +94,18 @@ struct CapacityPlan: ParsableArguments {
     var peakEvents: Double { widgets * events / 86_400 * peak }
 
     var databaseCores: Double {
-        let cost = CapacityCosts.databaseMark + CapacityCosts.databaseClaim + CapacityCosts.databaseStore
+        let cost = Self.databaseMark + Self.databaseClaim + Self.databaseStore
         return peakReloads * cost / 1_000 / Self.utilisation
     }
     var walPerReload: Double {
-        CapacityCosts.wal + changed * (CapacityCosts.walOfContent + max(0, contentBytes - 650))
+        Self.wal + changed * (Self.walOfContent + max(0, contentBytes - 650))
     }
     var peakWal: Double { peakReloads * walPerReload }
     var averageWal: Double { averageReloads * walPerReload }
     var timelineTableBytes: Double {
-        timelines * (CapacityCosts.timelineBytes + contentBytes) * CapacityCosts.freeSpace
+        timelines * (Self.timelineBytes + contentBytes) * Self.freeSpace
     }
-    var storedBytes: Double { widgets * CapacityCosts.widgetBytes + timelineTableBytes }
+    var storedBytes: Double { widgets * Self.widgetBytes + timelineTableBytes }
     /// Memory for the rows of a day's reloads, a quarter of the total as shared buffers.
     var databaseMemory: Double { max(8_000_000_000, timelineTableBytes * min(1, reloads)) }
 
@@ -122,9 +117,9 @@ struct CapacityPlan: ParsableArguments {
     }
 
     var ingestCores: Double {
-        (peakEvents * CapacityCosts.ingestEvent + peakReloads * CapacityCosts.ingestMark) / 1_000 / Self.utilisation
+        (peakEvents * Self.ingestEvent + peakReloads * Self.ingestMark) / 1_000 / Self.utilisation
     }
-    var workerCores: Double { peakReloads * CapacityCosts.workers / 1_000 / Self.utilisation }
+    var workerCores: Double { peakReloads * Self.workers / 1_000 / Self.utilisation }
 
     /// Processes of two cores; at least two, so that one can be replaced.
     var ingestReplicas: Int { max(2, Int((ingestCores / Self.replicaCores).rounded(.up))) }

@@ -104,7 +104,7 @@ struct DeadLettersCommand: AsyncParsableCommand {
                 let limit = DeadLettersCommand.countLimit
                 let count = try await store.query(Statements.countDeadLetters(filter, limit: limit)).first ?? 0
                 try confirmation.ask(
-                    "Discard \(NumberText.upTo(limit, count)) dead letters of \(target.options.owner)?",
+                    "Discard \(Figure.count(count, limit: limit)) dead letters of \(target.options.owner)?",
                     refusal: "nothing was discarded")
             }
             if filter.until == nil { filter.until = try await store.query(.databaseTime()).first }
@@ -421,7 +421,7 @@ extension DeadLettersCommand {
         @Flag(help: "Leave out the events' own times, such as wrong ones: the times of their messages count.")
         var ignoreTime = false
 
-        @Option(help: "Most events per second.", transform: ReplayReport.rate)
+        @Option(help: "Most events per second.", transform: replayRate)
         var rate: Int?
 
         @Option(help: "Most events to replay.", transform: OptionText.number(1...Int.max))
@@ -436,12 +436,12 @@ extension DeadLettersCommand {
             options.rate = rate
             options.limit = limit ?? .max
             options.ignoresTimes = ignoreTime
-            let outcome = try await replayer.replay(target.options.filter, options) { ReplayReport.progress($0) }
+            let outcome = try await replayer.replay(target.options.filter, options) { $0.showProgress() }
             Terminal.endProgress()
             if outcome.isHeldBack { throw CommandFailure(.failure, DeadLetterReplayer.Outcome.heldBack) }
             output.print(
                 .object(outcome.json).adding("dryRun", .bool(dryRun)),
-                or: ReplayReport.text(outcome, isRehearsal: dryRun))
+                or: outcome.text(isRehearsal: dryRun))
             if outcome.failed > 0 { throw ExitCode(CommandStatus.failure.rawValue) }
         }
     }
@@ -466,7 +466,7 @@ extension DeadLettersCommand {
         @Flag(help: "All diverted apps, one after another.")
         var all = false
 
-        @Option(help: "Most events per second; must be more than the app sends.", transform: ReplayReport.rate)
+        @Option(help: "Most events per second; must be more than the app sends.", transform: replayRate)
         var rate: Int?
 
         @OptionGroup var output: OutputOptions
@@ -490,13 +490,13 @@ extension DeadLettersCommand {
             options.rate = rate
             var (documents, lines, failed) = ([JSONValue](), [String](), 0)
             for app in apps {
-                let (outcome, wasDiverted) = try await replayer.resume(app: app, options) { ReplayReport.progress($0) }
+                let (outcome, wasDiverted) = try await replayer.resume(app: app, options) { $0.showProgress() }
                 Terminal.endProgress()
                 failed += outcome.failed
                 documents.append(
                     .object(outcome.json).adding("app", .string(app)).adding("wasDiverted", .bool(wasDiverted)))
                 let end = wasDiverted ? "its events flow again" : "it was not diverted"
-                lines.append("\(app): \(ReplayReport.text(outcome, isRehearsal: false)); \(end)")
+                lines.append("\(app): \(outcome.text(isRehearsal: false)); \(end)")
             }
             output.print(
                 .array(documents), or: apps.isEmpty ? "no app is diverted" : lines.joined(separator: "\n"))
@@ -505,18 +505,18 @@ extension DeadLettersCommand {
     }
 }
 
-enum ReplayReport {
-    static let rate = OptionText.number(1...1_000_000)
+private let replayRate = OptionText.number(1...1_000_000)
 
-    static func progress(_ outcome: DeadLetterReplayer.Outcome) {
-        Terminal.progress("\(outcome.replayed) replayed, \(outcome.failed) failed again")
+extension DeadLetterReplayer.Outcome {
+    fileprivate func showProgress() {
+        Terminal.progress("\(replayed) replayed, \(failed) failed again")
     }
 
-    static func text(_ outcome: DeadLetterReplayer.Outcome, isRehearsal: Bool) -> String {
-        let failures = outcome.failures.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }
+    fileprivate func text(isRehearsal: Bool) -> String {
+        let failures = failures.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }
             .joined(separator: ", ")
         let (replay, fail) = isRehearsal ? ("would replay", "would fail") : ("replayed", "failed")
         let why = failures.isEmpty ? "" : " (\(failures))"
-        return "\(replay) \(outcome.replayed); \(outcome.failed) \(fail) again\(why)"
+        return "\(replay) \(replayed); \(failed) \(fail) again\(why)"
     }
 }

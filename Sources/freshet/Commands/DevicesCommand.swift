@@ -81,7 +81,7 @@ struct DevicesCommand: AsyncParsableCommand {
             let devices = try await store.relistDevices(app: app, notifiedSince: nil)
             output.print(
                 ["app": .string(app), "devices": .count(devices), "wasFailing": .bool(wasFailing)],
-                or: "\(NumberText.counted(devices, "device")) will be notified")
+                or: "\(Figure.counted(devices, "device")) will be notified")
         }
     }
 
@@ -105,7 +105,7 @@ struct DevicesCommand: AsyncParsableCommand {
             let devices = try await store.relistDevices(app: app, notifiedSince: since)
             output.print(
                 ["app": .string(app), "devices": .count(devices)],
-                or: "\(NumberText.counted(devices, "device")) will be notified again")
+                or: "\(Figure.counted(devices, "device")) will be notified again")
         }
     }
 
@@ -157,7 +157,7 @@ struct DevicesCommand: AsyncParsableCommand {
                                 JSONObject.Member(key: $0.key, value: .count($0.value))
                             })),
                 ],
-                or: "\(NumberText.counted(result.resealed, "token")) sealed with key \(Text.quoted(keys.current))")
+                or: "\(Figure.counted(result.resealed, "token")) sealed with key \(Text.quoted(keys.current))")
             guard result.unreadable.isEmpty else {
                 let names = result.unreadable.keys.sorted().map { Text.quoted($0) }.joined(separator: ", ")
                 throw CommandFailure(.failure, "tokens of other keys cannot be opened: \(names)")

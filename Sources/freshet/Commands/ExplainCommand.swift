@@ -7,6 +7,10 @@ import WidgetRepresentation
 import WidgetStore
 
 struct ExplainCommand: AppCommand {
+    private static let historyLimit = 50
+    /// Messages of each partition that are looked through, from the end.
+    private static let scannedDecisions: Int64 = 50_000
+
     static let configuration = CommandConfiguration(
         commandName: "explain",
         abstract: "Explains why a widget did or did not reload, and when it will reload next.",
@@ -15,8 +19,8 @@ struct ExplainCommand: AppCommand {
             budget, the next due time and its reason. The events' ids and times are read from Kafka, if \
             kafka.bootstrapServers is set and the log still has them.
 
-            --history shows the last \(DecisionHistory.limit) decisions on the widget's timeline instead, which workers publish to \
-            topics.decisions if workers.publishDecisions is on. It looks through the last \(DecisionHistory.scanned) messages of each \
+            --history shows the last \(Self.historyLimit) decisions on the widget's timeline instead, which workers publish to \
+            topics.decisions if workers.publishDecisions is on. It looks through the last \(Self.scannedDecisions) messages of each \
             partition.
 
             --stack explains a stack of --user instead: which widget is on top and why, why the others are not, and what is \
@@ -82,8 +86,8 @@ struct ExplainCommand: AppCommand {
         guard let kafka = settings.namedKafka else {
             throw CommandFailure(.configuration, "--history reads topics.decisions: set kafka.bootstrapServers")
         }
-        let history = DecisionHistory(kafka: kafka, topic: settings.topics.decisions)
-        let entries = if let timeline { try await history.entries(of: timeline) } else { [JSONValue]() }
+        let topic = settings.topics.decisions
+        let entries = if let timeline { try await decisions(on: timeline, in: topic, kafka) } else { [JSONValue]() }
         output.print(
             entries,
             columns: [
@@ -94,18 +98,11 @@ struct ExplainCommand: AppCommand {
             Terminal.complain("\(settings.topics.decisions) has no decisions on it: is workers.publishDecisions on?")
         }
     }
-}
-
-struct DecisionHistory: Sendable {
-    static let limit = 50
-    /// Messages of each partition that are looked through, from the end.
-    static let scanned: Int64 = 50_000
-
-    let kafka: KafkaConfiguration
-    let topic: String
 
     /// The last decisions on a timeline with their times, oldest first.
-    func entries(of timeline: TimelineID) async throws -> [JSONValue] {
+    private func decisions(on timeline: TimelineID, in topic: String, _ kafka: KafkaConfiguration) async throws
+        -> [JSONValue]
+    {
         let admin = KafkaAdmin(configuration: kafka, timeout: .seconds(10), logger: LogSettings.ofCommands)
         let reader = KafkaReader(configuration: kafka, logger: LogSettings.ofCommands)
         guard let description = try await admin.describe(topics: [topic]).first else { return [] }
@@ -113,7 +110,7 @@ struct DecisionHistory: Sendable {
         let key = Array(timeline.description.utf8)
         var entries: [(time: String, decision: JSONValue)] = []
         for (place, bounds) in try await admin.bounds(of: places) where bounds.end > bounds.earliest {
-            let first = max(bounds.earliest, bounds.end - Self.scanned)
+            let first = max(bounds.earliest, bounds.end - Self.scannedDecisions)
             guard let batch = try await reader.messages(of: place, at: first...bounds.end - 1) else { continue }
             for index in 0..<batch.count {
                 guard let range = batch.key(index), batch.bytes[range].elementsEqual(key),
@@ -124,7 +121,7 @@ struct DecisionHistory: Sendable {
             }
         }
         // The events of one timeline are in one partition, unless the number of partitions was changed.
-        return entries.sorted { $0.time < $1.time }.suffix(Self.limit).map {
+        return entries.sorted { $0.time < $1.time }.suffix(Self.historyLimit).map {
             $0.decision.adding("time", .string($0.time))
         }
     }

@@ -33,7 +33,7 @@ struct IngestCommand: AsyncParsableCommand {
             for diversion in diversions {
                 Terminal.print(
                     "diverted: \(diversion.app) since \(diversion.divertedAt.rfc3339), "
-                        + "\(NumberText.upTo(DeadLettersCommand.countLimit, Int(diversion.waiting))) events wait"
+                        + "\(Figure.count(Int(diversion.waiting), limit: DeadLettersCommand.countLimit)) events wait"
                         + (diversion.fullAt.map { ", and more are dropped since \($0.rfc3339)" } ?? "")
                         + "; `freshet dead-letters resume --app \(diversion.app)` applies them")
             }

@@ -56,7 +56,7 @@ struct KindsCommand: AsyncParsableCommand {
                 let lines = changes.map { change in
                     let fields = change.fields.isEmpty ? "" : ": " + change.fields.joined(separator: ", ")
                     let moving = change.moving.map {
-                        "; \(NumberText.upTo(WidgetStore.timelineCountLimit, $0)) timelines will move"
+                        "; \(Figure.count($0, limit: WidgetStore.timelineCountLimit)) timelines will move"
                     }
                     return "\(change.action.mark) \(change.app) \(change.kind)\(fields)\(moving ?? "")"
                 }
@@ -76,7 +76,7 @@ struct KindsCommand: AsyncParsableCommand {
                 let count = try await store.query(Statements.countDeadLetters(filter, limit: 100_000)).first ?? 0
                 guard count > 0 else { continue }
                 Terminal.complain(
-                    "\(NumberText.upTo(100_000, count)) events of \(app) were kept \(why): "
+                    "\(Figure.count(count, limit: 100_000)) events of \(app) were kept \(why): "
                         + "`freshet dead-letters replay --app \(app) --cause \(cause.rawValue)` applies them")
             }
         }
@@ -140,7 +140,7 @@ struct KindsCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            let found = try await KindLookup.kind(kind, of: app, in: store)
+            let found = try await store.kind(kind, of: app)
             let move = try await KindsCommand.moves(in: store)[found.id]
             let count = Statements.countTimelines(kindID: found.id, limit: WidgetStore.timelineCountLimit)
             let left = found.isRetired ? try await store.query(count).first : nil
@@ -172,9 +172,9 @@ struct KindsCommand: AsyncParsableCommand {
                 "Remove the kind \(Text.quoted(kind)) of \(Text.quoted(app)) with all its widgets?",
                 refusal: "nothing was removed")
             guard let retirement = try await store.retire(app: app, kind: kind) else {
-                throw try await KindLookup.notFound(kind, of: app, in: store)
+                throw try await store.notFound(kind, of: app)
             }
-            let left = NumberText.upTo(WidgetStore.timelineCountLimit, retirement.timelines)
+            let left = Figure.count(retirement.timelines, limit: WidgetStore.timelineCountLimit)
             output.print(
                 [
                     "app": .string(app), "kind": .string(kind), "changed": .bool(retirement.isChanged),
@@ -250,7 +250,7 @@ extension KindsCommand {
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let rows = try await store.query(.readKindStatistics(app: app, days: days))
-            guard !rows.isEmpty else { throw try await KindLookup.notFound(nil, of: app, in: store) }
+            guard !rows.isEmpty else { throw try await store.notFound(nil, of: app) }
             let kinds = try await store.query(.listKinds(app: app)).readable
             let delivery = try await DeliveryReport(
                 of: app, kinds: kinds, days: days, objective: settings.delivery.objective, from: store)
@@ -271,7 +271,7 @@ extension KindReport {
 
     private var devices: String {
         let (devices, silence) = (delivery.devices, DeliveryReport.silence.words)
-        return "\(NumberText.counted(Int(devices.devices), "device")), \(devices.waiting) waiting for a notification, "
+        return "\(Figure.counted(Int(devices.devices), "device")), \(devices.waiting) waiting for a notification, "
             + "\(devices.silent) silent for \(silence) after one"
     }
 
@@ -309,7 +309,7 @@ extension KindReport {
     private func spared(_ counters: KindCounters) -> String {
         guard counters.bytesSpared + counters.messagesSpared > 0 else { return "-" }
         return
-            "\(Figure.bytes(Double(counters.bytesSpared))), \(NumberText.counted(counters.messagesSpared, "message"))"
+            "\(Figure.bytes(Double(counters.bytesSpared))), \(Figure.counted(counters.messagesSpared, "message"))"
     }
 
     private func lints(_ counters: KindCounters) -> String {

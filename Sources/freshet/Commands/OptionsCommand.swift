@@ -38,7 +38,7 @@ struct OptionsCommand: AppCommand {
     @OptionGroup var options: AppOptions
 
     func run(_ store: WidgetStore, _ settings: Settings) async throws {
-        let definition = try await KindLookup.kind(kind, of: app, in: store).definition
+        let definition = try await store.kind(kind, of: app).definition
         let names = definition.intent?.parameters.map(\.name) ?? []
         guard let intent = definition.intent, let parameter = intent.parameter(parameter) else {
             let meant = Suggestion.word(for: parameter, among: names)

@@ -19,7 +19,7 @@ struct PauseOptions: ParsableArguments {
             guard
                 let outcome = pausing
                     ? try await store.pause(app: app, kind: kind) : try await store.resume(app: app, kind: kind)
-            else { throw try await KindLookup.notFound(kind, of: app, in: store) }
+            else { throw try await store.notFound(kind, of: app) }
             let text =
                 switch (pausing, outcome.isChanged) {
                 case (true, true): "paused \(name)"
@@ -94,7 +94,7 @@ struct CancelCommand: AppCommand {
 
     func run(_ store: WidgetStore, _ settings: Settings) async throws {
         guard let cancellation = try await store.cancelWork(app: app, kind: kind) else {
-            throw try await KindLookup.notFound(kind, of: app, in: store)
+            throw try await store.notFound(kind, of: app)
         }
         output.print(
             ["sweeps": .count(cancellation.sweeps), "timelines": .count(cancellation.timelines)],

@@ -199,8 +199,8 @@ struct EventOptions: ParsableArguments {
         outgoing.handling.keepsOutcome = waits
         do {
             try await TargetCheck.load(values, noCheck: noCheck)?.check(event)
-        } catch let unknown as TargetCheck.Unknown {
-            throw CommandFailure(.failure, "\(unknown.message) (--no-check publishes the event all the same)")
+        } catch let error as ModelError {
+            throw CommandFailure(.failure, "\(error.message) (--no-check publishes the event all the same)")
         }
         let (delivery, topic) = try await values.withPublisher { [outgoing] publisher in
             (try await publisher.publish(outgoing), publisher.topic(of: event))

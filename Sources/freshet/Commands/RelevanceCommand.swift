@@ -38,8 +38,8 @@ struct RelevanceCommand: AsyncParsableCommand {
         }
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            let found = try await WidgetLookup.widget(widget, of: app, in: store)
-            let detail = try await WidgetLookup.timeline(of: widget, in: app, store)
+            let found = try await store.widget(widget, of: app)
+            let detail = try await store.timeline(ofWidget: widget, of: app)
             guard let content = detail.content else {
                 throw CommandFailure(.failure, "the widget \(Text.quoted(widget)) has no timeline yet")
             }
@@ -57,7 +57,7 @@ struct RelevanceCommand: AsyncParsableCommand {
             let chart = RelevanceChart(
                 title: "\(detail.kind) \(widget)", day: local, curve: record.curve(after: curve),
                 ranks: RelevanceRanks(record.history, with: record.curve))
-            if let svg { try TextFile.write(chart.svg, to: svg) }
+            if let svg { try chart.svg.save(to: svg) }
             output.print(chart.json, or: chart.text)
         }
     }

@@ -57,7 +57,7 @@ struct TimelinesCommand: AsyncParsableCommand {
                 if let detail = try await store.query(.readTimeline(id: id, app: app)).first { return detail }
                 throw CommandFailure(.failure, "app \(Text.quoted(app)) has no timeline \(id)")
             }
-            return try await WidgetLookup.timeline(of: widget ?? "", in: app, store)
+            return try await store.timeline(ofWidget: widget ?? "", of: app)
         }
     }
 }

@@ -67,25 +67,8 @@ struct WidgetsCommand: AsyncParsableCommand {
         @OptionGroup var options: AppOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            Terminal.print(try await WidgetLookup.widget(widget, of: app, in: store).json)
+            Terminal.print(try await store.widget(widget, of: app).json)
         }
-    }
-}
-
-/// Look-up of widgets, with failures for commands.
-enum WidgetLookup {
-    static func timeline(of widget: String, in app: String, _ store: WidgetStore) async throws -> TimelineDetail {
-        if let detail = try await store.query(.readWidgetTimeline(app: app, widget: widget)).first { return detail }
-        _ = try await self.widget(widget, of: app, in: store)
-        throw CommandFailure(.failure, "the widget \(Text.quoted(widget)) was removed")
-    }
-
-    static func widget(_ id: String, of app: String, in store: WidgetStore) async throws -> WidgetDetail {
-        let filter = WidgetFilter(app: app, widget: id)
-        guard let widget = try await store.query(.listWidgets(filter, limit: 1)).first else {
-            throw CommandFailure(.failure, "app \(Text.quoted(app)) has no widget \(Text.quoted(id))")
-        }
-        return widget
     }
 }
 
@@ -122,8 +105,8 @@ extension WidgetsCommand {
             let summary = try await settings.withStore { store, _ in
                 let directory = try await DirectoryCache(pool: store.pool).refresh()
                 let lines = PlacementLines(directory: directory, now: WallClock.now())
-                return try await WidgetImport(store: store, lines: lines).run(
-                    reader,
+                return try await store.importItems(
+                    reader, of: lines,
                     complain: {
                         Terminal.endProgress()
                         Terminal.complain($0)
@@ -148,40 +131,31 @@ extension WidgetsCommand {
     }
 }
 
-struct WidgetImport: Sendable {
-    let store: WidgetStore
-    let lines: PlacementLines
-    var chunk = 10_000
-
+extension WidgetStore {
+    /// Imports widgets and stacks in chunks.
+    ///
     /// - Parameters:
     ///   - complain: called with a message for each refused line.
     ///   - progress: called with the number of lines after each chunk.
-    func run(_ reader: LineReader, complain: (String) -> Void, progress: (Int) -> Void) async throws
-        -> (counts: ImportCounts, refused: Int)
-    {
+    func importItems(
+        _ reader: LineReader, of lines: PlacementLines, chunk: Int = 10_000, complain: (String) -> Void,
+        progress: (Int) -> Void
+    ) async throws -> (counts: ImportCounts, refused: Int) {
         var counts = ImportCounts()
         // A chunk is written while the next one is read.
         var writing: Task<ImportCounts, any Error>?
         defer { writing?.cancel() }
         let refused = try await reader.chunks(of: chunk, decode: lines.item, complain: complain) { items in
             if let written = try await writing?.value { counts += written }
-            writing = Task { try await store.write(items.map(\.value)) }
+            writing = Task { try await write(items.map(\.value)) }
             progress(items.last?.line ?? 0)
             return true
         }
         if let written = try await writing?.value { counts += written }
         return (counts, refused)
     }
-}
 
-/// A line of an import.
-enum ImportedItem: Sendable {
-    case widget(ImportedWidget)
-    case stack(ImportedStack)
-}
-
-extension WidgetStore {
-    fileprivate func write(_ items: [ImportedItem]) async throws -> ImportCounts {
+    private func write(_ items: [ImportedItem]) async throws -> ImportCounts {
         var (widgets, stacks): ([ImportedWidget], [ImportedStack]) = ([], [])
         for item in items {
             switch item {
@@ -193,6 +167,12 @@ extension WidgetStore {
         counts += try await importStacks(stacks)
         return counts
     }
+}
+
+/// A line of an import.
+enum ImportedItem: Sendable {
+    case widget(ImportedWidget)
+    case stack(ImportedStack)
 }
 
 /// Reads placements and stacks from lines of JSON: the data of `freshet.widget.placed.v1` or, with a member `stack`, of
@@ -210,33 +190,29 @@ struct PlacementLines: Sendable {
         self.now = now
     }
 
-    func item(_ line: [UInt8]) throws(LineRefused) -> ImportedItem {
+    func item(_ line: [UInt8]) throws(ModelError) -> ImportedItem {
         let (time, isStack) = try look(line)
         let event: FreshetEvent
         do throws(EventError) {
             event = try decoder.decode(data: line, of: isStack ? .stackChanged : .widgetPlaced)
         } catch {
-            throw LineRefused(error)
+            throw ModelError(error)
         }
-        do throws(TargetCheck.Unknown) {
-            let app = try targets.app(event.app)
-            switch event.change {
-            case .person(.stack(let arrangement)):
-                return .stack((app: app, user: event.user ?? "", arrangement: arrangement, time: time ?? now))
-            case .widget(.placed(let placement)):
-                let kind = try targets.kind(placement.kind, of: app)
-                let widget = ImportedWidget(placement: placement, kind: kind, time: time ?? now)
-                if let problem = widget.problem { throw .init(member: "", message: "\(problem)") }
-                return .widget(widget)
-            default: throw .init(member: "", message: "expected a placement or a stack")
-            }
-        } catch {
-            throw LineRefused(message: error.member.isEmpty ? error.message : "/\(error.member): \(error.message)")
+        let app = try targets.app(event.app)
+        switch event.change {
+        case .person(.stack(let arrangement)):
+            return .stack((app: app, user: event.user ?? "", arrangement: arrangement, time: time ?? now))
+        case .widget(.placed(let placement)):
+            let kind = try targets.kind(placement.kind, of: app)
+            let widget = ImportedWidget(placement: placement, kind: kind, time: time ?? now)
+            if let problem = widget.problem { throw ModelError(message: "\(problem)") }
+            return .widget(widget)
+        default: throw ModelError(message: "expected a placement or a stack")
         }
     }
 
     /// Time of a line, and whether it is a stack.
-    private func look(_ line: [UInt8]) throws(LineRefused) -> (Timestamp?, isStack: Bool) {
+    private func look(_ line: [UInt8]) throws(ModelError) -> (Timestamp?, isStack: Bool) {
         var reader = JSONReader(line)
         var time: Timestamp?
         var isStack = false
@@ -251,7 +227,7 @@ struct PlacementLines: Sendable {
                 if try !reader.takeNull() { time = try reader.timestamp() }
             }
         } catch {
-            throw LineRefused(message: "\(error.pointer): \(error.message)")
+            throw ModelError(message: error.message, pointer: error.pointer)
         }
         return (time, isStack)
     }
@@ -283,13 +259,13 @@ extension WidgetsCommand {
 
         func run() async throws {
             let (widget, kind) = try await options.settings.withStore { store, _ in
-                let widget = try await WidgetLookup.widget(self.widget, of: app, in: store)
-                return (widget, try await KindLookup.kind(widget.kind, of: app, in: store).definition)
+                let widget = try await store.widget(self.widget, of: app)
+                return (widget, try await store.kind(widget.kind, of: app).definition)
             }
             let stored = widget.configuration.map { WidgetConfiguration(storedCanonical: $0) } ?? .empty
             let configuration: WidgetConfiguration
             do throws(ModelError) {
-                configuration = try ParameterValues.assign(values, to: stored, of: kind.intent)
+                configuration = try stored.assigning(values, of: kind.intent)
             } catch {
                 throw ValidationError(error.message)
             }
@@ -307,17 +283,16 @@ extension WidgetsCommand {
     }
 }
 
-/// Reads values of parameters from a command line.
-enum ParameterValues {
-    /// The configuration with the assigned values.
+extension WidgetConfiguration {
+    /// The configuration with values that are assigned on a command line.
     ///
     /// - Parameters:
     ///   - assignments: `name=value`; of a parameter with several values one for each; `name=` removes the value.
     ///   - intent: types of the parameters. Without one, text that is valid JSON is read as JSON.
-    static func assign(
-        _ assignments: [String], to configuration: WidgetConfiguration, of intent: IntentDefinition?
+    func assigning(
+        _ assignments: [String], of intent: IntentDefinition?
     ) throws(ModelError) -> WidgetConfiguration {
-        var values = configuration.value.objectValue ?? JSONObject()
+        var values = value.objectValue ?? JSONObject()
         var assigned: Set<String> = []
         for assignment in assignments {
             guard let separator = assignment.firstIndex(of: "="), separator > assignment.startIndex else {

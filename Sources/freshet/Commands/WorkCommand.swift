@@ -40,7 +40,7 @@ struct WorkCommand: StoreCommand {
 
     func run(_ store: WidgetStore, _ settings: Settings) async throws {
         if let app, try await store.query(.listKinds(app: app)).isEmpty {
-            throw try await KindLookup.notFound(nil, of: app, in: store)
+            throw try await store.notFound(nil, of: app)
         }
         let deadline = timeout.map { ContinuousClock.now + $0 }
         var report = try await read(store)
@@ -132,7 +132,7 @@ struct ForecastCommand: StoreCommand {
     func run(_ store: WidgetStore, _ settings: Settings) async throws {
         let rows = try await store.query(.forecastDue(app: app, hours: hours))
         if rows.isEmpty, let app {
-            throw try await KindLookup.notFound(nil, of: app, in: store)
+            throw try await store.notFound(nil, of: app)
         }
         let forecast = Forecast(rows, hours: hours)
         output.print(forecast.json, or: forecast.lines.joined(separator: "\n"))
@@ -147,7 +147,7 @@ extension Forecast {
         guard !providers.isEmpty else { return ["no kinds are registered"] }
         // All providers have the same scale.
         let most = providers.flatMap { [$0.now] + $0.hours }.max() ?? 0
-        let digits = NumberText.grouped(most).count
+        let digits = Figure.grouped(most).count
         var lines: [String] = []
         for provider in providers {
             lines.append("\(provider.app) · \(provider.url) · \(provider.kinds.joined(separator: ", "))")
@@ -155,7 +155,7 @@ extension Forecast {
             lines.append("  \(summary(of: provider))")
             lines.append("")
         }
-        lines.append("\(NumberText.counted(total, "reload")) scheduled in \(hours) h")
+        lines.append("\(Figure.counted(total, "reload")) scheduled in \(hours) h")
         return lines
     }
 
@@ -166,7 +166,7 @@ extension Forecast {
             [("now", provider.now)]
             + provider.hours.indices.prefix(last + 1).map { (label(of: $0), provider.hours[$0]) }
         return rows.map { label, reloads in
-            let number = NumberText.grouped(reloads)
+            let number = Figure.grouped(reloads)
             let head =
                 "  " + label + String(repeating: " ", count: 11 - label.count + 2 + digits - number.count) + number
             let bar = Self.bar(reloads, of: most, columns: Self.width - 2 - 11 - 2 - digits - 2)
@@ -180,11 +180,11 @@ extension Forecast {
     }
 
     private func summary(of provider: Provider) -> String {
-        var parts = ["\(NumberText.grouped(provider.total)) scheduled"]
+        var parts = ["\(Figure.grouped(provider.total)) scheduled"]
         for (count, what) in [
             (provider.leased, "being fetched"), (provider.paused, "paused"), (provider.retired, "of retired kinds"),
         ] where count > 0 {
-            parts.append("\(NumberText.grouped(count)) \(what)")
+            parts.append("\(Figure.grouped(count)) \(what)")
         }
         return parts.joined(separator: ", ")
     }

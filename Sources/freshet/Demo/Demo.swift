@@ -17,7 +17,7 @@ import WidgetStore
 
 /// The demo: a node with every role, a sample provider, and the services and devices of its apps.
 struct Demo: Sendable {
-    private let plan: DemoPlan
+    private let plan: DemoCommand
     private let settings: Settings
     private let node: FreshetNode
     private let provider: SampleProvider
@@ -31,7 +31,7 @@ struct Demo: Sendable {
     private let logger: Logger
 
     init(
-        plan: DemoPlan, settings: Settings, devices: DemoDevices, token: String?, logger: Logger, outcome: RunOutcome
+        plan: DemoCommand, settings: Settings, devices: DemoDevices, token: String?, logger: Logger, outcome: RunOutcome
     ) throws {
         self.plan = plan
         self.devices = devices
@@ -76,33 +76,32 @@ struct Demo: Sendable {
 
     private func run() async throws {
         var screen = DemoScreen()
-        let start = ContinuousClock.now
         screen.say("Freshet demo: \(plan.world.widgets) widgets of \(plan.world.users) people in three apps")
         let port = try await providerPort.wait()
-        let apps = SampleKinds.apps(port: port)
+        let apps = SampleApp.definitions(port: port)
         try await node.store.register(apps)
         let endpoint = try await node.ready()
         screen.say("  Kafka (embedded) \(endpoint.bootstrapServers) · provider http://127.0.0.1:\(port)/stats")
 
-        let watch = DemoWatch(node: node, provider: provider, latency: latency, world: plan.world, start: start)
         screen = try await EventPublisher.withPublisher(
             kafka: node.kafka, deliveryTimeout: settings.kafka.deliveryTimeout, topics: settings.topicNames,
             source: "/freshet/demo", logger: logger
         ) { [screen] publisher in
             let traffic = DemoTraffic(world: plan.world, publisher: publisher, latency: latency)
-            return try await phases(traffic, watch, screen, start)
+            return try await phases(traffic, screen)
         }
         if plan.keep { try await wait(screen, endpoint) }
     }
 
     private func phases(
-        _ traffic: DemoTraffic, _ watch: DemoWatch, _ screen: DemoScreen, _ start: ContinuousClock.Instant
+        _ traffic: DemoTraffic, _ screen: DemoScreen
     ) async throws -> DemoScreen {
+        let start = screen.start
         let applied: @Sendable () -> Int = { [node] in
             let ingest = node.statistics().ingest
             return (ingest?.events ?? 0) + (ingest?.deadLetters ?? 0)
         }
-        var screen = try await watch.showing("placing widgets", screen, traffic) {
+        var screen = try await showing("placing widgets", screen, traffic) {
             try await traffic.registerDevices()
             try await traffic.placeAll(applied: applied)
             try await settle(traffic)
@@ -112,10 +111,10 @@ struct Demo: Sendable {
         await traffic.arrange(stack)
         try await settle(traffic)
         for line in try await stack.lines(from: node.store) { screen.say(line) }
-        screen = try await watch.showing("publishing reloads", screen, traffic) {
+        screen = try await showing("publishing reloads", screen, traffic) {
             try await traffic.stream(rate: plan.rate, for: .seconds(plan.seconds), seed: plan.seed, applied: applied)
         }
-        screen = try await watch.showing("finishing", screen, traffic) { try await settle(traffic) }
+        screen = try await showing("finishing", screen, traffic) { try await settle(traffic) }
 
         let verdict = try await judge(traffic, start)
         for line in verdict.lines(counts: traffic.counts) { screen.say(line) }
@@ -127,7 +126,7 @@ struct Demo: Sendable {
     private func settle(_ traffic: DemoTraffic) async throws {
         let deadline = ContinuousClock.now + .seconds(120)
         while ContinuousClock.now < deadline {
-            let isApplied = try await node.store.appliedEvents() >= traffic.counts.events - traffic.failures
+            let isApplied = try await node.store.appliedEvents() >= traffic.counts.events - traffic.counts.failures
             if isApplied, let overview = try await node.store.query(.overview()).first {
                 let isQuiet = overview.sweeps == 0 && overview.leased == 0 && overview.due == 0
                 let isSeen = output.snapshot.revisions.count >= Int(overview.stored)
@@ -159,7 +158,8 @@ struct Demo: Sendable {
         let output = output.snapshot
         let totals = try await node.store.query(.deviceTotals(silentFor: .zero)).first
         let lost = DemoVerdict.lost(
-            overview: overview, output: output, events: (traffic.counts.events, applied), failures: traffic.failures,
+            overview: overview, output: output, events: (traffic.counts.events, applied),
+            failures: traffic.counts.failures,
             expectedTimelines: plan.world.distinctTimelines, devicesWaiting: waiting)
         return DemoVerdict(
             eventsPublished: traffic.counts.events, eventsApplied: applied, overview: overview,
@@ -217,38 +217,6 @@ struct DemoCommand: AsyncParsableCommand {
               freshet demo --keep
             """)
 
-    @OptionGroup var plan: DemoPlan
-
-    @OptionGroup var settings: SettingsOptions
-
-    func run() async throws {
-        var values = try settings.load(requiring: ["postgres.url"]).settings
-        values.role = .all
-        // Its own cluster, so that only the demo's events are counted.
-        values.kafka.bootstrapServers = nil
-        values.kafka.embedded = true
-        values.api.port = 0
-        values.providers.allowPrivateNetworks = ["127.0.0.0/8"]
-        if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.log.level = .warning }
-        let logger = values.log.logger()
-        let outcome = RunOutcome()
-        let devices = try await DemoDevices.start()
-        defer { devices.removeFiles() }
-        try devices.configure(&values)
-        let token = plan.keep ? try await DemoConsole.configure(&values, in: devices.folder) : nil
-        let demo = try Demo(
-            plan: plan, settings: values, devices: devices, token: token, logger: logger, outcome: outcome)
-        try await demo.prepare()
-        try await Program.run(demo.services, logger: logger)
-        switch outcome.lost {
-        case nil: throw CommandFailure(.failure, "the demo was stopped before its end")
-        case 0?: return
-        case let lost?: throw CommandFailure(.failure, "\(lost) checks failed: see the summary")
-        }
-    }
-}
-
-struct DemoPlan: ParsableArguments {
     @Option(help: "Number of widgets to place.", transform: OptionText.number(1...1_000_000))
     var widgets = 20_000
 
@@ -264,19 +232,61 @@ struct DemoPlan: ParsableArguments {
     @Flag(help: "Leave everything running afterwards, to publish by hand, until Ctrl-C.")
     var keep = false
 
+    @OptionGroup var settings: SettingsOptions
+
     var world: SampleWorld { SampleWorld(widgets: widgets) }
+
+    /// Creates the keys of the console of a demo that keeps running, and sets what it needs.
+    ///
+    /// - Returns: an operator's token for the sample bank.
+    private func configureConsole(_ settings: inout Settings, in folder: URL) async throws -> String {
+        let set: JSONValue = ["keys": .array([TokenIssuer.makeKey(.hs256, id: "demo")])]
+        let keys = folder.appendingPathComponent("keys.json")
+        guard
+            FileManager.default.createFile(
+                atPath: keys.path, contents: Data(set.encoded), attributes: [.posixPermissions: 0o600])
+        else { throw CommandFailure(.failure, "cannot write \(keys.path)") }
+        settings.api.keys = keys.path
+        settings.console.enabled = true
+        settings.console.key = Data((0..<ConsoleKey.minimumBytes).map { _ in UInt8.random(in: 0...255) })
+            .base64EncodedString()
+        return try await TokenIssuer(keys: TokenKeys(jwks: set.encoded)).issue(
+            app: SampleWorld.bank, scopes: TokenScope.allCases, subject: "demo", issuer: settings.api.rules.issuer,
+            audience: settings.api.rules.audience, expiresAt: WallClock.now() + .seconds(86_400))
+    }
+
+    func run() async throws {
+        var values = try settings.load(requiring: ["postgres.url"]).settings
+        values.role = .all
+        // Its own cluster, so that only the demo's events are counted.
+        values.kafka.bootstrapServers = nil
+        values.kafka.embedded = true
+        values.api.port = 0
+        values.providers.allowPrivateNetworks = ["127.0.0.0/8"]
+        if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.log.level = .warning }
+        let logger = values.log.logger()
+        let outcome = RunOutcome()
+        let devices = try await DemoDevices.start()
+        defer { devices.removeFiles() }
+        try devices.configure(&values)
+        let token = keep ? try await configureConsole(&values, in: devices.folder) : nil
+        let demo = try Demo(
+            plan: self, settings: values, devices: devices, token: token, logger: logger, outcome: outcome)
+        try await demo.prepare()
+        try await Program.run(demo.services, logger: logger)
+        switch outcome.lost {
+        case nil: throw CommandFailure(.failure, "the demo was stopped before its end")
+        case 0?: return
+        case let lost?: throw CommandFailure(.failure, "\(lost) checks failed: see the summary")
+        }
+    }
 }
 
-/// Reads figures for the screen twice a second.
-struct DemoWatch: Sendable {
-    let node: FreshetNode
-    let provider: SampleProvider
-    let latency: DemoLatency
-    let world: SampleWorld
-    let start: ContinuousClock.Instant
+extension Demo {
+    // MARK: The screen
 
     /// Does the work of a phase and shows the progress.
-    func showing(
+    private func showing(
         _ phase: String, _ screen: DemoScreen, _ traffic: DemoTraffic,
         _ work: @escaping @Sendable () async throws -> Void
     ) async throws -> DemoScreen {
@@ -294,7 +304,7 @@ struct DemoWatch: Sendable {
                 let completed = node.statistics().workers?.completed ?? 0
                 let seconds = max(before.duration(to: now) / .seconds(1), 0.001)
                 screen.show(
-                    "\(phase) · \(Int(start.duration(to: now) / .seconds(1))) s",
+                    "\(phase) · \(Int(screen.start.duration(to: now) / .seconds(1))) s",
                     try await facts(traffic, completed, perSecond: Double(completed - stored) / seconds))
                 (stored, before) = (completed, now)
                 if isDone { break }
@@ -329,7 +339,7 @@ struct DemoWatch: Sendable {
 
     /// The entry that the first person's purchases widget shows now.
     private func sample() async throws -> String {
-        let placement = world.placement(0)
+        let placement = plan.world.placement(0)
         guard
             let timeline = try await node.store.query(
                 .readWidgetTimeline(app: placement.app, widget: placement.widget)
@@ -344,6 +354,7 @@ struct DemoWatch: Sendable {
 
 /// Shows the progress: redrawn in place on a terminal, a plain line every five seconds elsewhere.
 struct DemoScreen {
+    let start = ContinuousClock.now
     private let isTerminal = isatty(STDOUT_FILENO) == 1
     /// Rows that the next frame replaces.
     private var drawn = 0
@@ -406,27 +417,5 @@ struct DemoDevices: Sendable {
 
     func removeFiles() {
         try? FileManager.default.removeItem(at: folder)
-    }
-}
-
-/// The console of a demo that keeps running.
-enum DemoConsole {
-    /// Creates the keys, and sets what the console needs.
-    ///
-    /// - Returns: an operator's token for the sample bank.
-    static func configure(_ settings: inout Settings, in folder: URL) async throws -> String {
-        let set: JSONValue = ["keys": .array([TokenIssuer.makeKey(.hs256, id: "demo")])]
-        let keys = folder.appendingPathComponent("keys.json")
-        guard
-            FileManager.default.createFile(
-                atPath: keys.path, contents: Data(set.encoded), attributes: [.posixPermissions: 0o600])
-        else { throw CommandFailure(.failure, "cannot write \(keys.path)") }
-        settings.api.keys = keys.path
-        settings.console.enabled = true
-        settings.console.key = Data((0..<ConsoleKey.minimumBytes).map { _ in UInt8.random(in: 0...255) })
-            .base64EncodedString()
-        return try await TokenIssuer(keys: TokenKeys(jwks: set.encoded)).issue(
-            app: SampleWorld.bank, scopes: TokenScope.allCases, subject: "demo", issuer: settings.api.rules.issuer,
-            audience: settings.api.rules.audience, expiresAt: WallClock.now() + .seconds(86_400))
     }
 }

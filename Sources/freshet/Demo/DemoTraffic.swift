@@ -19,13 +19,10 @@ final class DemoTraffic: Sendable {
         var perKind = 0
         var global = 0
         var views = 0
+        /// Events that Kafka did not acknowledge.
+        var failures = 0
 
         var events: Int { registered + placed + arranged + targeted + appChanges + perKind + global + views }
-    }
-
-    private struct State {
-        var counts = Counts()
-        var failures = 0
     }
 
     private static let registeredPeople = 500
@@ -33,7 +30,7 @@ final class DemoTraffic: Sendable {
     private let world: SampleWorld
     private let publisher: EventPublisher
     private let latency: DemoLatency
-    private let state = Mutex(State())
+    private let state = Mutex(Counts())
 
     init(world: SampleWorld, publisher: EventPublisher, latency: DemoLatency) {
         self.world = world
@@ -41,8 +38,7 @@ final class DemoTraffic: Sendable {
         self.latency = latency
     }
 
-    var counts: Counts { state.withLock { $0.counts } }
-    var failures: Int { state.withLock { $0.failures } }
+    var counts: Counts { state.withLock { $0 } }
 
     /// Registers the devices of some people in the bank's app.
     func registerDevices() async throws {
@@ -160,7 +156,7 @@ final class DemoTraffic: Sendable {
     }
 
     private func count(_ change: (inout Counts) -> Void) {
-        state.withLock { change(&$0.counts) }
+        state.withLock { change(&$0) }
     }
 
     // MARK: Publishing

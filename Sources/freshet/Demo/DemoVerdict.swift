@@ -78,20 +78,14 @@ struct DemoVerdict: Sendable {
 /// names as its cause is looked up among the published ones.
 final class DemoLatency: Sendable {
     /// Percentiles in milliseconds; zero without samples.
-    struct Summary: Sendable {
-        let samples: Int
-        let p50: Double
-        let p99: Double
+    typealias Summary = (samples: Int, p50: Double, p99: Double)
 
-        init(_ latencies: [Duration]) {
-            let sorted = latencies.sorted()
-            func percentile(_ share: Double) -> Double {
-                sorted.isEmpty ? 0 : sorted[Int(Double(sorted.count - 1) * share)] / .milliseconds(1)
-            }
-            samples = sorted.count
-            p50 = percentile(0.5)
-            p99 = percentile(0.99)
+    private static func summary(_ latencies: [Duration]) -> Summary {
+        let sorted = latencies.sorted()
+        func percentile(_ share: Double) -> Double {
+            sorted.isEmpty ? 0 : sorted[Int(Double(sorted.count - 1) * share)] / .milliseconds(1)
         }
+        return (sorted.count, percentile(0.5), percentile(0.99))
     }
 
     private struct State {
@@ -127,11 +121,11 @@ final class DemoLatency: Sendable {
         }
     }
 
-    func overall() -> Summary { Summary(state.withLock { $0.all }) }
+    func overall() -> Summary { Self.summary(state.withLock { $0.all }) }
 
     /// Latencies since the last call.
     func takeRecent() -> Summary {
-        Summary(
+        Self.summary(
             state.withLock { state in
                 defer { state.recent = [] }
                 return state.recent
@@ -141,13 +135,10 @@ final class DemoLatency: Sendable {
 
 /// Messages of `freshet.timelines` as any consumer reads them: the highest revision of each timeline counts.
 final class DemoOutput: Sendable {
-    struct Snapshot: Sendable {
-        var messages = 0
-        /// Highest revision by timeline id; negative for a tombstone.
-        var revisions: [String: Int64] = [:]
-    }
+    /// Number of messages, and the highest revision by timeline id; negative for a tombstone.
+    typealias Snapshot = (messages: Int, revisions: [String: Int64])
 
-    private let state = Mutex(Snapshot())
+    private let state = Mutex<Snapshot>((0, [:]))
 
     var snapshot: Snapshot { state.withLock { $0 } }
 

@@ -156,7 +156,7 @@ extension Doctor {
     }
 
     private func check(_ route: RegisteredRoute, _ configuration: DeliveryConfiguration, _ found: inout [Finding]) {
-        let devices = NumberText.counted(route.devices, "device")
+        let devices = Figure.counted(route.devices, "device")
         if let topic = route.topic {
             if configuration.apnsKeys[route.app] == nil {
                 found.problem(

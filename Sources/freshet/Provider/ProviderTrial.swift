@@ -277,7 +277,7 @@ extension TrialOptions {
     func kinds(samplePort: Int?, sampleSecret: SigningSecret) throws -> [TrialKind] {
         var found: [TrialKind]
         if let samplePort {
-            found = SampleKinds.apps(port: samplePort).flatMap { app in
+            found = SampleApp.definitions(port: samplePort).flatMap { app in
                 app.kinds.map { TrialKind(app: app.name, definition: $0, secrets: [sampleSecret.bytes]) }
             }
         } else if let manifest {

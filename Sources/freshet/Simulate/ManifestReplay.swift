@@ -3,46 +3,43 @@ import WidgetModel
 import WidgetRepresentation
 import WidgetSimulator
 
-/// A comparison of manifests over the events of a time span.
-struct ManifestReplay {
-    let command: SimulateCommand
-    let manifest: Manifest
-
+extension SimulateCommand {
     /// As many days as a simulation without a replay may have.
     private static let longestSpan = Duration.seconds(366 * 86_400)
 
-    func run() async throws {
-        let from = command.from ?? SimulationTime.midnight(WallClock.now()) - .seconds(86_400)
-        let to = command.to ?? from + .seconds(86_400)
+    /// Compares manifests over the events of a time span.
+    func replay(_ manifest: Manifest) async throws {
+        let from = from ?? WallClock.now().midnight - .seconds(86_400)
+        let to = to ?? from + .seconds(86_400)
         guard to > from, to - from <= Self.longestSpan else {
             throw CommandFailure(.usage, "--to \(to): expected a time up to 366 days after --from, \(from)")
         }
         let span = from..<to
         var options = SimulationOptions(from: from, end: span.upperBound)
-        options.seed = command.seed
-        options.warmUpDays = command.warmUp
+        options.seed = seed
+        options.warmUpDays = warmUp
         var events: [TimedEvent]
         let real: RealHistory?
-        if let path = command.events {
-            (events, real) = try await SimulationEvents.read(path, span)
+        if let path = self.events {
+            (events, real) = try await readEvents(ofFile: path, in: span)
         } else {
-            let settings = try command.output.settings.load(requiring: ["kafka.bootstrapServers"]).settings
-            events = try await SimulationEvents.read(settings, options.begin..<span.upperBound)
-            real = try await SimulationEvents.history(settings, span)
+            let settings = try output.settings.load(requiring: ["kafka.bootstrapServers"]).settings
+            events = try await readEvents(settings, in: options.begin..<span.upperBound)
+            real = try await RealHistory(settings, in: span)
         }
-        try SimulationEvents.check(events, in: span)
+        try requireEvents(events, in: span)
         options.publications = real?.publications ?? [:]
         options.realFetches = real?.fetches ?? [:]
-        events = SimulationEvents.state(of: events, at: options.begin)
+        events = arrangedEvents(events, at: options.begin)
         let apps = manifest.apps.map(\.definition)
         var population = Population.Options(people: 0)
         population.stacks = 0
-        let plans = [("baseline", apps)] + (try command.changes.alternatives(of: apps))
+        let plans = [("baseline", apps)] + (try changes.alternatives(of: apps))
         var reports: [(name: String, report: SimulationReport)] = []
         for (name, apps) in plans {
-            let report = try await command.withSource(manifest) { source in
+            let report = try await withSource(manifest) { source in
                 var source = source
-                if var synthetic = source as? SyntheticSource, let real, command.refresh == nil {
+                if var synthetic = source as? SyntheticSource, let real, refresh == nil {
                     // Intervals that were not given are those of real publications.
                     synthetic.refreshOfKinds = real.refresh
                     source = synthetic
@@ -52,9 +49,9 @@ struct ManifestReplay {
             }
             reports.append((name, report))
         }
-        try command.write(reports)
+        try write(reports)
         let comparison = ReplayComparison(reports: reports, real: real)
-        command.output.print(comparison.json, or: comparison.text)
+        output.print(comparison.json, or: comparison.text)
     }
 }
 
@@ -74,7 +71,7 @@ struct ReplayComparison {
     var text: String {
         guard let first = reports.first?.report else { return "" }
         var lines = [
-            "\(NumberText.counted(first.events, "event")) from \(first.from), \(NumberText.counted(first.widgets, "widget"))",
+            "\(Figure.counted(first.events, "event")) from \(first.from), \(Figure.counted(first.widgets, "widget"))",
             "",
         ]
         for (index, kind) in first.kinds.enumerated() {
@@ -127,37 +124,40 @@ struct ReplayComparison {
     }
 }
 
-/// Text of a simulation's report for the terminal.
-struct SimulationText {
-    let report: SimulationReport
-    /// Duration of the run in seconds of real time.
-    let seconds: Double
+extension Timestamp {
+    /// The latest midnight in UTC.
+    var midnight: Timestamp { Timestamp(microseconds: microseconds - microseconds % 86_400_000_000) }
+}
 
-    var text: String {
-        let days = Double(report.widgets * (report.days + report.warmUpDays))
+extension SimulationReport {
+    /// Text for the terminal.
+    ///
+    /// - Parameter seconds: duration of the run in real time.
+    func text(seconds: Double) -> String {
+        let widgetDays = Double(widgets * (days + warmUpDays))
         var lines = [
-            "\(NumberText.counted(report.days, "day")) from \(report.from): \(report.people) people, "
-                + "\(NumberText.counted(report.widgets, "widget")), \(NumberText.counted(report.timelines, "timeline")), "
-                + "\(NumberText.counted(report.events, "event")); \(Figure.digits(days / max(seconds, 0.001))) "
+            "\(Figure.counted(days, "day")) from \(from): \(people) people, "
+                + "\(Figure.counted(widgets, "widget")), \(Figure.counted(timelines, "timeline")), "
+                + "\(Figure.counted(events, "event")); \(Figure.digits(widgetDays / max(seconds, 0.001))) "
                 + "widget-days a second"
         ]
-        if report.unknownEvents > 0 {
-            lines.append("\(NumberText.counted(report.unknownEvents, "event")) for unknown apps or kinds")
+        if unknownEvents > 0 {
+            lines.append("\(Figure.counted(unknownEvents, "event")) for unknown apps or kinds")
         }
         lines.append("")
-        lines += kinds
+        lines += kindLines
         lines.append("")
-        lines += providers
-        if report.stacks.stacks > 0 { lines += ["", stacks] }
+        lines += providerLines
+        if stacks.stacks > 0 { lines += ["", stackLine] }
         return lines.joined(separator: "\n")
     }
 
     /// True if the report has kinds of several apps, which are then shown with the app's name.
-    private var hasApps: Bool { Set(report.kinds.map(\.app)).count > 1 }
+    private var hasApps: Bool { Set(kinds.map(\.app)).count > 1 }
 
-    private var kinds: [String] {
+    private var kindLines: [String] {
         let span = SimulationPage.span
-        let rows = report.kinds.map { kind in
+        let rows = kinds.map { kind in
             [
                 hasApps ? kind.title : kind.name, "\(kind.timelines)", Figure.digits(kind.reloadsADay),
                 kind.budget.map { "\(Figure.digits(kind.budgetedADay)) of \($0.least) to \($0.greatest)" } ?? "-",
@@ -175,14 +175,14 @@ struct SimulationText {
         ).lines
     }
 
-    private var providers: [String] {
-        report.providers.flatMap { provider in
+    private var providerLines: [String] {
+        providers.flatMap { provider in
             let peak = provider.timelinesByHour.max() ?? 0
             return [
-                "\(hasApps ? "\(provider.app) " : "")\(provider.url): \(NumberText.counted(provider.timelines, "timeline")) in "
-                    + "\(NumberText.counted(provider.requests, "request")); at most "
-                    + "\(NumberText.counted(peak, "timeline")) in the hour of \(report.time(ofHour: provider.peakHour)), "
-                    + "\(NumberText.counted(provider.peakMinuteRequests, "request")) in a minute"
+                "\(hasApps ? "\(provider.app) " : "")\(provider.url): \(Figure.counted(provider.timelines, "timeline")) in "
+                    + "\(Figure.counted(provider.requests, "request")); at most "
+                    + "\(Figure.counted(peak, "timeline")) in the hour of \(time(ofHour: provider.peakHour)), "
+                    + "\(Figure.counted(provider.peakMinuteRequests, "request")) in a minute"
             ] + hours(of: provider)
         }
     }
@@ -195,20 +195,19 @@ struct SimulationText {
         guard let most = sums.max(), most > 0, provider.timelinesByHour.count >= 24 else { return [] }
         return ["  mean timelines by hour of the day, UTC"]
             + sums.enumerated().map { hour, sum in
-                let name = String(report.time(ofHour: hour).dropFirst(11).prefix(5))
-                let mean = "\(sum / max(1, report.days))"
+                let name = String(time(ofHour: hour).dropFirst(11).prefix(5))
+                let mean = "\(sum / max(1, days))"
                 return "  \(name)  " + String(repeating: " ", count: max(0, 7 - mean.count)) + mean + "  "
                     + Forecast.bar(sum, of: most, columns: 50)
             }
     }
 
-    private var stacks: String {
-        let stacks = report.stacks
+    private var stackLine: String {
         let rotations = stacks.rotations.isEmpty ? "no rotations" : "rotations by \(Self.counts(stacks.rotations))"
         let share = Figure.digits(100 * Double(stacks.found) / Double(max(1, stacks.wanted)))
-        return "\(NumberText.counted(stacks.stacks, "stack")): \(rotations), "
-            + "\(NumberText.counted(stacks.suggestions, "suggestion")); a wanted widget was on top in \(share) % of "
-            + "\(NumberText.grouped(stacks.wanted)) cases"
+        return "\(Figure.counted(stacks.stacks, "stack")): \(rotations), "
+            + "\(Figure.counted(stacks.suggestions, "suggestion")); a wanted widget was on top in \(share) % of "
+            + "\(Figure.grouped(stacks.wanted)) cases"
     }
 
     private static func counts(_ counts: [String: Int]) -> String {

@@ -6,105 +6,104 @@ import WidgetEvents
 import WidgetModel
 import WidgetSimulator
 
-/// Events of files and topics, in the order of their times.
-enum SimulationEvents {
-    private static let maximumLine = 4 << 20
-    /// Number of offsets that are read at once.
-    fileprivate static let chunk: Int64 = 20_000
-    /// Time by which messages of a partition may lie out of order, since producers set their times.
-    private static let disorder = Duration.seconds(3_600)
+private let maximumLine = 4 << 20
+/// Number of offsets that are read at once.
+private let chunk: Int64 = 20_000
+/// Time by which messages of a partition may lie out of order, since producers set their times.
+private let disorder = Duration.seconds(3_600)
 
-    /// Reads the events and messages of a file with JSON lines; the history is nil without any of its messages.
-    ///
-    /// An export does not show whether messages about timelines are missing from it.
-    static func read(
-        _ path: String, _ span: Range<Timestamp>
-    ) async throws -> (events: [TimedEvent], history: RealHistory?) {
-        enum Line {
-            case event(TimedEvent)
-            case message(type: String, data: JSONValue, time: Timestamp)
+/// Reads the events and messages of a file with JSON lines; the history is nil without any of its messages.
+///
+/// An export does not show whether messages about timelines are missing from it.
+func readEvents(
+    ofFile path: String, in span: Range<Timestamp>
+) async throws -> (events: [TimedEvent], history: RealHistory?) {
+    enum Line {
+        case event(TimedEvent)
+        case message(type: String, data: JSONValue, time: Timestamp)
+    }
+    let reader = try LineReader(path, maximumBytes: maximumLine)
+    let lines = EventLines(now: WallClock.now)
+    func decode(_ line: [UInt8]) throws(ModelError) -> Line {
+        if let document = try? JSONValue.parse(line), let data = document["data"],
+            let type = document["type"]?.stringValue, EventType(rawValue: type) == nil,
+            [TimelineUpdatedEvent.type, TimelineDecidedEvent.type, TimelineRemovedEvent.type].contains(type),
+            let time = document["time"]?.stringValue.flatMap({ Timestamp(rfc3339: $0) })
+        {
+            return .message(type: type, data: data, time: time)
         }
-        let reader = try LineReader(path, maximumBytes: maximumLine)
-        let lines = EventLines(now: WallClock.now)
-        func decode(_ line: [UInt8]) throws(LineRefused) -> Line {
-            if let document = try? JSONValue.parse(line), let data = document["data"],
-                let type = document["type"]?.stringValue, EventType(rawValue: type) == nil,
-                [TimelineUpdatedEvent.type, TimelineDecidedEvent.type, TimelineRemovedEvent.type].contains(type),
-                let time = document["time"]?.stringValue.flatMap({ Timestamp(rfc3339: $0) })
-            {
-                return .message(type: type, data: data, time: time)
+        let event = try lines.event(line)
+        return .event((event.time, event.event))
+    }
+    var events: [TimedEvent] = []
+    var history = RealHistory(span)
+    func complain(_ message: String) { Terminal.complain(message) }
+    let refused = try await reader.chunks(of: 1_000, decode: decode, complain: complain) { chunk in
+        for (_, line) in chunk {
+            switch line {
+            case .event(let event): events.append(event)
+            case .message(TimelineDecidedEvent.type, let data, let time):
+                history.noteDecision(data, at: time)
+                history.hasDecisions = true
+            case .message(_, let data, let time): history.noteTimeline(data, at: time)
             }
-            let event = try lines.event(line)
-            return .event((event.time, event.event))
         }
-        var events: [TimedEvent] = []
-        var history = RealHistory(span)
-        func complain(_ message: String) { Terminal.complain(message) }
-        let refused = try await reader.chunks(of: 1_000, decode: decode, complain: complain) { chunk in
-            for (_, line) in chunk {
-                switch line {
-                case .event(let event): events.append(event)
-                case .message(TimelineDecidedEvent.type, let data, let time):
-                    history.noteDecision(data, at: time)
-                    history.hasDecisions = true
-                case .message(_, let data, let time): history.noteTimeline(data, at: time)
+        return true
+    }
+    guard refused == 0 else { throw CommandFailure(.failure, "\(refused) lines are not events") }
+    history.sort()
+    let hasHistory = history.hasDecisions || !history.publications.isEmpty
+    return (sorted(events.filter { $0.time < span.upperBound }), hasHistory ? history : nil)
+}
+
+/// By time; events of one time keep their order.
+private func sorted(_ events: [TimedEvent]) -> [TimedEvent] {
+    events.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }.map(\.element)
+}
+
+/// Fails without an event in a time span.
+func requireEvents(_ events: [TimedEvent], in span: Range<Timestamp>) throws {
+    guard !events.contains(where: { span.contains($0.time) }) else { return }
+    throw CommandFailure(.failure, "there are no events from \(span.lowerBound) to \(span.upperBound)")
+}
+
+/// Moves earlier events about widgets and stacks to a time, and leaves out all other earlier ones.
+func arrangedEvents(_ events: [TimedEvent], at begin: Timestamp) -> [TimedEvent] {
+    events.filter { $0.time >= begin || $0.event.isArrangement }.map { (max($0.time, begin), $0.event) }
+}
+
+/// Reads the events that the brokers got in a time span, and those about widgets and stacks that they got before
+/// it.
+func readEvents(_ settings: Settings, in span: Range<Timestamp>) async throws -> [TimedEvent] {
+    let kafka = try settings.requiredKafka()
+    let admin = KafkaAdmin(configuration: kafka, logger: LogSettings.ofCommands)
+    let reader = KafkaReader(configuration: kafka, logger: LogSettings.ofCommands)
+    let decoder = EventDecoder()
+    var events: [TimedEvent] = []
+    for (name, sort) in zip(settings.topics.inputs, settings.topics.inputSorts) {
+        for partition in try await partitions(of: name, admin) {
+            let bounds = try await admin.bounds(of: partition)
+            let before = sort == .widgets ? .distantPast : span.lowerBound - disorder
+            var time = Timestamp.distantPast
+            try await reader.read(partition, bounds.earliest..<bounds.end, from: before) { batch, index in
+                time = batch.time(index) ?? time
+                guard time < span.upperBound else { return time < span.upperBound + disorder }
+                let headers = batch.headers(index).lazy.map { (name: $0.name, value: $0.value) }
+                let decoded = decoder.decode(
+                    bytes: batch.bytes, value: batch.value(index), headers: headers, topic: sort)
+                if case .success(let found) = decoded, time >= span.lowerBound || found.event.isArrangement {
+                    events.append((time, found.event))
                 }
-            }
-            return true
-        }
-        guard refused == 0 else { throw CommandFailure(.failure, "\(refused) lines are not events") }
-        history.sort()
-        let hasHistory = history.hasDecisions || !history.publications.isEmpty
-        return (sorted(events.filter { $0.time < span.upperBound }), hasHistory ? history : nil)
-    }
-
-    /// By time; events of one time keep their order.
-    private static func sorted(_ events: [TimedEvent]) -> [TimedEvent] {
-        events.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }.map(\.element)
-    }
-
-    /// Fails without an event in a time span.
-    static func check(_ events: [TimedEvent], in span: Range<Timestamp>) throws {
-        guard !events.contains(where: { span.contains($0.time) }) else { return }
-        throw CommandFailure(.failure, "there are no events from \(span.lowerBound) to \(span.upperBound)")
-    }
-
-    /// Moves earlier events about widgets and stacks to a time, and leaves out all other earlier ones.
-    static func state(of events: [TimedEvent], at begin: Timestamp) -> [TimedEvent] {
-        events.filter { $0.time >= begin || $0.event.isArrangement }.map { (max($0.time, begin), $0.event) }
-    }
-
-    /// Reads the events that the brokers got in a time span, and those about widgets and stacks that they got before
-    /// it.
-    static func read(_ settings: Settings, _ span: Range<Timestamp>) async throws -> [TimedEvent] {
-        let kafka = try settings.requiredKafka()
-        let admin = KafkaAdmin(configuration: kafka, logger: LogSettings.ofCommands)
-        let reader = KafkaReader(configuration: kafka, logger: LogSettings.ofCommands)
-        let decoder = EventDecoder()
-        var events: [TimedEvent] = []
-        for (name, sort) in zip(settings.topics.inputs, settings.topics.inputSorts) {
-            for partition in try await partitions(of: name, admin) {
-                let bounds = try await admin.bounds(of: partition)
-                let before = sort == .widgets ? .distantPast : span.lowerBound - disorder
-                var time = Timestamp.distantPast
-                try await reader.read(partition, bounds.earliest..<bounds.end, from: before) { batch, index in
-                    time = batch.time(index) ?? time
-                    guard time < span.upperBound else { return time < span.upperBound + disorder }
-                    let headers = batch.headers(index).lazy.map { (name: $0.name, value: $0.value) }
-                    let decoded = decoder.decode(
-                        bytes: batch.bytes, value: batch.value(index), headers: headers, topic: sort)
-                    if case .success(let found) = decoded, time >= span.lowerBound || found.event.isArrangement {
-                        events.append((time, found.event))
-                    }
-                    return true
-                }
+                return true
             }
         }
-        return sorted(events)
     }
+    return sorted(events)
+}
 
+extension RealHistory {
     /// Reads from Kafka what really happened in a time span.
-    static func history(_ settings: Settings, _ span: Range<Timestamp>) async throws -> RealHistory {
+    init(_ settings: Settings, in span: Range<Timestamp>) async throws {
         var history = RealHistory(span)
         history.hasTimelines = try await read(settings.topics.timelines, settings, before: span.upperBound) {
             history.noteTimeline($0, at: $1)
@@ -114,47 +113,47 @@ enum SimulationEvents {
         }
         history.hasDecisions = decisions.hasMessages && decisions.isWhole(in: span)
         history.sort()
-        return history
+        self = history
     }
+}
 
-    /// Reads the messages of a topic until a time; a topic that cannot be read is complained of.
-    private static func read(
-        _ topic: String, _ settings: Settings, before end: Timestamp, note: (JSONValue, Timestamp) -> Void
-    ) async throws -> LogGaps {
-        let kafka = try settings.requiredKafka()
-        let admin = KafkaAdmin(configuration: kafka, logger: LogSettings.ofCommands)
-        let reader = KafkaReader(configuration: kafka, logger: LogSettings.ofCommands)
-        var gaps = LogGaps()
-        do {
-            for partition in try await partitions(of: topic, admin) {
-                let bounds = try await admin.bounds(of: partition)
-                gaps.begin()
-                var (isEnded, time) = (true, Timestamp.distantPast)
-                // Content that was published before is what people saw at first.
-                try await reader.read(partition, bounds.earliest..<bounds.end, from: .distantPast) { batch, index in
-                    time = batch.time(index) ?? time
-                    gaps.note(batch.records[index].offset, time)
-                    isEnded = time < end
-                    guard isEnded else { return false }
-                    if let value = batch.value(index), let data = try? JSONValue.parse(Array(batch.bytes[value])) {
-                        note(data, time)
-                    }
-                    return true
+/// Reads the messages of a topic until a time; a topic that cannot be read is complained of.
+private func read(
+    _ topic: String, _ settings: Settings, before end: Timestamp, note: (JSONValue, Timestamp) -> Void
+) async throws -> LogGaps {
+    let kafka = try settings.requiredKafka()
+    let admin = KafkaAdmin(configuration: kafka, logger: LogSettings.ofCommands)
+    let reader = KafkaReader(configuration: kafka, logger: LogSettings.ofCommands)
+    var gaps = LogGaps()
+    do {
+        for partition in try await partitions(of: topic, admin) {
+            let bounds = try await admin.bounds(of: partition)
+            gaps.begin()
+            var (isEnded, time) = (true, Timestamp.distantPast)
+            // Content that was published before is what people saw at first.
+            try await reader.read(partition, bounds.earliest..<bounds.end, from: .distantPast) { batch, index in
+                time = batch.time(index) ?? time
+                gaps.note(batch.records[index].offset, time)
+                isEnded = time < end
+                guard isEnded else { return false }
+                if let value = batch.value(index), let data = try? JSONValue.parse(Array(batch.bytes[value])) {
+                    note(data, time)
                 }
-                if isEnded { gaps.end(bounds.end) }
+                return true
             }
-        } catch let error as KafkaError {
-            if error.code != .unknownTopicOrPartition {
-                Terminal.complain("the topic \(topic) was not read: \(error)")
-            }
-            gaps.isUnread = true
+            if isEnded { gaps.end(bounds.end) }
         }
-        return gaps
+    } catch let error as KafkaError {
+        if error.code != .unknownTopicOrPartition {
+            Terminal.complain("the topic \(topic) was not read: \(error)")
+        }
+        gaps.isUnread = true
     }
+    return gaps
+}
 
-    private static func partitions(of topic: String, _ admin: KafkaAdmin) async throws -> [TopicPartition] {
-        try await admin.partitions(of: [topic])[topic]?.get() ?? []
-    }
+private func partitions(of topic: String, _ admin: KafkaAdmin) async throws -> [TopicPartition] {
+    try await admin.partitions(of: [topic])[topic]?.get() ?? []
 }
 
 extension KafkaReader {
@@ -164,7 +163,7 @@ extension KafkaReader {
     ) async throws {
         var next = from == .distantPast ? offsets.lowerBound : try await first(partition, offsets, from)
         while next < offsets.upperBound {
-            let last = min(next + SimulationEvents.chunk - 1, offsets.upperBound - 1)
+            let last = min(next + chunk - 1, offsets.upperBound - 1)
             if let batch = try await messages(of: partition, at: next...last) {
                 for index in batch.records.indices where !body(batch, index) { return }
             }
@@ -196,7 +195,7 @@ extension KafkaReader {
             if let time = found.flatMap({ batch in batch.records.indices.lazy.compactMap { batch.time($0) }.first }) {
                 return time
             }
-            (next, width) = (last + 1, min(width * 8, SimulationEvents.chunk))
+            (next, width) = (last + 1, min(width * 8, chunk))
         }
         return nil
     }

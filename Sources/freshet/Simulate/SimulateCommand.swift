@@ -53,10 +53,10 @@ struct SimulateCommand: AsyncParsableCommand {
     @Option(
         help:
             "First day, or time, of what is counted. Default: today; with --events, the first event's day; with --replay, yesterday.",
-        transform: SimulationTime.parse)
+        transform: Self.time)
     var from: Timestamp?
 
-    @Option(help: "End of a replay; a day after --from by default.", transform: SimulationTime.parse)
+    @Option(help: "End of a replay; a day after --from by default.", transform: Self.time)
     var to: Timestamp?
 
     @Option(help: "Days that are counted; 7 by default.", transform: OptionText.number(1...366))
@@ -89,6 +89,14 @@ struct SimulateCommand: AsyncParsableCommand {
 
     @OptionGroup var output: OutputOptions
 
+    /// A date, whose midnight in UTC it is, or an RFC 3339 time.
+    private static func time(_ text: String) throws -> Timestamp {
+        guard let time = Timestamp(rfc3339: LocalDay.isValid(text) ? "\(text)T00:00:00Z" : text) else {
+            throw ValidationError("\(Text.quoted(text)): expected a date such as 2026-06-22, or an RFC 3339 time")
+        }
+        return time
+    }
+
     func validate() throws {
         if sample, provider != nil { throw ValidationError("expected one of --sample and --provider") }
         if !replay, !changes.all.isEmpty || to != nil {
@@ -104,17 +112,17 @@ struct SimulateCommand: AsyncParsableCommand {
 
     func run() async throws {
         let manifest = try Manifest.read(path: manifest, environment: ProcessInfo.processInfo.environment)
-        if replay { return try await ManifestReplay(command: self, manifest: manifest).run() }
+        if replay { return try await replay(manifest) }
         var events: [TimedEvent] = []
         if let path = self.events {
-            events = try await SimulationEvents.read(path, .distantPast ..< .distantFuture).events
+            events = try await readEvents(ofFile: path, in: .distantPast ..< .distantFuture).events
         }
-        let first = SimulationTime.midnight(events.first?.time ?? WallClock.now())
+        let first = (events.first?.time ?? WallClock.now()).midnight
         var options = SimulationOptions(from: from ?? first, days: days ?? 7)
         options.warmUpDays = warmUp
         options.seed = seed
-        if self.events != nil { try SimulationEvents.check(events, in: options.from..<options.end) }
-        events = SimulationEvents.state(of: events, at: options.begin)
+        if self.events != nil { try requireEvents(events, in: options.from..<options.end) }
+        events = arrangedEvents(events, at: options.begin)
         let people = people ?? (self.events == nil ? 200 : 0)
         let began = ContinuousClock.now
         var population = Population.Options(people: people)
@@ -125,12 +133,12 @@ struct SimulateCommand: AsyncParsableCommand {
         }
         let seconds = began.duration(to: .now) / .seconds(1)
         try write([("Simulation", report)])
-        output.print(report.json, or: SimulationText(report: report, seconds: seconds).text)
+        output.print(report.json, or: report.text(seconds: seconds))
     }
 
     /// Writes the page with charts.
     func write(_ reports: [(name: String, report: SimulationReport)]) throws {
-        if let report { try TextFile.write(SimulationPage.html(reports), to: report) }
+        if let report { try SimulationPage.html(reports).save(to: report) }
     }
 
     /// Lends the providers of the simulation.
@@ -150,22 +158,6 @@ struct SimulateCommand: AsyncParsableCommand {
         return try await ProviderProbe(settings).withClient { client in
             try await body(AnsweredSource.http(provider, secrets: manifest.secrets, client: client))
         }
-    }
-}
-
-/// Times in options.
-enum SimulationTime {
-    /// A date, whose midnight in UTC it is, or an RFC 3339 time.
-    @Sendable static func parse(_ text: String) throws -> Timestamp {
-        guard let time = Timestamp(rfc3339: LocalDay.isValid(text) ? "\(text)T00:00:00Z" : text) else {
-            throw ValidationError("\(Text.quoted(text)): expected a date such as 2026-06-22, or an RFC 3339 time")
-        }
-        return time
-    }
-
-    /// The latest midnight in UTC.
-    static func midnight(_ time: Timestamp) -> Timestamp {
-        Timestamp(microseconds: time.microseconds - time.microseconds % 86_400_000_000)
     }
 }
 

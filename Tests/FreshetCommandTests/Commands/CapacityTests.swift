@@ -7,7 +7,7 @@ struct CapacityTests {
     @Test("Resources grow in proportion to the number of widgets")
     func decades() throws {
         let plans = try [1e6, 1e7, 1e8].map { widgets in
-            var plan = try CapacityPlan.parse([])
+            var plan = try CapacityCommand.parse([])
             plan.widgets = widgets
             return plan
         }
@@ -22,7 +22,7 @@ struct CapacityTests {
 
     @Test("Concurrent requests follow from their rate and latency")
     func concurrency() throws {
-        var plan = try CapacityPlan.parse([])
+        var plan = try CapacityCommand.parse([])
         let before = plan.providerConcurrency
         plan.providerLatency *= 10
         #expect(plan.providerConcurrency >= before * 9)

@@ -83,7 +83,7 @@ struct EventLinesTests {
         ])
     func refused(_ line: String, _ part: String) {
         #expect { try event(line) } throws: { error in
-            (error as? LineRefused)?.message.contains(part) == true
+            error is ModelError && "\(error)".contains(part)
         }
     }
 }

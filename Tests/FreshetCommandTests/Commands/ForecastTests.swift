@@ -79,7 +79,7 @@ struct ForecastTests {
     @Test("Numbers are formatted for people")
     func texts() {
         for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (-1_234_567, "-1,234,567")] {
-            #expect(NumberText.grouped(number) == text)
+            #expect(Figure.grouped(number) == text)
         }
     }
 }

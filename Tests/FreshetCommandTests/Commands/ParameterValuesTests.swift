@@ -19,7 +19,7 @@ import WidgetModel
     private static func assign(
         _ assignments: [String], to stored: JSONValue = [:], of intent: IntentDefinition? = intent
     ) throws -> JSONValue {
-        try ParameterValues.assign(assignments, to: try WidgetConfiguration(stored), of: intent).value
+        try WidgetConfiguration(stored).assigning(assignments, of: intent).value
     }
 
     @Test("D: values are parsed by the type of their parameter")

@@ -146,8 +146,8 @@ struct VerificationSnippetTests {
         for secret in [old, new] {
             #expect(throws: Never.self) {
                 try WebhookVerifier(key: secret.bytes).verify(
-                    WebhookVerifier.Headers(id: "msg_1", timestamp: "1700000000", signature: signature),
-                    body: Self.body, now: Timestamp(microseconds: 1_700_000_000_000_000))
+                    id: "msg_1", timestamp: "1700000000", signature: signature, body: Self.body,
+                    now: Timestamp(microseconds: 1_700_000_000_000_000))
             }
         }
     }

@@ -31,10 +31,10 @@ struct WidgetImportTests {
         defer { try? FileManager.default.removeItem(at: file) }
         let reader = try LineReader(file.path, maximumBytes: PlacementLines.maximumBytes)
         let now = try #require(Timestamp(rfc3339: "2026-06-01T00:00:00Z"))
-        let job = WidgetImport(
-            store: store.store, lines: PlacementLines(directory: try await store.directory(), now: now), chunk: chunk)
+        let placements = PlacementLines(directory: try await store.directory(), now: now)
         var complaints: [String] = []
-        let summary = try await job.run(reader, complain: { complaints.append($0) }, progress: { _ in })
+        let summary = try await store.store.importItems(
+            reader, of: placements, chunk: chunk, complain: { complaints.append($0) }, progress: { _ in })
         return (summary, complaints)
     }
 

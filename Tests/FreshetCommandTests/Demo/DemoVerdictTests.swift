@@ -20,14 +20,12 @@ struct DemoVerdictTests {
         var expected = 2
 
         var lost: [String] {
-            var output = DemoOutput.Snapshot()
-            output.revisions = revisions
-            return DemoVerdict.lost(
+            DemoVerdict.lost(
                 overview: Overview(
                     widgets: 2, timelines: 2, due: due, leased: leased, stale: stale, stored: stored,
                     requested: 5, sweeps: sweeps, deadLetters: deadLetters,
                     deadLettersToForward: 0),
-                output: output, events: (published, applied), failures: failures, expectedTimelines: expected)
+                output: (0, revisions), events: (published, applied), failures: failures, expectedTimelines: expected)
         }
     }
 

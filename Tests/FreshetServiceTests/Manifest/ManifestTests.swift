@@ -122,7 +122,7 @@ struct ManifestTests {
                 })
         #expect(manifest.apps.allSatisfy { $0.definition.developerMode })
         #expect(kinds.allSatisfy { $0.minimumSpacing == .zero })
-        #expect(kinds.map(\.intent) == SampleKinds.apps(port: 1).flatMap(\.kinds).map(\.intent))
+        #expect(kinds.map(\.intent) == SampleApp.definitions(port: 1).flatMap(\.kinds).map(\.intent))
         let weather = try #require(kinds.first { $0.name == "Weather" })
         #expect(weather.sharing == .shared)
         #expect(weather.variesBy == [])

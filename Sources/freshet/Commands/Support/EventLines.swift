@@ -15,23 +15,24 @@ struct EventLines: Sendable {
     var targets: TargetCheck?
     let now: @Sendable () -> Timestamp
 
-    func event(_ line: [UInt8]) throws(LineRefused) -> OutgoingEvent {
+    func event(_ line: [UInt8]) throws(ModelError) -> OutgoingEvent {
         var document: JSONValue
         do throws(JSONError) {
             document = try JSONValue.parse(line)
         } catch {
-            throw LineRefused(message: "not JSON: \(error)")
+            throw ModelError(message: "not JSON: \(error)")
         }
         guard case .object(var object) = document else {
-            throw LineRefused(message: "expected an object, found \(document.kind.name)")
+            throw ModelError(message: "expected an object, found \(document.kind.name)")
         }
         guard let name = object["type"]?.stringValue else {
-            throw LineRefused(message: "/type: expected the type of an event, such as freshet.push.received.v1")
+            throw ModelError(
+                message: "expected the type of an event, such as freshet.push.received.v1", pointer: "/type")
         }
         guard let type = EventType(rawValue: name) else {
             let known = EventType.allCases.map(\.rawValue)
             let meant = Suggestion.word(for: name, among: known)
-            throw LineRefused(message: "/type: unknown event type \(Text.quoted(name))\(meant)")
+            throw ModelError(message: "unknown event type \(Text.quoted(name))\(meant)", pointer: "/type")
         }
         let key = object["key"]?.stringValue
         // The short form lacks attributes that have defaults.
@@ -43,12 +44,12 @@ struct EventLines: Sendable {
         // Ingest ignores a wrong time of a push; whoever writes one here wants to know.
         if let time = object["time"], decoded.envelope.time == nil {
             let found = time.stringValue.map { Text.quoted($0) } ?? time.kind.name
-            throw LineRefused(message: "/time: expected a time of RFC 3339, found \(found)")
+            throw ModelError(message: "expected a time of RFC 3339, found \(found)", pointer: "/time")
         }
-        do throws(TargetCheck.Unknown) {
+        do throws(ModelError) {
             try targets?.check(decoded.event)
         } catch {
-            throw LineRefused(message: "/data/\(error.member): \(error.message)")
+            throw ModelError(message: error.message, pointer: "/data" + error.pointer)
         }
         return OutgoingEvent(
             decoded.event, id: decoded.envelope.id, source: decoded.envelope.source,
@@ -57,35 +58,29 @@ struct EventLines: Sendable {
 
     static let source = "/freshet/publish"
 
-    private func decode(_ bytes: [UInt8], _ type: EventType) throws(LineRefused) -> DecodedEvent {
+    private func decode(_ bytes: [UInt8], _ type: EventType) throws(ModelError) -> DecodedEvent {
         do throws(EventError) {
             return try decoder.decode(
                 bytes, headers: [("content-type", EventEncoder.structuredContentType)], topics: [type.topic])
         } catch {
-            throw LineRefused(error)
+            throw ModelError(error)
         }
     }
 }
 
-extension LineRefused {
+extension ModelError {
     init(_ error: EventError) {
-        message = (error.pointer.map { $0.isEmpty ? "" : $0 + ": " } ?? "") + error.message
+        self.init(message: error.message, pointer: error.pointer ?? "")
     }
 }
 
 extension EventLines {
-    struct Counts: Sendable {
-        var published = 0
-        var failed = 0
-        /// Error of an unreachable broker, which ends publishing.
-        var unavailable: KafkaError?
-    }
-
     /// - Parameter complain: called with a message for each line that fails.
+    /// - Returns: numbers of events, and the error of an unreachable broker, which ends publishing.
     func publish(
         _ reader: LineReader, to publisher: EventPublisher, complain: (String) -> Void
-    ) async throws -> Counts {
-        var counts = Counts()
+    ) async throws -> (published: Int, failed: Int, unavailable: KafkaError?) {
+        var counts: (published: Int, failed: Int, unavailable: KafkaError?) = (0, 0, nil)
         let refused = try await reader.chunks(of: 500, decode: event, complain: complain) { events in
             let results = await publisher.publish(events.map(\.value))
             for (event, result) in zip(events, results) {
@@ -102,11 +97,6 @@ extension EventLines {
         counts.failed += refused
         return counts
     }
-}
-
-/// Error of a line that cannot be used.
-struct LineRefused: Error, Hashable, Sendable {
-    let message: String
 }
 
 /// Reads the lines of a file or of standard input on a thread of its own, since a pipe or terminal blocks.
@@ -134,7 +124,7 @@ struct LineReader: Sendable {
     /// - Parameter complain: called with a message for each refused line.
     /// - Returns: the number of refused lines.
     func chunks<Value>(
-        of size: Int, decode: ([UInt8]) throws(LineRefused) -> Value, complain: (String) -> Void,
+        of size: Int, decode: ([UInt8]) throws(ModelError) -> Value, complain: (String) -> Void,
         handle: ([(line: Int, value: Value)]) async throws -> Bool
     ) async throws -> Int {
         var pending: [(line: Int, value: Value)] = []
@@ -146,15 +136,15 @@ struct LineReader: Sendable {
             number += 1
             defer { line.removeAll(keepingCapacity: true) }
             if line.last == UInt8(ascii: "\r") { line.removeLast() }
-            do throws(LineRefused) {
+            do throws(ModelError) {
                 guard line.count <= maximumBytes else {
-                    throw LineRefused(message: "longer than \(maximumBytes) bytes")
+                    throw ModelError(message: "longer than \(maximumBytes) bytes")
                 }
                 if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 }) { return }
                 pending.append((number, try decode(line)))
             } catch {
                 refused += 1
-                complain("line \(number): \(error.message)")
+                complain("line \(number): \(error)")
             }
         }
         while true {
@@ -192,11 +182,6 @@ struct LineReader: Sendable {
 
 /// Checks that the apps and kinds that events name are registered, so that they do not become dead letters.
 struct TargetCheck: Sendable {
-    struct Unknown: Error, Hashable, Sendable {
-        let member: String
-        let message: String
-    }
-
     let directory: KindDirectory
 
     /// Reads the directory; nil for none, without a configured database or with `--no-check`.
@@ -208,34 +193,34 @@ struct TargetCheck: Sendable {
         }
     }
 
-    func app(_ name: String) throws(Unknown) -> RegisteredApp {
+    func app(_ name: String) throws(ModelError) -> RegisteredApp {
         guard let app = directory.apps[name], Text.equal(app.name, name) else {
             let meant = Suggestion.word(for: name, among: directory.apps.keys.sorted())
-            throw Unknown(member: "app", message: "no app \(Text.quoted(name)) is registered\(meant)")
+            throw ModelError(message: "no app \(Text.quoted(name)) is registered\(meant)", pointer: "/app")
         }
         return app
     }
 
-    func kind(_ name: String, of app: RegisteredApp, member: String = "kind") throws(Unknown) -> RegisteredKind {
+    func kind(_ name: String, of app: RegisteredApp, pointer: String = "/kind") throws(ModelError) -> RegisteredKind {
         guard let kind = directory.kind(name, of: app), Text.equal(kind.definition.name, name) else {
             if let kind = directory.unreadableKind(name, of: app) {
-                throw Unknown(member: member, message: kind.message)
+                throw ModelError(message: kind.message, pointer: pointer)
             }
             let meant = Suggestion.word(for: name, among: directory.kinds(of: app).keys.sorted())
-            throw Unknown(
-                member: member, message: "app \(Text.quoted(app.name)) has no kind \(Text.quoted(name))\(meant)")
+            throw ModelError(
+                message: "app \(Text.quoted(app.name)) has no kind \(Text.quoted(name))\(meant)", pointer: pointer)
         }
         return kind
     }
 
-    func check(_ event: FreshetEvent) throws(Unknown) {
+    func check(_ event: FreshetEvent) throws(ModelError) {
         let app = try app(event.app)
         switch event.change {
         case .reload(let request):
             guard case .kinds(let names) = request.kinds else { return }
             // A reload needs no definition.
             for name in names where directory.unreadableKind(name, of: app) == nil {
-                _ = try kind(name, of: app, member: "kinds")
+                _ = try kind(name, of: app, pointer: "/kinds")
             }
         case .widget(.placed(let placement)): _ = try kind(placement.kind, of: app)
         case .widget, .view, .device, .person, .interaction: break

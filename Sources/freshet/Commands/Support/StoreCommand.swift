@@ -56,12 +56,12 @@ struct Confirmation: ParsableArguments {
     }
 }
 
-/// Look-up of kinds, with failures for commands.
-enum KindLookup {
-    static func kind(_ kind: String, of app: String, in store: WidgetStore) async throws -> RegisteredKind {
-        let kinds = try await store.query(.listKinds(app: app))
+/// Look-ups with failures for commands.
+extension WidgetStore {
+    func kind(_ kind: String, of app: String) async throws -> RegisteredKind {
+        let kinds = try await query(.listKinds(app: app))
         guard let found = kinds.first(where: { Text.equal($0.name, kind) }) else {
-            throw notFound(kind, of: app, among: kinds)
+            throw Self.notFound(kind, of: app, among: kinds)
         }
         switch found {
         case .readable(let kind): return kind
@@ -69,8 +69,9 @@ enum KindLookup {
         }
     }
 
-    static func notFound(_ kind: String?, of app: String, in store: WidgetStore) async throws -> CommandFailure {
-        notFound(kind, of: app, among: try await store.query(.listKinds(app: app)))
+    /// Error for an app, or a kind of an app, that is not registered.
+    func notFound(_ kind: String?, of app: String) async throws -> CommandFailure {
+        Self.notFound(kind, of: app, among: try await query(.listKinds(app: app)))
     }
 
     private static func notFound(_ kind: String?, of app: String, among kinds: [StoredKind]) -> CommandFailure {
@@ -81,6 +82,19 @@ enum KindLookup {
         let meant = Suggestion.word(for: kind, among: kinds.filter { !$0.isRetired }.map(\.name))
         return CommandFailure(.failure, "app \(Text.quoted(app)) has no kind \(Text.quoted(kind))\(meant)")
     }
+
+    func widget(_ id: String, of app: String) async throws -> WidgetDetail {
+        guard let widget = try await query(.listWidgets(WidgetFilter(app: app, widget: id), limit: 1)).first else {
+            throw CommandFailure(.failure, "app \(Text.quoted(app)) has no widget \(Text.quoted(id))")
+        }
+        return widget
+    }
+
+    func timeline(ofWidget id: String, of app: String) async throws -> TimelineDetail {
+        if let detail = try await query(.readWidgetTimeline(app: app, widget: id)).first { return detail }
+        _ = try await widget(id, of: app)
+        throw CommandFailure(.failure, "the widget \(Text.quoted(id)) was removed")
+    }
 }
 
 extension Suggestion {
@@ -90,10 +104,9 @@ extension Suggestion {
     }
 }
 
-/// Numbers for people.
-enum NumberText {
+extension Figure {
     /// A number that was counted up to a limit.
-    static func upTo(_ limit: Int, _ number: Int) -> String {
+    static func count(_ number: Int, limit: Int) -> String {
         number < limit ? "\(number)" : "at least \(number)"
     }
 
@@ -108,11 +121,11 @@ enum NumberText {
     }
 }
 
-/// Files that commands write.
-enum TextFile {
-    static func write(_ text: String, to path: String) throws(CommandFailure) {
+extension String {
+    /// Writes the text to a file.
+    func save(to path: String) throws(CommandFailure) {
         do {
-            try Data(text.utf8).write(to: URL(filePath: path))
+            try Data(utf8).write(to: URL(filePath: path))
         } catch {
             throw CommandFailure(.failure, "\(path): \(error.localizedDescription)")
         }
