@@ -11,7 +11,7 @@ enum LoadContent: SampleContent {
                 "content": ["revision": .count(moment.revision), "title": .string(title)],
             ]
         }
-        return SampleTimeline(policy: ["after": .time(day + .seconds(2 * 86_400))], entries: entries)
+        return (policy: ["after": .time(day + .seconds(2 * 86_400))], entries: entries)
     }
 }
 

@@ -45,12 +45,8 @@ struct SampleMoment: Sendable {
     }
 }
 
-/// Policy and entries of a timeline.
-struct SampleTimeline {
-    let policy: JSONValue
-    /// The first one is the present state, as the gallery shows it.
-    let entries: [JSONValue]
-}
+/// Policy and entries of a timeline; the first entry is the present state, as the gallery shows it.
+typealias SampleTimeline = (policy: JSONValue, entries: [JSONValue])
 
 /// A sample kind: its timelines and placeholder, and the options of its parameters.
 protocol SampleContent {

@@ -51,7 +51,7 @@ enum RecentPurchases: SampleContent {
             "relevance": .relevance(hundredths: latest > 5_000 ? 100 : 10, duration: 1_800),
             "url": .string("bank:///cards/\(card)"),
         ]
-        return SampleTimeline(policy: ["after": .time(now + .seconds(30 * 60))], entries: [entry])
+        return (policy: ["after": .time(now + .seconds(30 * 60))], entries: [entry])
     }
 }
 
@@ -87,7 +87,7 @@ enum DueDate: SampleContent {
         } while date <= due
         // Not at midnight, when the timelines of everyone would be requested.
         let next = days.midnight(after: due) + .seconds(1 + Int(moment.request.identity % 3_599))
-        return SampleTimeline(policy: ["after": .time(next)], entries: entries)
+        return (policy: ["after": .time(next)], entries: entries)
     }
 
     /// The next day on which a payment is due, which comes every fourteen days; the same for every revision.
@@ -167,7 +167,7 @@ enum EmojiRanger: SampleContent {
                 "relevance": .relevance(hundredths: health, duration: 0), "url": .string(hero.url),
             ]
         }
-        return SampleTimeline(policy: "atEnd", entries: entries)
+        return (policy: "atEnd", entries: entries)
     }
 
     /// Every minute from `start` while before `end`, at least the start: healed in ten minutes, there are ten entries.
@@ -230,7 +230,7 @@ enum CityWeather: SampleContent {
             return condition == "thunderstorm"
                 ? entry.adding("relevance", .relevance(hundredths: 100, duration: 3_600)) : entry
         }
-        return SampleTimeline(policy: ["after": .time(now + .seconds(3_600))], entries: entries)
+        return (policy: ["after": .time(now + .seconds(3_600))], entries: entries)
     }
 }
 
@@ -248,7 +248,7 @@ extension OneEntryContent {
             "date": .time(now), "content": content(moment).adding("revision", .count(moment.revision)),
             "url": .string(url(moment)),
         ]
-        return SampleTimeline(policy: ["after": .time(now + .seconds(3_600))], entries: [entry])
+        return (policy: ["after": .time(now + .seconds(3_600))], entries: [entry])
     }
 }
 

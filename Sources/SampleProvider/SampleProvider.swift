@@ -121,8 +121,9 @@ extension SampleProvider {
                 ])
             }
             answers.append(
-                SampleStatistics.Answer(
-                    id: request.id, kind: request.kind, revision: state.revision, isFailed: isFailed))
+                (
+                    id: request.id, kind: request.kind, revision: state.revision, isFailed: isFailed
+                ))
         }
         return (JSONValue.object(["timelines": .array(timelines)]).encoded, answers)
     }
@@ -153,7 +154,7 @@ extension SampleProvider {
         guard let answer = loadAnswer.answer(body, from: number), answer.count <= SampleBatch.maximumRequests else {
             return nil
         }
-        counters.answered(app: .load, kinds: answer.kinds)
+        counters.countAnswers(app: .load, kinds: answer.kinds)
         return Self.respond(.ok, answer.bytes)
     }
 
@@ -304,7 +305,7 @@ extension SampleProvider {
             if faults.latency > .zero { try await Task.sleep(for: faults.latency) }
             return respond(to: batch, app: app, endpoint: endpoint, contents: contents)
         } catch let refusal as SampleRefusal {
-            counters.rejectedRequest()
+            counters.countRejectedRequest()
             return refusal.response
         }
     }
@@ -325,7 +326,7 @@ extension SampleProvider {
         }
         guard let content = app.content(of: question.kind) else { throw unknownKind(app) }
         if faults.latency > .zero { try await Task.sleep(for: faults.latency) }
-        counters.otherRequest()
+        counters.countOtherRequest()
         guard endpoint == .options else { return Self.respond(.ok, defaults(content)) }
         guard let options = options(question, content) else {
             throw SampleRefusal(
@@ -356,18 +357,18 @@ extension SampleProvider {
         switch endpoint {
         case .timelines:
             guard let (bytes, answers) = timelines(batch, contents: contents, at: time) else {
-                counters.failedRequest()
+                counters.countFailedRequest()
                 return SampleRefusal(
                     status: .serviceUnavailable, code: "unavailable", message: "a fault that was asked for"
                 ).response
             }
-            counters.answered(app: app, answers: answers, at: time)
+            counters.countAnswers(app: app, answers: answers, at: time)
             return Self.respond(.ok, bytes)
         case .snapshot:
-            counters.otherRequest()
+            counters.countOtherRequest()
             return Self.respond(.ok, snapshots(batch, contents: contents, at: time))
         case .placeholder, .options, .defaults:
-            counters.otherRequest()
+            counters.countOtherRequest()
             return Self.respond(.ok, placeholders(batch, contents: contents))
         }
     }

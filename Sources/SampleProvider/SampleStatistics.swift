@@ -62,12 +62,7 @@ package final class SampleStatistics: Sendable {
     }
 
     /// A timeline as it was answered.
-    struct Answer: Sendable {
-        var id: String
-        var kind: String
-        var revision: Int
-        var isFailed: Bool
-    }
+    typealias Answer = (id: String, kind: String, revision: Int, isFailed: Bool)
 
     private struct State {
         var totals = Snapshot()
@@ -90,7 +85,7 @@ package final class SampleStatistics: Sendable {
         self.maximumTracked = maximumTracked
     }
 
-    func answered(app: SampleApp, answers: [Answer], at time: Timestamp) {
+    func countAnswers(app: SampleApp, answers: [Answer], at time: Timestamp) {
         state.withLock { state in
             state.totals.answered.add(answers.count, failed: answers.count { $0.isFailed })
             for (kind, answers) in Dictionary(grouping: answers, by: \.kind) {
@@ -108,22 +103,22 @@ package final class SampleStatistics: Sendable {
     /// Counts timelines in the sums only, for requests that are too frequent to track each timeline.
     ///
     /// - Parameter kinds: of one request, each once.
-    func answered(app: SampleApp, kinds: [(name: String, timelines: Int)]) {
+    func countAnswers(app: SampleApp, kinds: [(name: String, timelines: Int)]) {
         state.withLock { state in
             state.totals.answered.add(kinds.reduce(0) { $0 + $1.timelines }, failed: 0)
             for (kind, timelines) in kinds { state.add(timelines, failed: 0, of: kind, app) }
         }
     }
 
-    func failedRequest() {
+    func countFailedRequest() {
         state.withLock { $0.totals.failedRequests += 1 }
     }
 
-    func rejectedRequest() {
+    func countRejectedRequest() {
         state.withLock { $0.totals.rejectedRequests += 1 }
     }
 
-    func otherRequest() {
+    func countOtherRequest() {
         state.withLock { $0.totals.otherRequests += 1 }
     }
 

@@ -38,12 +38,12 @@ struct LoadLossesTests {
         let timelines = (0..<2).map { TimelineID(high: 1, low: UInt64($0)) }
         for (number, timeline) in timelines.enumerated() {
             let events = (0..<2).map { _ in ReloadLatency.Event(timeline: timeline, intended: .now, series: .alone) }
-            latency.sending(events)
+            latency.noteSending(events)
             let device = EventPosition(topic: 0, partition: 0, offset: Int64(number * 2))
             let person = EventPosition(topic: 0, partition: 0, offset: Int64(number * 2 + 1))
-            latency.acknowledged(events[0], at: device)
-            latency.acknowledged(events[1], at: person)
-            latency.stored(timeline, device)
+            latency.noteAcknowledged(events[0], at: device)
+            latency.noteAcknowledged(events[1], at: person)
+            latency.noteStored(timeline, device)
         }
         #expect(latency.counts.waiting == 2 && latency.waiting == [timelines[0]: 1, timelines[1]: 1])
     }

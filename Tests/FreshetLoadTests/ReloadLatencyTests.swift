@@ -26,10 +26,10 @@ struct ReloadLatencyTests {
     @Test("A latency counts from the event's intended time")
     func intended() {
         let event = event(ago: .seconds(5))
-        latency.sending([event])
-        latency.acknowledged(event, at: place(7))
+        latency.noteSending([event])
+        latency.noteAcknowledged(event, at: place(7))
         #expect(latency.counts.waiting == 1)
-        latency.stored(Self.timeline, place(7))
+        latency.noteStored(Self.timeline, place(7))
         let summary = latency.summary(of: .alone)
         #expect(summary.samples == 1 && summary.p50 >= 5_000 && summary.p50 < 60_000)
         #expect(summary.max >= summary.p50 * 0.99)
@@ -39,41 +39,41 @@ struct ReloadLatencyTests {
     @Test("A stored timeline serves its events up to the one in its row, and no other timeline's")
     func folded() {
         let events = [event(), event(), event(), event(Self.other)]
-        latency.sending(events)
-        for (offset, event) in events.enumerated() { latency.acknowledged(event, at: place(Int64(offset))) }
-        latency.stored(Self.timeline, place(1))
+        latency.noteSending(events)
+        for (offset, event) in events.enumerated() { latency.noteAcknowledged(event, at: place(Int64(offset))) }
+        latency.noteStored(Self.timeline, place(1))
         #expect(latency.counts.served == 2)
         // Offsets of another partition have no effect.
-        latency.stored(Self.timeline, place(9, partition: 1))
+        latency.noteStored(Self.timeline, place(9, partition: 1))
         #expect(latency.counts.served == 2)
         // A store for a reload of everyone still names the event, which is already served.
-        latency.stored(Self.timeline, place(1))
-        latency.stored(Self.timeline, nil)
+        latency.noteStored(Self.timeline, place(1))
+        latency.noteStored(Self.timeline, nil)
         #expect(latency.counts.served == 2 && latency.counts.waiting == 2)
-        latency.stored(Self.timeline, place(5))
-        latency.stored(Self.other, place(3))
+        latency.noteStored(Self.timeline, place(5))
+        latency.noteStored(Self.other, place(3))
         #expect(latency.counts.waiting == 0 && latency.summary(of: .alone).samples == 4)
     }
 
     @Test("A store before Kafka's acknowledgement is not missed")
     func storedFirst() {
         let (first, second) = (event(ago: .seconds(3)), event(ago: .seconds(2)))
-        latency.sending([first, second])
-        latency.stored(Self.timeline, place(4))
-        latency.acknowledged(first, at: place(4))
+        latency.noteSending([first, second])
+        latency.noteStored(Self.timeline, place(4))
+        latency.noteAcknowledged(first, at: place(4))
         #expect(latency.counts.served == 1)
-        latency.acknowledged(second, at: place(5))
+        latency.noteAcknowledged(second, at: place(5))
         #expect(latency.counts.waiting == 1 && latency.unacknowledged == 0)
-        latency.stored(Self.timeline, place(5))
+        latency.noteStored(Self.timeline, place(5))
         #expect(latency.counts.waiting == 0)
     }
 
     @Test("Events that Kafka refuses, or acknowledges without an offset, are counted and not waited for")
     func unplaced() {
         let events = [event(), event()]
-        latency.sending(events)
-        latency.acknowledged(events[0], at: nil, isFailed: true)
-        latency.acknowledged(events[1], at: nil)
+        latency.noteSending(events)
+        latency.noteAcknowledged(events[0], at: nil, isFailed: true)
+        latency.noteAcknowledged(events[1], at: nil)
         #expect(latency.counts == ReloadLatency.Counts(sent: 2, failed: 1, unplaced: 1))
         #expect(latency.counts.waiting == 0)
     }
@@ -82,9 +82,9 @@ struct ReloadLatencyTests {
     func series() {
         for (offset, series) in [LoadSeries.warmUp, .alone, .beside, .beside].enumerated() {
             let event = event(TimelineID(high: 9, low: UInt64(offset)), series)
-            latency.sending([event])
-            latency.acknowledged(event, at: place(Int64(offset)))
-            latency.stored(event.timeline, place(Int64(offset)))
+            latency.noteSending([event])
+            latency.noteAcknowledged(event, at: place(Int64(offset)))
+            latency.noteStored(event.timeline, place(Int64(offset)))
         }
         #expect(latency.counts.served == 4)
         #expect([.warmUp, .alone, .beside, .other].map { latency.summary(of: $0).samples } == [0, 1, 2, 0])
@@ -92,27 +92,27 @@ struct ReloadLatencyTests {
 
     @Test("Distinct timelines are counted from the start of the counting, for any event")
     func distinct() {
-        latency.stored(Self.other, nil)
+        latency.noteStored(Self.other, nil)
         #expect(latency.distinctStored == 0)
         latency.startCountingStored()
-        for timeline in [Self.timeline, Self.other, Self.timeline] { latency.stored(timeline, nil) }
+        for timeline in [Self.timeline, Self.other, Self.timeline] { latency.noteStored(timeline, nil) }
         #expect(latency.distinctStored == 2)
     }
 
     @Test("A published timeline without a named event serves all its waiting events")
-    func published() {
+    func notePublished() {
         let (first, second) = (event(ago: .seconds(2)), event(Self.other))
-        latency.sending([first, second])
+        latency.noteSending([first, second])
         #expect(latency.isWaiting(Self.timeline) && latency.isWaiting(Self.other))
-        latency.acknowledged(first, at: place(3))
-        latency.published(Self.timeline)
+        latency.noteAcknowledged(first, at: place(3))
+        latency.notePublished(Self.timeline)
         #expect(latency.counts.served == 1 && !latency.isWaiting(Self.timeline))
         // Published before the acknowledgement.
-        latency.published(Self.other)
+        latency.notePublished(Self.other)
         #expect(latency.isWaiting(Self.other))
-        latency.acknowledged(second, at: place(4))
+        latency.noteAcknowledged(second, at: place(4))
         #expect(latency.counts.waiting == 0 && !latency.isWaiting(Self.other))
-        latency.published(Self.other)
+        latency.notePublished(Self.other)
         #expect(latency.counts == ReloadLatency.Counts(sent: 2, served: 2))
         #expect(latency.targets == [Self.timeline, Self.other])
     }
@@ -120,12 +120,12 @@ struct ReloadLatencyTests {
     @Test("Events beyond the consumer positions are not applied")
     func unapplied() {
         let events = [event(), event(), event(Self.other)]
-        latency.sending(events)
+        latency.noteSending(events)
         #expect(latency.unapplied(at: [:]) == 0)
-        latency.acknowledged(events[0], at: place(7))
-        latency.acknowledged(events[1], at: place(6))
-        latency.acknowledged(events[2], at: place(2, partition: 1))
-        latency.published(at: place(9))
+        latency.noteAcknowledged(events[0], at: place(7))
+        latency.noteAcknowledged(events[1], at: place(6))
+        latency.noteAcknowledged(events[2], at: place(2, partition: 1))
+        latency.notePublished(at: place(9))
         let first = EventPlace(topic: 0, partition: 0)
         let second = EventPlace(topic: 0, partition: 1)
         #expect(latency.unapplied(at: [first: 10, second: 3]) == 0)

@@ -86,11 +86,12 @@ struct SampleRequestTests {
     @Test func countsAreBoundedOneByOneAndExactInSum() {
         let statistics = SampleStatistics(maximumTracked: 2)
         func answer(_ ids: [String], revision: Int) {
-            statistics.answered(
+            statistics.countAnswers(
                 app: .bank,
                 answers: ids.map {
-                    SampleStatistics.Answer(
-                        id: $0, kind: $0 == "b" ? "B" : "A", revision: revision, isFailed: $0 == "c")
+                    (
+                        id: $0, kind: $0 == "b" ? "B" : "A", revision: revision, isFailed: $0 == "c"
+                    )
                 },
                 at: Timestamp(microseconds: Int64(revision)))
         }

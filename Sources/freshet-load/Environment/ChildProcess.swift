@@ -2,12 +2,6 @@ import Foundation
 import FreshetService
 import WidgetModel
 
-#if canImport(Darwin)
-import Darwin
-#else
-import Glibc
-#endif
-
 /// A process of `freshet` whose first line of standard output is a JSON object with its addresses. It shares standard
 /// error with this process.
 final class ChildProcess: Sendable {

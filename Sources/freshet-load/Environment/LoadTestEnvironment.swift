@@ -180,15 +180,11 @@ struct LoadTestEnvironment: Sendable {
     ///
     /// - Parameter settings: assignments besides those of the environment.
     func startService(_ role: ProcessRole = .all, settings more: [String] = []) async throws -> ChildProcess {
-        let topics = settings.topics
-        let values = [
-            ("kafka.group", settings.kafka.group), ("api.port", "0"), ("log.level", "warning"),
-            ("providers.allowPrivateNetworks", "127.0.0.0/8"), ("topics.pushes", topics.pushes),
-            ("topics.appChanges", topics.appChanges), ("topics.widgets", topics.widgets),
-            ("topics.donations", topics.donations), ("topics.suggestions", topics.suggestions),
-            ("topics.timelines", topics.timelines), ("topics.deadLetters", topics.deadLetters),
-            ("topics.decisions", topics.decisions),
-        ]
+        let values =
+            [
+                ("kafka.group", settings.kafka.group), ("api.port", "0"), ("log.level", "warning"),
+                ("providers.allowPrivateNetworks", "127.0.0.0/8"),
+            ] + TopicSettings.names.map { ("topics.\($0.key)", settings.topics[keyPath: $0.path]) }
         var arguments = ["run", "--print-ready", "--role", role.rawValue]
         if let config = options.settings.config { arguments += ["--config", config] }
         // The last value of a repeated key counts.
@@ -354,24 +350,31 @@ extension LoadTestEnvironment {
 }
 
 extension TopicSettings {
+    fileprivate static var names: [(key: String, path: WritableKeyPath<TopicSettings, String>)] {
+        [
+            ("pushes", \.pushes), ("appChanges", \.appChanges), ("widgets", \.widgets), ("donations", \.donations),
+            ("suggestions", \.suggestions), ("timelines", \.timelines), ("deadLetters", \.deadLetters),
+            ("decisions", \.decisions),
+        ]
+    }
+
     /// Topics of one run.
     fileprivate init(load run: String) {
         self.init()
-        func name(_ topic: String) -> String { topic.replacing("freshet.", with: "freshet-load-\(run).") }
-        pushes = name(pushes)
-        appChanges = name(appChanges)
-        widgets = name(widgets)
-        donations = name(donations)
-        suggestions = name(suggestions)
-        timelines = name(timelines)
-        deadLetters = name(deadLetters)
-        decisions = name(decisions)
+        for (_, path) in Self.names {
+            self[keyPath: path] = self[keyPath: path].replacing("freshet.", with: "freshet-load-\(run).")
+        }
     }
 
     fileprivate func partitions(_ plan: LoadTestEnvironment.Plan) -> [(name: String, count: Int)] {
-        [
-            (pushes, plan.inputPartitions), (appChanges, 1), (widgets, 1), (donations, plan.inputPartitions),
-            (suggestions, 1), (timelines, plan.outputPartitions), (deadLetters, 1), (decisions, plan.outputPartitions),
-        ]
+        Self.names.map { key, path in
+            let count =
+                switch key {
+                case "pushes", "donations": plan.inputPartitions
+                case "timelines", "decisions": plan.outputPartitions
+                default: 1
+                }
+            return (self[keyPath: path], count)
+        }
     }
 }

@@ -6,11 +6,9 @@ import WidgetModel
 /// Reads the topic of timelines as one of its consumers would: of each timeline, the message with the highest revision
 /// counts.
 final class OutputWatch: Sendable {
-    struct Latest: Sendable, Equatable {
-        var revision: Int64
-        /// Hash of the entries as they are in the message; nil where it is not computed.
-        var hash: ContentHash?
-    }
+    /// Highest revision of a timeline, and the hash of the entries as they are in its message; nil where it is not
+    /// computed.
+    typealias Latest = (revision: Int64, hash: ContentHash?)
 
     private struct State {
         var isArmed = false
@@ -45,14 +43,14 @@ final class OutputWatch: Sendable {
     /// Waits until everything before these offsets was read, or no message has come for a while.
     ///
     /// - Returns: whether it was read.
-    func reaches(_ ends: [TopicPartition: Int64]) async throws -> Bool {
+    func reach(_ ends: [TopicPartition: Int64]) async throws -> Bool {
         var stall = Stall<Int>()
         while true {
             let (isReached, messages) = state.withLock { state in
                 (ends.allSatisfy { $0.value == 0 || (state.next[$0.key] ?? 0) >= $0.value }, state.messages)
             }
             if isReached { return true }
-            if stall.isReached(at: messages) { return false }
+            if stall.update(messages) { return false }
             try await Task.sleep(for: .milliseconds(20))
         }
     }
@@ -81,7 +79,7 @@ final class OutputWatch: Sendable {
                 else { continue }
                 guard state.latest[id].map({ $0.revision < revision }) ?? true else { continue }
                 let entries = hashesEntries ? batch.value(index).map { batch.bytes[$0] } : nil
-                state.latest[id] = Latest(revision: revision, hash: entries.flatMap(Self.hash(ofEntriesIn:)))
+                state.latest[id] = (revision, entries.flatMap(Self.hash(ofEntriesIn:)))
                 published.append(id)
             }
             return published
@@ -114,7 +112,7 @@ extension LoadTestEnvironment {
                 try await watch.run(consumer, topic: topic)
                 return false
             }
-            group.addTask { try await watch.reaches(ends) }
+            group.addTask { try await watch.reach(ends) }
             guard try await group.next() == true else {
                 throw CommandFailure(.unavailable, "the output topic could not be read to its end")
             }

@@ -1,12 +1,6 @@
 import Foundation
 import Synchronization
 
-#if canImport(Darwin)
-import Darwin
-#else
-import Glibc
-#endif
-
 /// Resources used by a process so far, read from `/proc`; zero on systems without it.
 struct ProcessUsage: Sendable, Equatable {
     /// CPU time of all its threads, in user mode and in the kernel.

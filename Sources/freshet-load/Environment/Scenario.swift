@@ -101,8 +101,10 @@ struct Stall<Progress: Equatable> {
         self.limit = limit
     }
 
-    /// Whether the progress has been the same for the limit.
-    mutating func isReached(at progress: Progress) -> Bool {
+    /// Takes over the progress.
+    ///
+    /// - Returns: whether it has been the same for the limit.
+    mutating func update(_ progress: Progress) -> Bool {
         if progress != last { (last, since) = (progress, .now) }
         return since.duration(to: .now) >= limit
     }

@@ -2,12 +2,6 @@ import Foundation
 import FreshetService
 import Synchronization
 
-#if canImport(Darwin)
-import Darwin
-#else
-import Glibc
-#endif
-
 /// Shows the progress of a scenario on standard error: a line that is overwritten on a terminal, a line a phase
 /// elsewhere.
 final class LoadProgress: Sendable {

@@ -202,7 +202,7 @@ struct LoadDelivery: Scenario {
         let chunk = shared ? rows.count : 5_000
         for first in stride(from: 0, to: rows.count, by: chunk) {
             let devices = first..<min(first + chunk, rows.count)
-            arrivals.changed(devices)
+            arrivals.noteChange(of: devices)
             _ = try await environment.pool.query(.noteChanges(of: Array(Set(rows[devices]))))
         }
         try await wait(for: arrivals, environment)
@@ -220,7 +220,7 @@ struct LoadDelivery: Scenario {
             let devices = (index * chunk)..<min((index + 1) * chunk, rows.count)
             guard !devices.isEmpty else { break }
             try await Task.sleep(until: began + .milliseconds(50 * index), clock: .continuous)
-            arrivals.changed(devices)
+            arrivals.noteChange(of: devices)
             _ = try await environment.pool.query(.noteChanges(of: Array(rows[devices])))
         }
         try await wait(for: arrivals, environment)
@@ -229,7 +229,7 @@ struct LoadDelivery: Scenario {
 
     private func wait(for arrivals: Arrivals, _ environment: LoadTestEnvironment) async throws {
         var stall = Stall<Int>(after: .seconds(120))
-        while case let missing = arrivals.missing, missing > 0, !stall.isReached(at: missing) {
+        while case let missing = arrivals.missing, missing > 0, !stall.update(missing) {
             try environment.requireServices()
             Terminal.progress("waiting for \(missing) pushes")
             try await Task.sleep(for: .milliseconds(20))
@@ -241,7 +241,7 @@ struct LoadDelivery: Scenario {
 private final class Arrivals: Sendable {
     private struct State {
         var changed: [ContinuousClock.Instant?]
-        var latencies: [Duration] = []
+        var latencies = LatencyHistogram()
         /// Changed devices that are still to be notified.
         var missing = 0
         /// Devices that were not notified in the phases before, after all of the wait.
@@ -265,11 +265,7 @@ private final class Arrivals: Sendable {
     var duplicates: Int { state.withLock { $0.duplicates } }
 
     /// Times from the change to the push.
-    var summary: LatencySummary {
-        var histogram = LatencyHistogram()
-        for latency in state.withLock({ $0.latencies }) { histogram.record(latency) }
-        return histogram.summary
-    }
+    var summary: LatencySummary { state.withLock { $0.latencies.summary } }
 
     /// Seconds from the first change to the last push.
     var span: Double {
@@ -288,7 +284,7 @@ private final class Arrivals: Sendable {
         }
     }
 
-    func changed(_ devices: Range<Int>) {
+    func noteChange(of devices: Range<Int>) {
         let now = ContinuousClock.now
         state.withLock { state in
             state.first = state.first ?? now
@@ -307,7 +303,7 @@ private final class Arrivals: Sendable {
                 return
             }
             state.changed[device] = nil
-            state.latencies.append(changed.duration(to: now))
+            state.latencies.record(changed.duration(to: now))
             state.missing -= 1
             state.last = now
         }

@@ -196,7 +196,7 @@ struct LoadDrain: Scenario {
             if applied >= published, try await environment.pool.query(Statements.timelinesUnderWay()).first == 0 {
                 break
             }
-            if stall.isReached(at: [applied, fetched]) { break }
+            if stall.update([applied, fetched]) { break }
             try await Task.sleep(for: .milliseconds(100))
         }
         return recorder.samples

@@ -1,13 +1,8 @@
 import ArgumentParser
+import Foundation
 import FreshetService
 import WidgetEvents
 import WidgetModel
-
-#if canImport(Darwin)
-import Darwin
-#else
-import Glibc
-#endif
 
 struct LoadEvents: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -60,11 +55,11 @@ struct LoadEvents: ParsableCommand {
         guard time.microseconds < 8_000_000_000 * 1_000_000, Double(count) / rate < 1e10 else {
             throw ValidationError("--start \(start): the stream ends too late")
         }
-        try Self.checkIdentifier(app, "--app")
+        try Self.checkIdentifier(app, of: "--app")
         _ = try world()
     }
 
-    private static func checkIdentifier(_ text: String, _ option: String) throws {
+    private static func checkIdentifier(_ text: String, of option: String) throws {
         if let problem = Text.identifierProblem(text) { throw ValidationError("\(option) \(problem)") }
     }
 
@@ -76,7 +71,7 @@ struct LoadEvents: ParsableCommand {
             return LoadWorld(app: app, users: users, widgetsPerUser: widgetsPerUser, kinds: number)
         }
         let names = kinds.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
-        for name in names { try Self.checkIdentifier(name, "--kinds") }
+        for name in names { try Self.checkIdentifier(name, of: "--kinds") }
         return LoadWorld(app: app, users: users, widgetsPerUser: widgetsPerUser, kinds: names)
     }
 

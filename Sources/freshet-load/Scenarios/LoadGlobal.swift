@@ -106,12 +106,12 @@ struct LoadGlobal: Scenario {
         let before = await stage.environment.providerCounts()
         let event = world.reloadOfEverything
         var sweep = try await stage.monitor.withSpan("reload of everything") {
-            let start = windows.besideBegins()
+            let start = windows.beginBeside()
             let delivery = try await stage.publisher.publish(OutgoingEvent(event, time: WallClock.now()))
             guard let position = EventPosition(delivery, of: event) else {
                 throw CommandFailure(.failure, "Kafka does not say where the event is")
             }
-            stage.latency.published(at: position)
+            stage.latency.notePublished(at: position)
             return (regenerated: try await regenerated(stage, since: start), fetched: Int?.none)
         }
         if let before, let after = await stage.environment.providerCounts() {
@@ -133,7 +133,7 @@ struct LoadGlobal: Scenario {
                 let isSwept = try await stage.environment.pool.query(Statements.countSweeps(app: nil)).first == 0
                 if isSwept, !lists.contains(where: { $0.lane == .bulk && $0.isDue }) { return elapsed }
             }
-            if stall.isReached(at: stored) { return nil }
+            if stall.update(stored) { return nil }
             try await Task.sleep(for: .milliseconds(20))
         }
     }
@@ -147,7 +147,7 @@ struct LoadGlobal: Scenario {
             self.alone = alone
         }
 
-        func besideBegins() -> ContinuousClock.Instant {
+        func beginBeside() -> ContinuousClock.Instant {
             let now = ContinuousClock.now
             state.withLock { $0.beside = now }
             return now

@@ -120,7 +120,7 @@ struct LoadIngest: Scenario {
         var applied = 0
         // Gives up without progress; the result shows what is missing.
         var stall = Stall<Int>()
-        while applied < target, !stall.isReached(at: applied) {
+        while applied < target, !stall.update(applied) {
             try environment.requireServices()
             let rows = try await environment.pool.query(.listPositions())
             // Partitions taken anew: as long as none of their events is applied, the time at which they were taken.

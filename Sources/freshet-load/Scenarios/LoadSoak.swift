@@ -190,7 +190,7 @@ final class SoakLag: Sendable {
                 applied = positions.values.reduce(0) { $0 + Int($1) }
                 if !isTooLong { stall = Stall() }
             }
-            guard !stall.isReached(at: applied) else {
+            guard !stall.update(applied) else {
                 throw CommandFailure(.failure, "events wait in Kafka, and none of them is applied any more")
             }
             try await Task.sleep(for: Self.interval)

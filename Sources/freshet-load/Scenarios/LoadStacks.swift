@@ -119,14 +119,17 @@ struct LoadStacks: Scenario {
             _ = try await environment.store.importStacks(
                 people.flatMap { person in
                     (0..<stacks).map { stack in
-                        (app: registered, user: "u\(person)", arrangement: arrangement(person, stack), time: time)
+                        (
+                            app: registered, user: "u\(person)", arrangement: arrangement(of: person, stack: stack),
+                            time: time
+                        )
                     }
                 })
         }
         await environment.checkpoint()
     }
 
-    private func arrangement(_ person: Int, _ stack: Int) -> StackArrangement {
+    private func arrangement(of person: Int, stack: Int) -> StackArrangement {
         let first = (person * stacks + stack) * Self.widgetsPerStack
         return StackArrangement(
             device: "d\(person)", name: "stack\(stack)",

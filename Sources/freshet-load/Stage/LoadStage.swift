@@ -48,7 +48,7 @@ struct LoadStage: Sendable {
             wait: environment.plan.readerWait ?? (placement == .here ? .milliseconds(100) : nil))
         let node = placement == .here ? try node(on: environment, latency) : nil
         let onPublished: (@Sendable (TimelineID) -> Void)?
-        if node == nil { onPublished = { latency.published($0) } } else { onPublished = nil }
+        if node == nil { onPublished = { latency.notePublished($0) } } else { onPublished = nil }
         return try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask {
                 try await watch.run(
@@ -95,7 +95,7 @@ struct LoadStage: Sendable {
         settings.api.port = 0
         settings.providers.allowPrivateNetworks.append("127.0.0.0/8")
         return try FreshetNode(settings: settings, logger: environment.logger) { timeline, cause in
-            latency.stored(timeline, cause)
+            latency.noteStored(timeline, cause)
         }
     }
 
@@ -170,14 +170,14 @@ struct LoadStage: Sendable {
                 return
             }
             let fetched = await environment.providerCounts()?.timelines ?? 0
-            if stall.isReached(at: [latency.unacknowledged, unapplied, watch.messages, fetched]) { return }
+            if stall.update([latency.unacknowledged, unapplied, watch.messages, fetched]) { return }
             try await Task.sleep(for: .milliseconds(100))
         }
     }
 
     /// Waits until the output topic is read to its end.
     func readOutput() async throws {
-        _ = try await watch.reaches(try await environment.ends(of: environment.settings.topics.timelines))
+        _ = try await watch.reach(try await environment.ends(of: environment.settings.topics.timelines))
     }
 }
 

@@ -93,15 +93,15 @@ struct LoadStream: Sendable {
     /// Hands events to Kafka without waiting for them.
     private func send(_ events: [Outgoing], in group: inout ThrowingDiscardingTaskGroup<any Error>) {
         guard !events.isEmpty else { return }
-        latency.sending(events.map(\.sample))
+        latency.noteSending(events.map(\.sample))
         group.addTask {
             let results = await publisher.publish(events.map(\.event))
             for (outgoing, result) in zip(events, results) {
                 switch result {
                 case .success(let delivery):
-                    latency.acknowledged(outgoing.sample, at: EventPosition(delivery, of: outgoing.event.event))
+                    latency.noteAcknowledged(outgoing.sample, at: EventPosition(delivery, of: outgoing.event.event))
                 case .failure:
-                    latency.acknowledged(outgoing.sample, at: nil, isFailed: true)
+                    latency.noteAcknowledged(outgoing.sample, at: nil, isFailed: true)
                 }
             }
         }

@@ -98,7 +98,7 @@ final class ReloadLatency: Sendable {
     }
 
     /// Said before the events are handed to Kafka.
-    func sending(_ events: [Event]) {
+    func noteSending(_ events: [Event]) {
         state.withLock { state in
             for event in events {
                 state.pending[event.timeline, default: Pending()].unacknowledged += 1
@@ -110,7 +110,7 @@ final class ReloadLatency: Sendable {
     }
 
     /// Records an event's position in Kafka; nil: publishing failed, or its outcome is unknown.
-    func acknowledged(_ event: Event, at position: EventPosition?, isFailed: Bool = false) {
+    func noteAcknowledged(_ event: Event, at position: EventPosition?, isFailed: Bool = false) {
         state.withLock { state in
             var pending = state.pending[event.timeline] ?? Pending()
             pending.unacknowledged -= 1
@@ -133,17 +133,17 @@ final class ReloadLatency: Sendable {
     }
 
     /// Notes that a timeline was stored for an event, the latest that was applied before its fetch.
-    func stored(_ timeline: TimelineID, _ cause: EventPosition?) {
-        stored(timeline, cause, servesAll: false)
+    func noteStored(_ timeline: TimelineID, _ cause: EventPosition?) {
+        noteStored(timeline, cause, servesAll: false)
     }
 
     /// Notes that a timeline was published for an unknown event: it serves all that wait. Exact only where a timeline
     /// has no new event while it waits for another (see ``isWaiting(_:)``).
-    func published(_ timeline: TimelineID) {
-        stored(timeline, nil, servesAll: true)
+    func notePublished(_ timeline: TimelineID) {
+        noteStored(timeline, nil, servesAll: true)
     }
 
-    private func stored(_ timeline: TimelineID, _ cause: EventPosition?, servesAll: Bool) {
+    private func noteStored(_ timeline: TimelineID, _ cause: EventPosition?, servesAll: Bool) {
         let now = ContinuousClock.now
         state.withLock { state in
             state.stored?.insert(timeline)
@@ -164,7 +164,7 @@ final class ReloadLatency: Sendable {
     }
 
     /// An event that was published besides the streams.
-    func published(at position: EventPosition) {
+    func notePublished(at position: EventPosition) {
         state.withLock { $0.note(position) }
     }
 

@@ -196,20 +196,24 @@ struct ZipfRanks: Sendable, Equatable {
     init(count: Int, exponent: Double) {
         self.count = max(1, count)
         self.exponent = exponent
-        integralOfFirst = Self.integral(1.5, exponent) - 1
-        integralOfLast = Self.integral(Double(self.count) + 0.5, exponent)
-        acceptance = 2 - Self.inverse(Self.integral(2.5, exponent) - Self.density(2, exponent), exponent)
+        integralOfFirst = Self.integral(1.5, exponent: exponent) - 1
+        integralOfLast = Self.integral(Double(self.count) + 0.5, exponent: exponent)
+        acceptance =
+            2
+            - Self.inverse(
+                Self.integral(2.5, exponent: exponent) - Self.density(2, exponent: exponent), exponent: exponent)
     }
 
     /// A rank from 1 to `count`.
     func sample(using random: inout SeededGenerator) -> Int {
         while true {
             let area = integralOfLast + random.unit() * (integralOfFirst - integralOfLast)
-            let position = Self.inverse(area, exponent)
+            let position = Self.inverse(area, exponent: exponent)
             let rank = min(max(1, Int(position + 0.5)), count)
             let distance = Double(rank) - position
             if distance <= acceptance
-                || area >= Self.integral(Double(rank) + 0.5, exponent) - Self.density(Double(rank), exponent)
+                || area >= Self.integral(Double(rank) + 0.5, exponent: exponent)
+                    - Self.density(Double(rank), exponent: exponent)
             {
                 return rank
             }
@@ -217,17 +221,17 @@ struct ZipfRanks: Sendable, Equatable {
     }
 
     /// x^-s.
-    private static func density(_ x: Double, _ s: Double) -> Double { exp(-s * log(x)) }
+    private static func density(_ x: Double, exponent s: Double) -> Double { exp(-s * log(x)) }
 
-    /// The integral of ``density(_:_:)`` from 1 to x, well-behaved around s = 1.
-    private static func integral(_ x: Double, _ s: Double) -> Double {
+    /// The integral of ``density(_:exponent:)`` from 1 to x, well-behaved around s = 1.
+    private static func integral(_ x: Double, exponent s: Double) -> Double {
         let logarithm = log(x)
         let exponent = (1 - s) * logarithm
         let factor = abs(exponent) > 1e-8 ? expm1(exponent) / exponent : 1 + exponent / 2 * (1 + exponent / 3)
         return factor * logarithm
     }
 
-    private static func inverse(_ area: Double, _ s: Double) -> Double {
+    private static func inverse(_ area: Double, exponent s: Double) -> Double {
         let argument = max(-1, area * (1 - s))
         let factor = abs(argument) > 1e-8 ? log1p(argument) / argument : 1 - argument / 2 + argument * argument / 3
         return exp(factor * area)

@@ -205,19 +205,25 @@ struct EventOptions: ParsableArguments {
         let (delivery, topic) = try await values.withPublisher { [outgoing] publisher in
             (try await publisher.publish(outgoing), publisher.topic(of: event))
         }
-        let effect = waits ? try await ChangeEffect.wait(for: outgoing, delivery, values) : nil
+        let effect = waits ? try await effect(of: outgoing, delivery, values) : nil
         if json {
             var members: JSONObject = [
                 "id": .string(outgoing.id), "topic": .string(topic), "partition": .count(delivery.partition),
                 "offset": .count(delivery.offset),
             ]
-            if let effect { members["outcome"] = effect.json }
+            if waits { members["outcome"] = .text(effect?.result.rawValue) }
             Terminal.printLine(.object(members))
         } else {
             let offset = delivery.offset.map { " offset \($0)" } ?? ""
             Terminal.print("\(outgoing.id)  \(topic) partition \(delivery.partition)\(offset)")
         }
-        try effect?.report()
+        if let reason = effect?.reason {
+            throw CommandFailure(.failure, "the event was published and has no effect: \(reason)")
+        }
+        if waits, effect == nil {
+            Terminal.complain(
+                "the event was published and was not applied within \(Self.patience.words), so its effect is not known")
+        }
     }
 }
 
@@ -289,59 +295,33 @@ extension Settings {
     }
 }
 
-/// Effect of a published change of a widget, device or stack, as ingest has recorded it.
-struct ChangeEffect: Sendable {
-    /// Nil: ingest has not applied the event.
-    private let result: EventOutcome.Result?
-    /// Reason for a change without an effect.
-    private let reason: String?
-
+extension EventOptions {
     /// Longest wait for ingest.
     private static let patience = Duration.seconds(5)
-    private static let interval = Duration.milliseconds(50)
-
-    private init(_ outcome: EventOutcome, _ delivery: KafkaDelivery) {
-        let isRepeated = delivery.offset.map { ($0, delivery.partition) != (outcome.offset, outcome.partition) }
-        guard isRepeated != true else {
-            (result, reason) = (.ignored, "an event of this source with this id was published before")
-            return
-        }
-        result = outcome.result
-        let code = outcome.result == .deadLetter ? "\(outcome.code ?? "dead letter"): " : ""
-        reason = outcome.result == .applied ? nil : code + (outcome.detail ?? outcome.result.rawValue)
-    }
-
-    private init() {
-        (result, reason) = (nil, nil)
-    }
 
     /// Waits until ingest has applied an event whose outcome is kept.
-    static func wait(
-        for event: OutgoingEvent, _ delivery: KafkaDelivery, _ settings: Settings
-    ) async throws -> ChangeEffect {
+    ///
+    /// - Returns: the recorded effect of the change of a widget, device or stack, with the reason if it has none; nil if
+    ///   ingest has not applied it.
+    private func effect(
+        of event: OutgoingEvent, _ delivery: KafkaDelivery, _ settings: Settings
+    ) async throws -> (result: EventOutcome.Result, reason: String?)? {
         let name = EventName(app: event.event.app, id: event.id, source: event.source)
-        let deadline = ContinuousClock.now + patience
+        let deadline = ContinuousClock.now + Self.patience
         return try await settings.withPool { pool in
             while ContinuousClock.now < deadline {
-                if let outcome = try await pool.query(.readEventOutcome(name)).first {
-                    return ChangeEffect(outcome, delivery)
+                guard let outcome = try await pool.query(.readEventOutcome(name)).first else {
+                    try await Task.sleep(for: .milliseconds(50))
+                    continue
                 }
-                try await Task.sleep(for: interval)
+                if let offset = delivery.offset, (offset, delivery.partition) != (outcome.offset, outcome.partition) {
+                    return (.ignored, "an event of this source with this id was published before")
+                }
+                guard outcome.result != .applied else { return (.applied, nil) }
+                let code = outcome.result == .deadLetter ? "\(outcome.code ?? "dead letter"): " : ""
+                return (outcome.result, code + (outcome.detail ?? outcome.result.rawValue))
             }
-            return ChangeEffect()
+            return nil
         }
-    }
-
-    /// The result; null if it is not known.
-    var json: JSONValue { .text(result?.rawValue) }
-
-    /// Says that the effect is not known.
-    ///
-    /// - Throws: `CommandFailure` if there is none.
-    func report() throws {
-        if let reason { throw CommandFailure(.failure, "the event was published and has no effect: \(reason)") }
-        guard result == nil else { return }
-        Terminal.complain(
-            "the event was published and was not applied within \(Self.patience.words), so its effect is not known")
     }
 }

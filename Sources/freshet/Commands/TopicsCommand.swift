@@ -214,11 +214,8 @@ struct TopicTarget: Hashable, Sendable {
     }
 }
 
-struct TopicState: Sendable {
-    var description: KafkaTopicDescription
-    /// Nil if these credentials may not read it.
-    var configuration: [String: String]?
-}
+/// A topic as it is; its configuration is nil if these credentials may not read it.
+typealias TopicState = (description: KafkaTopicDescription, configuration: [String: String]?)
 
 /// Difference of a topic from its target, with advice.
 struct TopicDifference: Hashable, Sendable {
@@ -276,14 +273,14 @@ struct TopicPlan: Sendable {
 
     private static func differences(of state: TopicState, from target: TopicTarget) -> [TopicDifference] {
         var found: [TopicDifference] = []
-        func differs(_ kind: TopicDifference.Kind, _ message: String, _ advice: String) {
+        func differs(_ kind: TopicDifference.Kind, _ message: String, advice: String) {
             found.append(TopicDifference(topic: target.name, kind: kind, message: message, advice: advice))
         }
         let partitions = state.description.partitions
         if partitions.count < target.partitions {
             differs(
                 .partitions, "has \(partitions.count) partitions; expected \(target.partitions)",
-                target.isCompacted
+                advice: target.isCompacted
                     ? "a compacted topic cannot grow without leaving old messages behind: lower topics.partitions, or "
                         + "make another topic and let it be published anew"
                     : "run `freshet topics apply --add-partitions` while producers are quiet: keys move to other partitions"
@@ -292,7 +289,7 @@ struct TopicPlan: Sendable {
         if let factor = target.replicationFactor, let least = partitions.map(\.replicas.count).min(), least < factor {
             differs(
                 .replication, "has \(least) replicas; expected \(factor)",
-                "reassign its partitions with kafka-reassign-partitions.sh")
+                advice: "reassign its partitions with kafka-reassign-partitions.sh")
         }
         guard let configuration = state.configuration else { return found }
         if let policy = configuration["cleanup.policy"] {
@@ -300,7 +297,7 @@ struct TopicPlan: Sendable {
             if policy != expected {
                 differs(
                     .cleanupPolicy, "has cleanup.policy=\(policy); expected \(expected)",
-                    Self.alter(target.name, "cleanup.policy=\(expected)"))
+                    advice: Self.alter(target.name, set: "cleanup.policy=\(expected)"))
             }
         }
         if let retention = target.retention, !target.isCompacted,
@@ -310,19 +307,19 @@ struct TopicPlan: Sendable {
             differs(
                 .retention,
                 "keeps messages for \(Duration.milliseconds(milliseconds).words); expected \(retention.words)",
-                Self.alter(target.name, "retention.ms=\(retention.wholeMicroseconds / 1_000)"))
+                advice: Self.alter(target.name, set: "retention.ms=\(retention.wholeMicroseconds / 1_000)"))
         }
         return found
     }
 
-    private static func alter(_ topic: String, _ configuration: String) -> String {
+    private static func alter(_ topic: String, set configuration: String) -> String {
         "kafka-configs.sh --alter --entity-type topics --entity-name \(topic) --add-config \(configuration)"
     }
 }
 
 extension Settings {
     var topicTargets: [TopicTarget] {
-        func target(_ name: String, _ key: String, isCompacted: Bool = false, retention: Duration?) -> TopicTarget {
+        func target(_ name: String, key: String, isCompacted: Bool = false, retention: Duration?) -> TopicTarget {
             TopicTarget(
                 name: name, key: key, partitions: topics.partitions, replicationFactor: topics.replicationFactor,
                 isCompacted: isCompacted, retention: retention)
@@ -330,15 +327,15 @@ extension Settings {
         // All that ingest reads, whichever those are.
         let keys = ["topics.pushes", "topics.appChanges", "topics.widgets", "topics.donations"]
         var targets = topics.inputs.enumerated().map { index, name in
-            target(name, index < keys.count ? keys[index] : "topics", retention: topics.retention)
+            target(name, key: index < keys.count ? keys[index] : "topics", retention: topics.retention)
         }
         targets += [
-            target(topics.timelines, "topics.timelines", isCompacted: true, retention: nil),
-            target(topics.suggestions, "topics.suggestions", isCompacted: true, retention: nil),
-            target(topics.deadLetters, "topics.deadLetters", retention: ingest.retention),
+            target(topics.timelines, key: "topics.timelines", isCompacted: true, retention: nil),
+            target(topics.suggestions, key: "topics.suggestions", isCompacted: true, retention: nil),
+            target(topics.deadLetters, key: "topics.deadLetters", retention: ingest.retention),
         ]
         if workers.publishDecisions {
-            targets.append(target(topics.decisions, "topics.decisions", retention: nil))
+            targets.append(target(topics.decisions, key: "topics.decisions", retention: nil))
         }
         return targets
     }
@@ -352,7 +349,7 @@ extension TopicPlan {
         let names = Set(targets.map(\.name))
         var states: [String: TopicState] = [:]
         for description in try await admin.describe() where names.contains(description.name) {
-            states[description.name] = TopicState(description: description)
+            states[description.name] = (description, nil)
         }
         for target in targets where states[target.name] != nil {
             do throws(KafkaError) {

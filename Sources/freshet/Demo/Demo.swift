@@ -44,7 +44,7 @@ struct Demo: Sendable {
         node = try FreshetNode(
             settings: settings, logger: logger,
             observer: token.flatMap { _ in Observation.begin(for: settings) },
-            onStored: { timeline, cause in latency.stored(timeline, cause) })
+            onStored: { timeline, cause in latency.noteStored(timeline, cause) })
         provider = SampleProvider(
             seed: plan.seed, maximumTracked: 1_000_000, logger: logger, onListening: providerPort.listens(on:))
     }

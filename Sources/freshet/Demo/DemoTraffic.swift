@@ -170,7 +170,7 @@ final class DemoTraffic: Sendable {
                 state.withLock { $0.failures += 1 }
                 continue
             }
-            if let position = EventPosition(delivery, of: event) { latency.sent(position, at: instant) }
+            if let position = EventPosition(delivery, of: event) { latency.noteSent(position, at: instant) }
         }
     }
 

@@ -102,14 +102,14 @@ final class DemoLatency: Sendable {
 
     private let state = Mutex(State())
 
-    func sent(_ position: EventPosition, at time: ContinuousClock.Instant) {
+    func noteSent(_ position: EventPosition, at time: ContinuousClock.Instant) {
         state.withLock { state in
             if state.sent.count >= Self.maximumRemembered { state.sent.removeAll(keepingCapacity: true) }
             state.sent[position] = time
         }
     }
 
-    func stored(_ timeline: TimelineID, _ cause: EventPosition?) {
+    func noteStored(_ timeline: TimelineID, _ cause: EventPosition?) {
         guard let cause else { return }
         let now = ContinuousClock.now
         state.withLock { state in

@@ -15,11 +15,11 @@ extension Doctor {
             return try await postgres(pool)
         } catch {
             if error.kind == .configuration || error.kind == .migration {
-                throw Finding.problem("postgres", error.message, error.hint ?? "correct postgres.url")
+                throw Finding.problem(in: "postgres", error.message, advice: error.hint ?? "correct postgres.url")
             }
             throw Finding.problem(
-                "postgres", error.message,
-                "check that the server runs and can be reached from here, and that postgres.url is right")
+                in: "postgres", error.message,
+                advice: "check that the server runs and can be reached from here, and that postgres.url is right")
         }
     }
 
@@ -29,15 +29,16 @@ extension Doctor {
         var found = Self.judge(values)
         found += try await connections(values, pool)
         if try await pool.query(.takesWrites()) != [true] {
-            found.problem(
-                "postgres", "the server takes no writes: a standby, or read-only",
-                "name the primary in postgres.url, or all hosts: Freshet uses the one that takes writes")
+            found.append(
+                .problem(
+                    in: "postgres", "the server takes no writes: a standby, or read-only",
+                    advice: "name the primary in postgres.url, or all hosts: Freshet uses the one that takes writes"))
         }
         if let problem = try await SchemaCheck.problem(on: pool) {
-            found.problem("postgres.migrations", problem, "run `freshet migrate`")
+            found.append(.problem(in: "postgres.migrations", problem, advice: "run `freshet migrate`"))
             return found
         }
-        found.ok("postgres.migrations", "all \(StoreMigrations.all.count) are applied")
+        found.append(.ok(in: "postgres.migrations", "all \(StoreMigrations.all.count) are applied"))
         found += try await tables(pool)
         return found
     }
@@ -46,7 +47,7 @@ extension Doctor {
     static func judge(_ values: [String: ServerSetting]) -> [Finding] {
         func value(_ name: String) -> String { values[name]?.setting ?? "" }
         var found: [Finding] = []
-        func expect(_ name: String, _ expected: String, _ severity: Finding.Severity, _ why: String) {
+        func expect(_ name: String, is expected: String, _ severity: Finding.Severity, _ why: String) {
             guard let row = values[name], row.setting != expected else { return }
             found.append(
                 Finding(
@@ -54,29 +55,33 @@ extension Doctor {
                     advice: "set \(name) = \(expected)"))
         }
         if let version = Int(value("server_version_num")), version < oldestServer {
-            found.problem(
-                "postgres", "the server is version \(version / 10_000); expected 15 or later", "upgrade PostgreSQL")
+            found.append(
+                .problem(
+                    in: "postgres", "the server is version \(version / 10_000); expected 15 or later",
+                    advice: "upgrade PostgreSQL"))
         } else if let version = Int(value("server_version_num")) {
-            found.ok("postgres", "version \(version / 10_000).\(version % 10_000) answers")
+            found.append(.ok(in: "postgres", "version \(version / 10_000).\(version % 10_000) answers"))
         }
-        expect("fsync", "on", .problem, "a crash of the machine may destroy the database")
-        expect("full_page_writes", "on", .problem, "a crash of the machine may tear pages")
-        expect("autovacuum", "on", .problem, "dead rows are never removed, and claims become slow")
-        expect("track_counts", "on", .problem, "autovacuum does not know what to do without it")
+        expect("fsync", is: "on", .problem, "a crash of the machine may destroy the database")
+        expect("full_page_writes", is: "on", .problem, "a crash of the machine may tear pages")
+        expect("autovacuum", is: "on", .problem, "dead rows are never removed, and claims become slow")
+        expect("track_counts", is: "on", .problem, "autovacuum does not know what to do without it")
         if value("synchronous_commit") == "off" {
-            found.warning(
-                "postgres.settings",
-                "synchronous_commit is off: a crash loses the last moments. Positions go back with them, so no event "
-                    + "is lost, but what was published may be newer than what is stored",
-                "set synchronous_commit = on")
+            found.append(
+                .warning(
+                    in: "postgres.settings",
+                    "synchronous_commit is off: a crash loses the last moments. Positions go back with them, so no event "
+                        + "is lost, but what was published may be newer than what is stored",
+                    advice: "set synchronous_commit = on"))
         }
         if let buffers = Int(value("shared_buffers")), buffers * 8_192 < 256 << 20 {
-            found.warning(
-                "postgres.settings", "shared_buffers are \(buffers * 8 / 1_024) MiB",
-                "give PostgreSQL a quarter of the memory: the hot table and its indexes should fit")
+            found.append(
+                .warning(
+                    in: "postgres.settings", "shared_buffers are \(buffers * 8 / 1_024) MiB",
+                    advice: "give PostgreSQL a quarter of the memory: the hot table and its indexes should fit"))
         }
         if !found.contains(where: { $0.check == "postgres.settings" }) {
-            found.ok("postgres.settings", "are as recommended")
+            found.append(.ok(in: "postgres.settings", "are as recommended"))
         }
         return found
     }
@@ -93,24 +98,29 @@ extension Doctor {
         let wanted = settings.postgres.maximumConnections + 1
         var found: [Finding] = []
         if free < wanted {
-            found.problem(
-                "postgres.connections",
-                "\(free) of \(maximum) connections are free; one process needs up to \(wanted)",
-                "raise max_connections, or lower postgres.maximumConnections: all processes together must fit")
+            found.append(
+                .problem(
+                    in: "postgres.connections",
+                    "\(free) of \(maximum) connections are free; one process needs up to \(wanted)",
+                    advice:
+                        "raise max_connections, or lower postgres.maximumConnections: all processes together must fit"))
         } else {
-            found.ok(
-                "postgres.connections",
-                "\(free) of \(maximum) are free: room for \(free / wanted) more processes like this one")
+            found.append(
+                .ok(
+                    in: "postgres.connections",
+                    "\(free) of \(maximum) are free: room for \(free / wanted) more processes like this one"))
         }
         if !sessions.seesOthers {
-            found.skipped(
-                "postgres.connections", "this role does not see the transactions of other roles",
-                "GRANT pg_read_all_stats to it, so that metrics and doctor see what blocks vacuum")
+            found.append(
+                .skipped(
+                    in: "postgres.connections", "this role does not see the transactions of other roles",
+                    advice: "GRANT pg_read_all_stats to it, so that metrics and doctor see what blocks vacuum"))
         }
         if sessions.isSuperuser {
-            found.warning(
-                "postgres.role", "Freshet would run as a superuser",
-                "create a role that can only read and write Freshet's tables")
+            found.append(
+                .warning(
+                    in: "postgres.role", "Freshet would run as a superuser",
+                    advice: "create a role that can only read and write Freshet's tables"))
         }
         return found
     }
@@ -121,29 +131,32 @@ extension Doctor {
             found.append(
                 index.isValid
                     ? .warning(
-                        "postgres.indexes",
+                        in: "postgres.indexes",
                         "\(index.table) has a further index \(index.index): every claim has to write it",
-                        "DROP INDEX CONCURRENTLY \(index.index)")
+                        advice: "DROP INDEX CONCURRENTLY \(index.index)")
                     : .problem(
-                        "postgres.indexes", "the index \(index.index) of \(index.table) is not valid",
-                        "REINDEX INDEX CONCURRENTLY \(index.index)"))
+                        in: "postgres.indexes", "the index \(index.index) of \(index.table) is not valid",
+                        advice: "REINDEX INDEX CONCURRENTLY \(index.index)"))
         }
         for table in try await pool.query(.tableSizes()) where table.dead > 1_000_000 && table.dead > table.live / 2 {
-            found.warning(
-                "postgres.vacuum", "\(table.table) has \(table.dead) dead rows and \(table.live) live ones",
-                "find what blocks vacuum (an old transaction?), then VACUUM \(table.table)")
+            found.append(
+                .warning(
+                    in: "postgres.vacuum", "\(table.table) has \(table.dead) dead rows and \(table.live) live ones",
+                    advice: "find what blocks vacuum (an old transaction?), then VACUUM \(table.table)"))
         }
         if let oldest = try await pool.query(.oldestSnapshot()).first,
             oldest.transactions > 1_000_000 || oldest.seconds > 900
         {
-            found.warning(
-                "postgres.vacuum",
-                "the oldest transaction began \(Duration.seconds(oldest.seconds).words) ago, and row versions are kept "
-                    + "for \(oldest.transactions) transactions",
-                "find it in pg_stat_activity (ORDER BY xact_start), in pg_replication_slots or in pg_prepared_xacts, "
-                    + "and end it")
+            found.append(
+                .warning(
+                    in: "postgres.vacuum",
+                    "the oldest transaction began \(Duration.seconds(oldest.seconds).words) ago, and row versions are kept "
+                        + "for \(oldest.transactions) transactions",
+                    advice:
+                        "find it in pg_stat_activity (ORDER BY xact_start), in pg_replication_slots or in pg_prepared_xacts, "
+                        + "and end it"))
         }
-        if found.isEmpty { found.ok("postgres.tables", "indexes are valid, and vacuum keeps up") }
+        if found.isEmpty { found.append(.ok(in: "postgres.tables", "indexes are valid, and vacuum keeps up")) }
         return found
     }
 
@@ -166,10 +179,11 @@ extension Doctor {
         let what = "this machine is \(size.words) \(skew < .zero ? "ahead of" : "behind") PostgreSQL"
         let advice = "run chrony or another NTP client on both"
         if size > .seconds(30) + error {
-            return .problem("clock", what + ": providers refuse signatures, and events get wrong times", advice)
+            return .problem(
+                in: "clock", what + ": providers refuse signatures, and events get wrong times", advice: advice)
         }
-        if size > .seconds(1) + error { return .warning("clock", what, advice) }
-        return .ok("clock", "agrees with PostgreSQL's")
+        if size > .seconds(1) + error { return .warning(in: "clock", what, advice: advice) }
+        return .ok(in: "clock", "agrees with PostgreSQL's")
     }
 
     // MARK: Ingest
@@ -179,30 +193,37 @@ extension Doctor {
         var found: [Finding] = []
         for halt in try await pool.query(.listHalts()) {
             if app == nil {
-                found.problem("ingest", "\(halt)", "fix the producers, then `\(halt.command)`")
+                found.append(.problem(in: "ingest", "\(halt)", advice: "fix the producers, then `\(halt.command)`"))
             } else {
                 // The halt names other apps.
-                found.problem("ingest", "the topic \(halt.topic) is halted", "an administrator must resume it")
+                found.append(
+                    .problem(
+                        in: "ingest", "the topic \(halt.topic) is halted", advice: "an administrator must resume it"))
             }
         }
         for diversion in try await pool.query(.listDiversions(countLimit: 0)) where concerns(diversion.app) {
             let advice = "fix its producer, then `freshet dead-letters resume --app \(diversion.app)`"
             if diversion.fullAt == nil {
-                found.warning("ingest", "the events of the app \(diversion.app) wait in the database", advice)
+                found.append(
+                    .warning(
+                        in: "ingest", "the events of the app \(diversion.app) wait in the database", advice: advice))
             } else {
-                found.problem(
-                    "ingest", "events of the app \(diversion.app) are dropped, since too many wait", advice)
+                found.append(
+                    .problem(
+                        in: "ingest", "events of the app \(diversion.app) are dropped, since too many wait",
+                        advice: advice))
             }
         }
         for topic in try await pool.query(.listFullTopics()) where app == nil {
-            found.problem(
-                "ingest", "events of unregistered apps on the topic \(topic) are dropped, since too many wait",
-                "register the apps and replay their events, or "
-                    + "`freshet dead-letters discard --all-apps --cause unknownApp`")
+            found.append(
+                .problem(
+                    in: "ingest", "events of unregistered apps on the topic \(topic) are dropped, since too many wait",
+                    advice: "register the apps and replay their events, or "
+                        + "`freshet dead-letters discard --all-apps --cause unknownApp`"))
         }
         let partitions = try await pool.query(.listPositions()).count
         if found.isEmpty {
-            found.ok("ingest", "no topic is halted; positions of \(partitions) partitions are kept")
+            found.append(.ok(in: "ingest", "no topic is halted; positions of \(partitions) partitions are kept"))
         }
         return found
     }
@@ -212,7 +233,7 @@ extension Doctor {
     /// Reads the audit's counter from the process on health.port.
     func checkAudit() async throws -> [Finding] {
         guard let port = settings.health.port, port != 0, let base = try? HealthCommand.address(in: settings) else {
-            throw Finding.skipped("audit", "not read: health.port is not set")
+            throw Finding.skipped(in: "audit", "not read: health.port is not set")
         }
         do {
             let response = try await HTTPClient.shared.execute(
@@ -220,7 +241,7 @@ extension Doctor {
             let body = try await response.body.collect(upTo: 16 << 20)
             return [Self.judge(metrics: String(buffer: body))]
         } catch {
-            throw Finding.skipped("audit", "not read: no process answers on \(base)")
+            throw Finding.skipped(in: "audit", "not read: no process answers on \(base)")
         }
     }
 
@@ -230,13 +251,14 @@ extension Doctor {
         let values = page.split(separator: "\n").filter { $0.hasPrefix(name + " ") || $0.hasPrefix(name + "{") }
             .compactMap { $0.split(separator: " ").last.flatMap { Double($0) } }
         guard !values.isEmpty else {
-            return .skipped("audit", "the process on health.port runs no workers: run doctor beside one that does")
+            return .skipped(in: "audit", "the process on health.port runs no workers: run doctor beside one that does")
         }
         let appointed = Int(values.reduce(0, +))
-        guard appointed > 0 else { return .ok("audit", "every timeline with something to do had its appointment") }
+        guard appointed > 0 else { return .ok(in: "audit", "every timeline with something to do had its appointment") }
         return .problem(
-            "audit", "\(appointed) timelines had something to do and no work list: the audit has appointed them anew",
-            "this is a defect of Freshet: see FreshetAuditAppointed in deploy/runbook.md, and report it")
+            in: "audit",
+            "\(appointed) timelines had something to do and no work list: the audit has appointed them anew",
+            advice: "this is a defect of Freshet: see FreshetAuditAppointed in deploy/runbook.md, and report it")
     }
 
     /// Checks that a worker of the installation audits: a lost work list is found by nobody else.
@@ -244,7 +266,7 @@ extension Doctor {
         let check = "audit.progress"
         try await requireMigrations(check, pool)
         guard try await pool.query(.otherWorkers(than: nil)).first == true else {
-            throw Finding.skipped(check, "no worker is registered")
+            throw Finding.skipped(in: check, "no worker is registered")
         }
         return try await pool.query(.auditProgress()).map(Self.judge)
     }
@@ -253,17 +275,20 @@ extension Doctor {
         let check = "audit.progress"
         if audit.silence > .seconds(1_800) {
             return .warning(
-                check, "the audit of work lists has not advanced for \(audit.silence.words)",
-                "look for \"cannot audit\" in the logs of the workers: its statements fail or exceed their time limit")
+                in: check, "the audit of work lists has not advanced for \(audit.silence.words)",
+                advice:
+                    "look for \"cannot audit\" in the logs of the workers: its statements fail or exceed their time limit"
+            )
         }
         // A pass reads 100 million timelines in less.
         if audit.unfinished > .seconds(86_400) {
             return .warning(
-                check, "no whole pass of the audit of work lists has ended for \(audit.unfinished.words)",
-                "look for \"cannot audit\" and for restarts in the logs of the workers: a pass is whole only if one "
+                in: check, "no whole pass of the audit of work lists has ended for \(audit.unfinished.words)",
+                advice:
+                    "look for \"cannot audit\" and for restarts in the logs of the workers: a pass is whole only if one "
                     + "process does all of it")
         }
-        return .ok(check, "the audit of work lists advances")
+        return .ok(in: check, "the audit of work lists advances")
     }
 }
 
@@ -283,17 +308,17 @@ extension Doctor {
                 app: app, silence: Self.sweepPatience, maximumLists: WorkerConfiguration().maximumBulkLists,
                 limit: Self.maximumSweeps))
         guard !waiting.isEmpty else {
-            return [.ok(check, "no reload of everyone or of a large audience waits for long")]
+            return [.ok(in: check, "no reload of everyone or of a large audience waits for long")]
         }
         return waiting.map { sweeps in
             let kind = sweeps.kind.map { "the kind \($0)" } ?? "all kinds"
             let count = sweeps.count < WaitingSweeps.limit ? "\(sweeps.count)" : "at least \(sweeps.count)"
             let (reason, advice) = Self.explain(sweeps)
             return .warning(
-                check,
+                in: check,
                 "\(count) reloads of many timelines of \(kind) of \(sweeps.app) have not gone on for "
                     + "\(sweeps.silence.words): \(reason)",
-                "\(advice); \(RunbookHeading.sweepsWait.reference)")
+                advice: "\(advice); \(RunbookHeading.sweepsWait.reference)")
         }
     }
 
@@ -325,12 +350,15 @@ extension Doctor {
             else {
                 continue
             }
-            found.warning(
-                check, "there are \(rows.name) of \(oldest.words) ago, which are to be deleted after \(rows.age.words)",
-                "look for \"cannot delete old \(rows.name)\" in the logs of ingest; \(RunbookHeading.oldRows.reference)"
-            )
+            found.append(
+                .warning(
+                    in: check,
+                    "there are \(rows.name) of \(oldest.words) ago, which are to be deleted after \(rows.age.words)",
+                    advice:
+                        "look for \"cannot delete old \(rows.name)\" in the logs of ingest; \(RunbookHeading.oldRows.reference)"
+                ))
         }
-        if found.isEmpty { found.ok(check, "old rows are deleted") }
+        if found.isEmpty { found.append(.ok(in: check, "old rows are deleted")) }
         return found
     }
 
@@ -341,14 +369,14 @@ extension Doctor {
         return try await pool.query(.tokenHistory()).map { history in
             guard history.isKnown else {
                 return .warning(
-                    check,
+                    in: check,
                     "the database was restored, or a standby became the primary, and no worker has connected since",
-                    "start the workers: revisions then begin above those of the lost history; "
+                    advice: "start the workers: revisions then begin above those of the lost history; "
                         + RunbookHeading.otherHistory.reference)
             }
-            guard history.jumps > 0 else { return .ok(check, "no failover and no restore have been noticed") }
+            guard history.jumps > 0 else { return .ok(in: check, "no failover and no restore have been noticed") }
             return .ok(
-                check,
+                in: check,
                 "failovers and restores until now: \(history.jumps); revisions are above those of the lost history")
         }
     }

@@ -52,8 +52,8 @@ struct Doctor: Sendable {
             try? await Task.sleep(for: limit)
             continuation.yield([
                 .problem(
-                    check.name, "did not end within \(limit.words)",
-                    "check whether it can be reached from here, or raise --time-limit")
+                    in: check.name, "did not end within \(limit.words)",
+                    advice: "check whether it can be reached from here, or raise --time-limit")
             ])
         }
         defer {
@@ -69,9 +69,9 @@ struct Doctor: Sendable {
         } catch let finding as Finding {
             return [finding]
         } catch is PostgresError {
-            return [.skipped(check.name, "not checked, since PostgreSQL cannot be asked")]
+            return [.skipped(in: check.name, "not checked, since PostgreSQL cannot be asked")]
         } catch {
-            return [.skipped(check.name, "not checked: \(error)")]
+            return [.skipped(in: check.name, "not checked: \(error)")]
         }
     }
 
@@ -94,8 +94,8 @@ struct Doctor: Sendable {
         guard let pool else {
             let missing = Check(name: "postgres") {
                 throw Finding.problem(
-                    "postgres", "postgres.url is not set, or cannot be read",
-                    "set postgres.url, such as postgresql://freshet@db.example.com/freshet")
+                    in: "postgres", "postgres.url is not set, or cannot be read",
+                    advice: "set postgres.url, such as postgresql://freshet@db.example.com/freshet")
             }
             return checks + [missing]
         }
@@ -119,51 +119,53 @@ struct Doctor: Sendable {
     /// Ends a check that needs the current schema.
     func requireMigrations(_ check: String, _ pool: PostgresPool) async throws {
         guard try await SchemaCheck.problem(on: pool) == nil else {
-            throw Finding.skipped(check, "not checked before the migrations are applied")
+            throw Finding.skipped(in: check, "not checked before the migrations are applied")
         }
     }
 
     // MARK: Settings and keys
 
     func checkSettings() -> [Finding] {
-        var found = warnings.map { Finding.warning("settings", $0, "fix or remove this setting") }
+        var found = warnings.map { Finding.warning(in: "settings", $0, advice: "fix or remove this setting") }
         if let problem = settings.proxyProblem {
-            found.problem("settings", problem, ProxyVariables.advice)
+            found.append(.problem(in: "settings", problem, advice: ProxyVariables.advice))
         }
         let delivery = settings.kafka.deliveryTimeout
         if delivery * 3 > settings.workers.lease {
-            found.warning(
-                "settings",
-                "kafka.deliveryTimeout (\(delivery.words)) leaves little of workers.lease "
-                    + "(\(settings.workers.lease.words)): batches are given back unpublished when Kafka is slow",
-                "make the lease at least three times as long")
+            found.append(
+                .warning(
+                    in: "settings",
+                    "kafka.deliveryTimeout (\(delivery.words)) leaves little of workers.lease "
+                        + "(\(settings.workers.lease.words)): batches are given back unpublished when Kafka is slow",
+                    advice: "make the lease at least three times as long"))
         }
         if settings.health.port == nil {
-            found.warning(
-                "settings", "health.port is not set: no probes and no /metrics in the roles ingest and workers",
-                "set health.port, and health.host where others have to reach it")
+            found.append(
+                .warning(
+                    in: "settings", "health.port is not set: no probes and no /metrics in the roles ingest and workers",
+                    advice: "set health.port, and health.host where others have to reach it"))
         }
-        if found.isEmpty { found.ok("settings", "can be used") }
+        if found.isEmpty { found.append(.ok(in: "settings", "can be used")) }
         return found
     }
 
     func checkKeys() async throws -> [Finding] {
         guard let path = settings.api.keys else {
-            throw Finding.skipped("keys", "api.keys is not set: the HTTP API serves nothing under /v1")
+            throw Finding.skipped(in: "keys", "api.keys is not set: the HTTP API serves nothing under /v1")
         }
         let text: String
         do {
             text = try BoundedFile.read(path: path, maximumBytes: TokenKeys.maximumBytes)
         } catch {
-            throw Finding.problem("keys", "api.keys: \(error)", "let this user read the JWKS file")
+            throw Finding.problem(in: "keys", "api.keys: \(error)", advice: "let this user read the JWKS file")
         }
         // As the API reads it at its start.
         do throws(TokenKeysError) {
             _ = try await TokenKeys(jwks: Array(text.utf8))
         } catch {
             throw Finding.problem(
-                "keys", "api.keys: \(error)",
-                "correct the file: the API does not start with it, and keeps the old keys when it runs")
+                in: "keys", "api.keys: \(error)",
+                advice: "correct the file: the API does not start with it, and keeps the old keys when it runs")
         }
         let keys = (try? JSONValue.parse(text))?["keys"]?.arrayValue ?? []
         let attributes = try? FileManager.default.attributesOfItem(atPath: path)
@@ -171,9 +173,9 @@ struct Doctor: Sendable {
             let permissions = (attributes?[.posixPermissions] as? NSNumber)?.intValue, permissions & 0o004 != 0
         {
             throw Finding.warning(
-                "keys", "api.keys: everybody on this machine may read secret keys", "chmod 640 the file")
+                in: "keys", "api.keys: everybody on this machine may read secret keys", advice: "chmod 640 the file")
         }
-        return [.ok("keys", "\(keys.count) in \(path)")]
+        return [.ok(in: "keys", "\(keys.count) in \(path)")]
     }
 }
 
@@ -195,19 +197,19 @@ struct Finding: Error, Hashable {
     let message: String
     let advice: String?
 
-    static func ok(_ check: String, _ message: String) -> Finding {
+    static func ok(in check: String, _ message: String) -> Finding {
         Finding(check: check, severity: .ok, message: message, advice: nil)
     }
 
-    static func skipped(_ check: String, _ message: String, _ advice: String? = nil) -> Finding {
+    static func skipped(in check: String, _ message: String, advice: String? = nil) -> Finding {
         Finding(check: check, severity: .skipped, message: message, advice: advice)
     }
 
-    static func warning(_ check: String, _ message: String, _ advice: String) -> Finding {
+    static func warning(in check: String, _ message: String, advice: String) -> Finding {
         Finding(check: check, severity: .warning, message: message, advice: advice)
     }
 
-    static func problem(_ check: String, _ message: String, _ advice: String) -> Finding {
+    static func problem(in check: String, _ message: String, advice: String) -> Finding {
         Finding(check: check, severity: .problem, message: message, advice: advice)
     }
 
@@ -228,22 +230,6 @@ struct Finding: Error, Hashable {
             case .problem: "PROBLEM "
             }
         return "\(mark) \(check): \(message)" + (advice.map { "\n          → \($0)" } ?? "")
-    }
-}
-
-extension [Finding] {
-    mutating func ok(_ check: String, _ message: String) { append(.ok(check, message)) }
-
-    mutating func skipped(_ check: String, _ message: String, _ advice: String? = nil) {
-        append(.skipped(check, message, advice))
-    }
-
-    mutating func warning(_ check: String, _ message: String, _ advice: String) {
-        append(.warning(check, message, advice))
-    }
-
-    mutating func problem(_ check: String, _ message: String, _ advice: String) {
-        append(.problem(check, message, advice))
     }
 }
 

@@ -10,12 +10,12 @@ extension Doctor {
         guard let kafka = settings.namedKafka else {
             guard settings.kafka.embedded else {
                 throw Finding.problem(
-                    "kafka", "neither kafka.bootstrapServers nor kafka.embedded is set: nothing starts",
-                    "name the brokers in kafka.bootstrapServers")
+                    in: "kafka", "neither kafka.bootstrapServers nor kafka.embedded is set: nothing starts",
+                    advice: "name the brokers in kafka.bootstrapServers")
             }
             throw Finding.warning(
-                "kafka", "kafka.embedded: the process runs a cluster in its memory, which ends with it",
-                "name brokers in kafka.bootstrapServers wherever events must not be lost")
+                in: "kafka", "kafka.embedded: the process runs a cluster in its memory, which ends with it",
+                advice: "name brokers in kafka.bootstrapServers wherever events must not be lost")
         }
         let admin = KafkaAdmin(configuration: kafka, timeout: timeLimit / 3, logger: logger)
         let plan: TopicPlan
@@ -23,25 +23,26 @@ extension Doctor {
             plan = try await TopicPlan(asking: admin, for: settings.topicTargets)
         } catch {
             throw Finding.problem(
-                "kafka", "\(kafka.bootstrapServers) cannot be used: \(error)",
-                "check that the brokers run and can be reached from here, and that kafka.properties has the TLS and "
+                in: "kafka", "\(kafka.bootstrapServers) cannot be used: \(error)",
+                advice:
+                    "check that the brokers run and can be reached from here, and that kafka.properties has the TLS and "
                     + "SASL settings that they need")
         }
-        return [.ok("kafka", "\(kafka.bootstrapServers) answers")] + topics(plan) + (await reading(plan, kafka))
+        return [.ok(in: "kafka", "\(kafka.bootstrapServers) answers")] + topics(plan) + (await reading(plan, kafka))
     }
 
     /// Checks that the stored positions are of the cluster that the settings lead to.
     func checkCluster(_ pool: PostgresPool) async throws -> [Finding] {
         guard let kafka = settings.namedKafka else { return [] }
         guard let id = try await KafkaAdmin(configuration: kafka, timeout: timeLimit / 3, logger: logger).clusterID()
-        else { throw Finding.skipped("kafka.cluster", "the brokers report no id of their cluster") }
+        else { throw Finding.skipped(in: "kafka.cluster", "the brokers report no id of their cluster") }
         let recorded = try await pool.query(Statements.readCluster()).first ?? id
         guard recorded != id, !EmbeddedKafka.isID(recorded) else {
-            return [.ok("kafka.cluster", "\(id) is the cluster of the positions")]
+            return [.ok(in: "kafka.cluster", "\(id) is the cluster of the positions")]
         }
         throw Finding.problem(
-            "kafka.cluster", ClusterCheck.message(recorded: recorded, found: id),
-            "correct kafka.bootstrapServers, or accept the cluster: no process starts")
+            in: "kafka.cluster", ClusterCheck.message(recorded: recorded, found: id),
+            advice: "correct kafka.bootstrapServers, or accept the cluster: no process starts")
     }
 
     private func topics(_ plan: TopicPlan) -> [Finding] {
@@ -52,23 +53,27 @@ extension Doctor {
         }
         let leaderless = plan.states.values.filter { $0.description.partitions.contains { $0.leader == nil } }
         for state in leaderless {
-            found.problem(
-                "kafka.topics", "\(state.description.name) has partitions without a leader",
-                "check its brokers: those partitions can be neither read nor written")
+            found.append(
+                .problem(
+                    in: "kafka.topics", "\(state.description.name) has partitions without a leader",
+                    advice: "check its brokers: those partitions can be neither read nor written"))
         }
         let lone = plan.states.values.filter { $0.description.partitions.contains { $0.replicas.count < 2 } }
         if !lone.isEmpty {
-            found.warning(
-                "kafka.topics", "\(lone.count) topics have a single replica",
-                "add replicas: the loss of a broker loses events")
+            found.append(
+                .warning(
+                    in: "kafka.topics", "\(lone.count) topics have a single replica",
+                    advice: "add replicas: the loss of a broker loses events"))
         }
         if !plan.unknown.isEmpty {
-            found.skipped(
-                "kafka.topics", "these credentials may not read the configuration of \(plan.unknown.count) topics",
-                "allow DESCRIBE_CONFIGS on them, so that retention and compaction can be checked")
+            found.append(
+                .skipped(
+                    in: "kafka.topics",
+                    "these credentials may not read the configuration of \(plan.unknown.count) topics",
+                    advice: "allow DESCRIBE_CONFIGS on them, so that retention and compaction can be checked"))
         }
         if !found.contains(where: { $0.severity >= .warning }) {
-            found.ok("kafka.topics", "all \(plan.targets.count) are there, with their partitions")
+            found.append(.ok(in: "kafka.topics", "all \(plan.targets.count) are there, with their partitions"))
         }
         return found
     }
@@ -85,19 +90,22 @@ extension Doctor {
                 found.append(
                     isRefused
                         ? .problem(
-                            "kafka.acls", "\(topic) may not be read with these credentials",
-                            "allow the principal of ingest to READ the topic, and the group \(settings.kafka.group) for lag tools"
+                            in: "kafka.acls", "\(topic) may not be read with these credentials",
+                            advice:
+                                "allow the principal of ingest to READ the topic, and the group \(settings.kafka.group) for lag tools"
                         )
                         : .warning(
-                            "kafka.acls", "\(topic) could not be read: \(error)", "check the leader of its partition 0"
+                            in: "kafka.acls", "\(topic) could not be read: \(error)",
+                            advice: "check the leader of its partition 0"
                         ))
             }
         }
         if found.isEmpty, !plan.states.isEmpty {
-            found.ok(
-                "kafka.acls",
-                "the input topics can be read; the rights to the group \(settings.kafka.group) and to write show only "
-                    + "when ingest and workers run")
+            found.append(
+                .ok(
+                    in: "kafka.acls",
+                    "the input topics can be read; the rights to the group \(settings.kafka.group) and to write show only "
+                        + "when ingest and workers run"))
         }
         return found
     }
@@ -127,7 +135,7 @@ extension Doctor {
                 row.nextOffset.map { (TopicPartition(topic: row.topic, partition: row.partition), $0) }
             }
         ) { $1 }
-        guard !next.isEmpty else { throw Finding.skipped(Self.positions, "no partition has been read yet") }
+        guard !next.isEmpty else { throw Finding.skipped(in: Self.positions, "no partition has been read yet") }
         var last: [TopicPartition: KafkaFingerprint] = [:]
         for row in rows {
             guard let offset = row.lastOffset, let hash = row.lastHash else { continue }
@@ -138,8 +146,8 @@ extension Doctor {
             return try await judge(next, last, kafka)
         } catch {
             throw Finding.warning(
-                Self.positions, "the positions cannot be compared with the logs: \(error)",
-                "check the leaders of the input topics")
+                in: Self.positions, "the positions cannot be compared with the logs: \(error)",
+                advice: "check the leaders of the input topics")
         }
     }
 
@@ -160,9 +168,10 @@ extension Doctor {
             }
             switch gap.cause {
             case .retention, .beyondEnd, .otherLog:
-                found.problem(
-                    Self.positions, "\(place): \(gap.explanation)",
-                    "restore the log, or go on with what it has: \(gap.command)")
+                found.append(
+                    .problem(
+                        in: Self.positions, "\(place): \(gap.explanation)",
+                        advice: "restore the log, or go on with what it has: \(gap.command)"))
             case .none, .unknown: break
             }
         }
@@ -173,15 +182,22 @@ extension Doctor {
         for (place, error) in errors.sorted(by: { $0.key < $1.key }) {
             let batch = UnreadableBatch(partition: place, offset: next[place] ?? 0, reason: error.message)
             if error.isUnreadableBatch {
-                found.problem(Self.positions, batch.explanation, "repair the log, or skip the batch: \(batch.command)")
+                found.append(
+                    .problem(
+                        in: Self.positions, batch.explanation,
+                        advice: "repair the log, or skip the batch: \(batch.command)"
+                    ))
             } else {
-                found.warning(Self.positions, "\(place) could not be read: \(error)", "check its leader")
+                found.append(
+                    .warning(in: Self.positions, "\(place) could not be read: \(error)", advice: "check its leader"))
             }
         }
         let hasFindings = !found.isEmpty
         // Transactions of some producers last for minutes, so that an open one alone is no trouble.
-        for open in try await openTransactions(at: next, bounds, kafka) { found.ok(Self.positions, open) }
-        if !hasFindings { found.ok(Self.positions, "\(places.count) partitions can be read at their positions") }
+        for open in try await openTransactions(at: next, bounds, kafka) { found.append(.ok(in: Self.positions, open)) }
+        if !hasFindings {
+            found.append(.ok(in: Self.positions, "\(places.count) partitions can be read at their positions"))
+        }
         return found
     }
 

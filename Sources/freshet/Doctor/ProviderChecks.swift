@@ -24,19 +24,23 @@ extension Doctor {
         }
         var found: [Finding] = unreadable.map { kind in
             .problem(
-                "kinds", "\(kind.message). Its timelines stand still; events that need the definition wait",
-                "run the version that wrote it, or apply its manifest with this version (`freshet kinds apply`); then "
+                in: "kinds", "\(kind.message). Its timelines stand still; events that need the definition wait",
+                advice:
+                    "run the version that wrote it, or apply its manifest with this version (`freshet kinds apply`); then "
                     + "`freshet dead-letters replay --app \(kind.app) --cause unreadable`")
         }
         let families = WidgetFamily.allCases.map(\.rawValue)
         for kind in try await pool.query(.unknownFamilies(besides: families, app: app)) {
-            found.problem(
-                "kinds",
-                "\(kind.timelines) timelines and \(kind.widgets) widgets of \(kind.kind) of \(kind.app) have a family that "
-                    + "this version does not know: they are not reloaded",
-                "run the version that placed them: see FreshetTimelinesUnreadable in deploy/runbook.md")
+            found.append(
+                .problem(
+                    in: "kinds",
+                    "\(kind.timelines) timelines and \(kind.widgets) widgets of \(kind.kind) of \(kind.app) have a family that "
+                        + "this version does not know: they are not reloaded",
+                    advice: "run the version that placed them: see FreshetTimelinesUnreadable in deploy/runbook.md"))
         }
-        if found.isEmpty { found.ok("kinds", "the definitions and families of all registered kinds can be read") }
+        if found.isEmpty {
+            found.append(.ok(in: "kinds", "the definitions and families of all registered kinds can be read"))
+        }
         return found
     }
 
@@ -53,17 +57,17 @@ extension Doctor {
             })
         guard !targets.isEmpty else {
             throw Finding.warning(
-                "providers", "no kinds are registered", "register some: `freshet kinds apply kinds.yaml`")
+                in: "providers", "no kinds are registered", advice: "register some: `freshet kinds apply kinds.yaml`")
         }
         let asked = targets.sorted { ($0.app, $0.url) < ($1.app, $1.url) }.prefix(Self.maximumProviders)
         var found: [Finding]
         do {
             found = try await ProviderProbe(settings).withClient { await ask(Array(asked), $0) }
         } catch {
-            throw Finding.problem("providers", "\(error)", "fix the settings providers.…")
+            throw Finding.problem(in: "providers", "\(error)", advice: "fix the settings providers.…")
         }
         if targets.count > asked.count {
-            found.skipped("providers", "\(targets.count - asked.count) more were not asked")
+            found.append(.skipped(in: "providers", "\(targets.count - asked.count) more were not asked"))
         }
         return found
     }
@@ -84,11 +88,11 @@ extension Doctor {
     private func probe(_ target: Target, _ client: ProviderClient) async -> Finding {
         do {
             try await ProviderProbe.ask(target.url, secrets: target.secrets, timeout: timeLimit / 2, with: client)
-            return .ok("providers", "\(target.url) of \(target.app) answers, and accepts the signature")
+            return .ok(in: "providers", "\(target.url) of \(target.app) answers, and accepts the signature")
         } catch let failure as ProviderFailure {
             return Self.judge(failure, of: target.url, app: target.app)
         } catch {
-            return .skipped("providers", "\(target.url) of \(target.app) was not asked to the end")
+            return .skipped(in: "providers", "\(target.url) of \(target.app) was not asked to the end")
         }
     }
 
@@ -97,31 +101,33 @@ extension Doctor {
         switch (failure.reason, failure.status) {
         case (.status, 401?), (.status, 403?):
             return .problem(
-                "providers", "\(what) refuses the signature (status \(failure.status ?? 0))",
-                "check that it has the app's signing secret (`freshet apps rotate-secret` makes a new one) and the right time"
+                in: "providers", "\(what) refuses the signature (status \(failure.status ?? 0))",
+                advice:
+                    "check that it has the app's signing secret (`freshet apps rotate-secret` makes a new one) and the right time"
             )
         case (.status, 404?), (.status, 405?):
             return .problem(
-                "providers", "\(what) has no /timelines (status \(failure.status ?? 0))",
-                "check the provider's URL in the manifest: Freshet sends POST {url}/timelines")
+                in: "providers", "\(what) has no /timelines (status \(failure.status ?? 0))",
+                advice: "check the provider's URL in the manifest: Freshet sends POST {url}/timelines")
         case (.status, let status?) where status >= 500 || status == 429:
-            return .warning("providers", "\(what) answers with status \(status)", "see the provider's logs")
+            return .warning(in: "providers", "\(what) answers with status \(status)", advice: "see the provider's logs")
         case (.status, _), (.invalid, _):
             // The provider answers requests, though it may refuse one without timelines.
-            return .ok("providers", "\(what) answers (\(failure.message))")
+            return .ok(in: "providers", "\(what) answers (\(failure.message))")
         case (.refused, _):
             return .problem(
-                "providers", "\(what) may not be called: \(failure.message)",
-                "add its network to providers.allowPrivateNetworks if it may be called")
+                in: "providers", "\(what) may not be called: \(failure.message)",
+                advice: "add its network to providers.allowPrivateNetworks if it may be called")
         case (.unresolved, _):
             return .problem(
-                "providers", "\(what): \(failure.message)", "check the name in the manifest, and DNS on this machine")
+                in: "providers", "\(what): \(failure.message)",
+                advice: "check the name in the manifest, and DNS on this machine")
         case (.timeout, _), (.connection, _):
             return .problem(
-                "providers", "\(what) cannot be reached: \(failure.message)",
-                "check that it runs and that no firewall blocks it; its timelines keep their last content")
+                in: "providers", "\(what) cannot be reached: \(failure.message)",
+                advice: "check that it runs and that no firewall blocks it; its timelines keep their last content")
         default:
-            return .warning("providers", "\(what): \(failure.message)", "see the provider's logs")
+            return .warning(in: "providers", "\(what): \(failure.message)", advice: "see the provider's logs")
         }
     }
 }
@@ -135,10 +141,11 @@ extension Doctor {
         do throws(CommandFailure) {
             (configuration, probe) = (try settings.deliveryConfiguration(), try APNsProbe(settings))
         } catch {
-            throw Finding.problem("delivery", error.message, "let this user read the key as Apple issued it")
+            throw Finding.problem(
+                in: "delivery", error.message, advice: "let this user read the key as Apple issued it")
         }
         let routes = try await pool.query(.registeredRoutes()).filter { concerns($0.app) }
-        guard !routes.isEmpty else { throw Finding.skipped("delivery", "no devices are registered") }
+        guard !routes.isEmpty else { throw Finding.skipped(in: "delivery", "no devices are registered") }
         var found: [Finding] = []
         for route in routes { check(route, configuration, &found) }
         for topic in Set(routes.compactMap(APNsTopic.init)) where configuration.apnsKeys[topic.app] != nil {
@@ -147,11 +154,14 @@ extension Doctor {
         }
         for hook in try await pool.query(.failingWebhooks()) where concerns(hook.app) {
             let state = hook.disabledAt == nil ? "fails" : "is disabled"
-            found.warning(
-                "delivery", "the webhook of \(hook.app) \(state): \(hook.error)",
-                "repair the backend, then `freshet devices resume --app \(hook.app)`")
+            found.append(
+                .warning(
+                    in: "delivery", "the webhook of \(hook.app) \(state): \(hook.error)",
+                    advice: "repair the backend, then `freshet devices resume --app \(hook.app)`"))
         }
-        if found.isEmpty { found.ok("delivery", "every registered device has an accepted key, or a webhook") }
+        if found.isEmpty {
+            found.append(.ok(in: "delivery", "every registered device has an accepted key, or a webhook"))
+        }
         return found
     }
 
@@ -159,21 +169,26 @@ extension Doctor {
         let devices = Figure.counted(route.devices, "device")
         if let topic = route.topic {
             if configuration.apnsKeys[route.app] == nil {
-                found.problem(
-                    "delivery",
-                    "\(devices) of \(route.app) cannot be notified: delivery.apnsKeys has no key of the app",
-                    "add \(route.app)=TEAM/KEY/path of the .p8 file, where the role delivery runs")
+                found.append(
+                    .problem(
+                        in: "delivery",
+                        "\(devices) of \(route.app) cannot be notified: delivery.apnsKeys has no key of the app",
+                        advice: "add \(route.app)=TEAM/KEY/path of the .p8 file, where the role delivery runs"))
             }
             if settings.registrationRules.problem(ofTopic: topic, app: route.app) != nil {
-                found.warning(
-                    "delivery", "\(devices) of \(route.app) have the topic \(topic), of another bundle",
-                    "register them with \(route.app)\(APNsAddress.topicSuffix), or add the bundle id to delivery.bundleIDs"
-                )
+                found.append(
+                    .warning(
+                        in: "delivery", "\(devices) of \(route.app) have the topic \(topic), of another bundle",
+                        advice:
+                            "register them with \(route.app)\(APNsAddress.topicSuffix), or add the bundle id to delivery.bundleIDs"
+                    ))
             }
         } else if configuration.webhooks[route.app] == nil {
-            found.problem(
-                "delivery", "\(devices) of \(route.app) cannot be notified: delivery.webhooks has no URL of the app",
-                "add \(route.app)=https://…, where the role delivery runs")
+            found.append(
+                .problem(
+                    in: "delivery",
+                    "\(devices) of \(route.app) cannot be notified: delivery.webhooks has no URL of the app",
+                    advice: "add \(route.app)=https://…, where the role delivery runs"))
         }
         if route.badTokens > 0, let topic = route.topic, let environment = route.environment {
             let isMost = route.badTokens * 2 > route.devices
@@ -185,13 +200,16 @@ extension Doctor {
                 ? "set delivery.apnsSandboxURL, so that tokens can be tried in both environments"
                 : "compare the topic with the bundle id of the app that the devices have"
             found.append(
-                isMost ? .problem("delivery", message, advice) : .warning("delivery", message, advice))
+                isMost
+                    ? .problem(in: "delivery", message, advice: advice)
+                    : .warning(in: "delivery", message, advice: advice))
         }
         if let key = route.tokenKey, settings.delivery.tokenKeys[key] == nil {
-            found.problem(
-                "delivery",
-                "\(devices) of \(route.app) have tokens sealed with key \(Text.quoted(key)), which is missing",
-                "put the key back into delivery.tokenKeys: without it the tokens are lost")
+            found.append(
+                .problem(
+                    in: "delivery",
+                    "\(devices) of \(route.app) have tokens sealed with key \(Text.quoted(key)), which is missing",
+                    advice: "put the key back into delivery.tokenKeys: without it the tokens are lost"))
         }
     }
 
@@ -199,17 +217,20 @@ extension Doctor {
         switch result {
         case .works: break
         case .refused(let reason):
-            found.problem(
-                "delivery", "APNs refuses the key of \(topic.app) for \(topic.topic): \(reason)",
-                "compare team, key id, .p8 file and topic in delivery.apnsKeys with Apple's account page")
+            found.append(
+                .problem(
+                    in: "delivery", "APNs refuses the key of \(topic.app) for \(topic.topic): \(reason)",
+                    advice: "compare team, key id, .p8 file and topic in delivery.apnsKeys with Apple's account page"))
         case .wrongClock:
-            found.problem(
-                "delivery", "APNs finds the provider token of \(topic.app) expired",
-                "correct the clock of this machine")
+            found.append(
+                .problem(
+                    in: "delivery", "APNs finds the provider token of \(topic.app) expired",
+                    advice: "correct the clock of this machine"))
         case .unanswered(let error):
-            found.problem(
-                "delivery", "APNs cannot be asked about \(topic.topic): \(error)",
-                "allow egress to api.push.apple.com, port 443, or see delivery.trustRoots")
+            found.append(
+                .problem(
+                    in: "delivery", "APNs cannot be asked about \(topic.topic): \(error)",
+                    advice: "allow egress to api.push.apple.com, port 443, or see delivery.trustRoots"))
         }
     }
 }

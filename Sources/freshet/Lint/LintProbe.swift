@@ -68,7 +68,7 @@ struct LintProbe: Sendable {
         var choices: [LintChoice] = []
         if intent.parameters.contains(where: \.hasDynamicDefault) {
             choices.append(
-                try await choice("defaults", nil, .defaults, context.encode(kind: kind.definition.name), kind) {
+                try await choice("defaults", search: nil, .defaults, context.encode(kind: kind.definition.name), kind) {
                     bytes in
                     .defaults(try intent.dynamicDefaults(bytes, family: context.family))
                 })
@@ -78,7 +78,7 @@ struct LintProbe: Sendable {
                 let question = OptionsQuestion(parameter: parameter.name, search: search, context: context)
                 let body = question.normalized(for: intent).encode(kind: kind.definition.name)
                 choices.append(
-                    try await choice(parameter.name, search, .options, body, kind) { bytes in
+                    try await choice(parameter.name, search: search, .options, body, kind) { bytes in
                         .options(try IntentOptions(bytes, of: parameter))
                     })
             }
@@ -87,7 +87,7 @@ struct LintProbe: Sendable {
     }
 
     private func choice(
-        _ name: String, _ search: String?, _ endpoint: ProviderEndpoint, _ body: [UInt8], _ kind: TrialKind,
+        _ name: String, search: String?, _ endpoint: ProviderEndpoint, _ body: [UInt8], _ kind: TrialKind,
         read: ([UInt8]) throws -> LintChoice.Answer
     ) async throws -> LintChoice {
         let timeout =

@@ -194,7 +194,7 @@ extension LintObservation {
                     .allSatisfy({ !$1.parsed.showsTheSame(as: $0.parsed.hash(at: now), at: now) })
             else { continue }
             let before = history[history.count - 2]
-            let places = Self.difference(before, timeline).filter { place in
+            let places = Self.difference(from: before, to: timeline).filter { place in
                 let tokens = JSONPointer(place)?.tokens ?? []
                 let isOfContent = tokens.count >= 3 && Text.equal(tokens[2], "content")
                 return !(isOfContent && volatile.contains { $0.covers(tokens.dropFirst(3)) })
@@ -210,26 +210,26 @@ extension LintObservation {
     }
 
     /// JSON pointers to members of entries that differ, without dates.
-    private static func difference(_ left: LintTimeline, _ right: LintTimeline) -> [String] {
+    private static func difference(from left: LintTimeline, to right: LintTimeline) -> [String] {
         guard left.entries.count == right.entries.count else {
             return ["\(left.entries.count) entries became \(right.entries.count)"]
         }
         return left.entries.indices.flatMap { index in
-            difference(left.entries[index].rest, right.entries[index].rest, at: "/entries/\(index)")
+            difference(from: left.entries[index].rest, to: right.entries[index].rest, at: "/entries/\(index)")
         }
     }
 
-    private static func difference(_ left: JSONValue, _ right: JSONValue, at pointer: String) -> [String] {
+    private static func difference(from left: JSONValue, to right: JSONValue, at pointer: String) -> [String] {
         switch (left, right) {
         case _ where left == right: []
         case (.object(let left), .object(let right)):
             Set(left.keys).union(right.keys).sorted().flatMap { key in
                 difference(
-                    left[key] ?? .null, right[key] ?? .null,
+                    from: left[key] ?? .null, to: right[key] ?? .null,
                     at: pointer + JSONPointer(tokens: [key]).text)
             }
         case (.array(let left), .array(let right)) where left.count == right.count:
-            zip(left, right).enumerated().flatMap { difference($1.0, $1.1, at: "\(pointer)/\($0)") }
+            zip(left, right).enumerated().flatMap { difference(from: $1.0, to: $1.1, at: "\(pointer)/\($0)") }
         default: [pointer]
         }
     }

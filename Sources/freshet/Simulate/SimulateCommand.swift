@@ -221,14 +221,14 @@ struct ManifestChanges: ParsableArguments {
             throw CommandFailure(.usage, "the manifest has no kind \(Text.quoted(kind))\(meant)")
         }
 
-        private static func parts(_ text: String, _ form: String) throws -> (kind: String, value: String) {
+        private static func parts(of text: String, form: String) throws -> (kind: String, value: String) {
             let parts = text.split(separator: "=", maxSplits: 1).map(String.init)
             guard parts.count == 2 else { throw ValidationError("\(Text.quoted(text)): expected \(form)") }
             return (parts[0], parts[1])
         }
 
         @Sendable static func budget(_ text: String) throws -> Change {
-            let (kind, value) = try parts(text, "KIND=20 or KIND=8..70")
+            let (kind, value) = try parts(of: text, form: "KIND=20 or KIND=8..70")
             let bounds = value.replacing("..", with: ".").split(separator: ".").compactMap { Int($0) }
             guard let least = bounds.first, let most = bounds.last, bounds.count < 3, (1...1_000).contains(least),
                 (least...1_000).contains(most)
@@ -239,13 +239,13 @@ struct ManifestChanges: ParsableArguments {
         }
 
         @Sendable static func spacing(_ text: String) throws -> Change {
-            let (kind, value) = try parts(text, "KIND=15m")
+            let (kind, value) = try parts(of: text, form: "KIND=15m")
             let spacing = try OptionText.duration(value)
             return Change(name: "spacing \(text)", kind: kind) { $0.minimumSpacing = spacing }
         }
 
         @Sendable static func variesBy(_ text: String) throws -> Change {
-            let (kind, value) = try parts(text, "KIND=family,locale or KIND=none")
+            let (kind, value) = try parts(of: text, form: "KIND=family,locale or KIND=none")
             var variation: KindVariation = []
             for name in value == "none" ? [] : value.split(separator: ",") {
                 guard let one = KindVariation(name: String(name)) else {
@@ -259,7 +259,7 @@ struct ManifestChanges: ParsableArguments {
         }
 
         @Sendable static func sharing(_ text: String) throws -> Change {
-            let (kind, value) = try parts(text, "KIND=shared or KIND=perUser")
+            let (kind, value) = try parts(of: text, form: "KIND=shared or KIND=perUser")
             guard let sharing = KindSharing(name: value) else {
                 throw ValidationError("\(Text.quoted(value)): expected shared or perUser")
             }

@@ -154,9 +154,9 @@ import WidgetModel
             let found = await doctor.findings([
                 Doctor.Check(name: "hangs") {
                     try? await Task.sleep(for: .seconds(3_600))
-                    return [.ok("hangs", "after all")]
+                    return [.ok(in: "hangs", "after all")]
                 },
-                Doctor.Check(name: "quick") { [.ok("quick", "is there")] },
+                Doctor.Check(name: "quick") { [.ok(in: "quick", "is there")] },
             ])
             #expect(found.map(\.check) == ["hangs", "quick"])
             #expect(found.first?.severity == .problem)

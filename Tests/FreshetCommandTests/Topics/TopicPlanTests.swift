@@ -18,14 +18,15 @@ import WidgetModel
     private static func state(
         _ name: String, partitions: Int = 12, replicas: Int = 3, _ configuration: [String: String]? = [:]
     ) -> TopicState {
-        TopicState(
+        (
             description: KafkaTopicDescription(
                 name: name,
                 partitions: (0..<partitions).map {
                     .init(
                         id: Int32($0), leader: 1, replicas: Array(repeating: 1, count: replicas),
                         inSyncReplicas: [1])
-                }), configuration: configuration)
+                }), configuration: configuration
+        )
     }
 
     private struct Case: Sendable, CustomTestStringConvertible {
