@@ -38,7 +38,7 @@ struct LoadFairness: Scenario {
         try duration.check(as: "--duration", in: .seconds(1)...(.seconds(86_400)))
     }
 
-    var plan: LoadTestEnvironment.Plan { .stage(seed: options.seed) }
+    var plan: LoadTestEnvironment.Plan { .measurement(seed: options.seed) }
 
     /// Ratio of the big app's rate to the small one's.
     private static let factor = 100
@@ -49,24 +49,27 @@ struct LoadFairness: Scenario {
             small: LoadWorld(app: "com.example.small", users: max(10, timelines / Self.factor), kinds: 2),
             big: LoadWorld(app: "com.example.big", users: timelines, kinds: 2)
         )
-        return try await LoadStage.with(environment, worlds: [worlds.small, worlds.big], placement: .here) { stage in
-            let small = stage.stream(StreamPlan(world: worlds.small, rate: Double(rate), seed: seed))
-            let big = stage.stream(StreamPlan(world: worlds.big, rate: Double(rate * Self.factor), seed: seed &+ 1))
-            let beginning = try await stage.begin()
+        return try await ReloadMeasurement.with(environment, worlds: [worlds.small, worlds.big], placement: .here) {
+            measurement in
+            let small = measurement.stream(StreamPlan(world: worlds.small, rate: Double(rate), seed: seed))
+            let big = measurement.stream(
+                StreamPlan(world: worlds.big, rate: Double(rate * Self.factor), seed: seed &+ 1))
+            let beginning = try await measurement.begin()
 
             let alone = MeasuredWindow(length: length)
-            stage.monitor.progress.begin("the small app alone, \(rate) events/s", lasting: alone.total)
+            measurement.monitor.progress.begin("the small app alone, \(rate) events/s", lasting: alone.total)
             try await publish([(small, .alone)], in: alone)
-            try await stage.settle()
+            try await measurement.settle()
 
-            stage.monitor.progress.begin("the small app beside the big one", lasting: alone.total)
-            try await stage.monitor.withSpan("beside the big app") {
+            measurement.monitor.progress.begin("the small app beside the big one", lasting: alone.total)
+            try await measurement.monitor.withSpan("beside the big app") {
                 try await publish([(small, .beside), (big, .other)], in: MeasuredWindow(length: length))
-                try await stage.settle()
+                try await measurement.settle()
             }
 
-            var result = try await stage.result("fairness", since: beginning, from: alone.start, latencies: .beside)
-            let latency = stage.latency
+            var result = try await measurement.result(
+                "fairness", since: beginning, from: alone.start, latencies: .beside)
+            let latency = measurement.latency
             let summaries = (alone: latency.summary(of: .alone), beside: latency.summary(of: .beside))
             result.extras += [
                 ("ratePerSecond", .integer(rate)), ("factor", .integer(Self.factor)),

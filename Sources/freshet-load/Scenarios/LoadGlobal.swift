@@ -43,7 +43,7 @@ struct LoadGlobal: Scenario {
         try duration.check(as: "--duration", in: .seconds(1)...(.seconds(86_400)))
     }
 
-    var plan: LoadTestEnvironment.Plan { .stage(seed: options.seed) }
+    var plan: LoadTestEnvironment.Plan { .measurement(seed: options.seed) }
 
     private var world: LoadWorld { LoadWorld(users: timelines, kinds: kinds) }
 
@@ -52,11 +52,11 @@ struct LoadGlobal: Scenario {
     private typealias Sweep = (regenerated: Duration?, fetched: Int?)
 
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
-        try await LoadStage.with(environment, worlds: [world], placement: .here) { stage in
-            let beginning = try await stage.begin()
+        try await ReloadMeasurement.with(environment, worlds: [world], placement: .here) { measurement in
+            let beginning = try await measurement.begin()
             let windows = Windows(alone: MeasuredWindow(length: duration.length))
-            let stream = stage.stream(StreamPlan(world: world, rate: Double(rate), seed: options.seed))
-            stage.monitor.progress.begin("\(rate) single reloads/s alone", lasting: windows.alone.total)
+            let stream = measurement.stream(StreamPlan(world: world, rate: Double(rate), seed: options.seed))
+            measurement.monitor.progress.begin("\(rate) single reloads/s alone", lasting: windows.alone.total)
             let sweep = try await withThrowingTaskGroup(of: Sweep?.self) { group in
                 group.addTask {
                     try await stream.run(from: windows.alone.start, series: windows.series)
@@ -64,23 +64,23 @@ struct LoadGlobal: Scenario {
                 }
                 group.addTask {
                     defer { windows.end() }
-                    return try await reloadEverything(stage, windows)
+                    return try await reloadEverything(measurement, windows)
                 }
                 var sweep: Sweep = (nil, nil)
                 while let finished = try await group.next() { sweep = finished ?? sweep }
                 return sweep
             }
-            try await stage.settle()
-            return try await result(stage, beginning, windows, sweep)
+            try await measurement.settle()
+            return try await result(measurement, beginning, windows, sweep)
         }
     }
 
     private func result(
-        _ stage: LoadStage, _ beginning: LoadStage.Beginning, _ windows: Windows, _ sweep: Sweep
+        _ measurement: ReloadMeasurement, _ beginning: ReloadMeasurement.Beginning, _ windows: Windows, _ sweep: Sweep
     ) async throws -> LoadResult {
-        var result = try await stage.result(
+        var result = try await measurement.result(
             "global", since: beginning, from: windows.alone.start, latencies: .beside, others: 1)
-        let (alone, beside) = (stage.latency.summary(of: .alone), stage.latency.summary(of: .beside))
+        let (alone, beside) = (measurement.latency.summary(of: .alone), measurement.latency.summary(of: .beside))
         let seconds = sweep.regenerated.map { $0 / .seconds(1) }
         result.distinctTimelines = timelines
         if sweep.regenerated == nil { result.lost += 1 }
@@ -98,23 +98,23 @@ struct LoadGlobal: Scenario {
 
     // MARK: The reload of everything
 
-    private func reloadEverything(_ stage: LoadStage, _ windows: Windows) async throws -> Sweep {
+    private func reloadEverything(_ measurement: ReloadMeasurement, _ windows: Windows) async throws -> Sweep {
         try await Task.sleep(
             until: windows.alone.start + windows.alone.total, tolerance: .zero, clock: .continuous)
-        stage.monitor.progress.begin("the same beside a reload of all \(timelines) timelines")
-        stage.latency.startCountingStored()
-        let before = await stage.environment.providerCounts()
+        measurement.monitor.progress.begin("the same beside a reload of all \(timelines) timelines")
+        measurement.latency.startCountingStored()
+        let before = await measurement.environment.providerCounts()
         let event = world.reloadOfEverything
-        var sweep = try await stage.monitor.withSpan("reload of everything") {
+        var sweep = try await measurement.monitor.withSpan("reload of everything") {
             let start = windows.beginBeside()
-            let delivery = try await stage.publisher.publish(OutgoingEvent(event, time: WallClock.now()))
+            let delivery = try await measurement.publisher.publish(OutgoingEvent(event, time: WallClock.now()))
             guard let position = EventPosition(delivery, of: event) else {
                 throw CommandFailure(.failure, "Kafka does not say where the event is")
             }
-            stage.latency.notePublished(at: position)
-            return (regenerated: try await regenerated(stage, since: start), fetched: Int?.none)
+            measurement.latency.notePublished(at: position)
+            return (regenerated: try await regenerated(measurement, since: start), fetched: Int?.none)
         }
-        if let before, let after = await stage.environment.providerCounts() {
+        if let before, let after = await measurement.environment.providerCounts() {
             sweep.fetched = after.timelines - before.timelines
         }
         return sweep
@@ -122,15 +122,15 @@ struct LoadGlobal: Scenario {
 
     /// Waits until every timeline has been stored since, and nothing is left to sweep or due in the bulk lane.
     private func regenerated(
-        _ stage: LoadStage, since start: ContinuousClock.Instant
+        _ measurement: ReloadMeasurement, since start: ContinuousClock.Instant
     ) async throws -> Duration? {
         var stall = Stall<Int>()
         while true {
-            let stored = stage.latency.distinctStored
+            let stored = measurement.latency.distinctStored
             let elapsed = start.duration(to: .now)
             if stored == timelines {
-                let lists = try await stage.environment.pool.query(.readWorkLists(app: nil))
-                let isSwept = try await stage.environment.pool.query(Statements.countSweeps(app: nil)).first == 0
+                let lists = try await measurement.environment.pool.query(.readWorkLists(app: nil))
+                let isSwept = try await measurement.environment.pool.query(Statements.countSweeps(app: nil)).first == 0
                 if isSwept, !lists.contains(where: { $0.lane == .bulk && $0.isDue }) { return elapsed }
             }
             if stall.update(stored) { return nil }

@@ -39,23 +39,25 @@ struct LoadLatency: Scenario {
         try duration.check(as: "--duration", in: .seconds(1)...(.seconds(7 * 86_400)))
     }
 
-    var plan: LoadTestEnvironment.Plan { .stage(seed: options.seed) }
+    var plan: LoadTestEnvironment.Plan { .measurement(seed: options.seed) }
 
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
         let stream = try stream.plan(seed: options.seed)
         let placement: ServicePlacement = separate ? .separate : .here
-        return try await LoadStage.with(environment, worlds: [stream.world], placement: placement) { stage in
-            let beginning = try await stage.begin()
+        return try await ReloadMeasurement.with(environment, worlds: [stream.world], placement: placement) {
+            measurement in
+            let beginning = try await measurement.begin()
             let window = MeasuredWindow(length: duration.length)
-            stage.monitor.progress.begin("\(Figure.short(stream.rate)) events/s", lasting: window.total)
-            try await stage.stream(stream).run(from: window.start) { window.series(at: $0, measured: .alone) }
-            try await stage.settle()
-            var result = try await stage.result("latency", since: beginning, from: window.start, latencies: .alone)
+            measurement.monitor.progress.begin("\(Figure.short(stream.rate)) events/s", lasting: window.total)
+            try await measurement.stream(stream).run(from: window.start) { window.series(at: $0, measured: .alone) }
+            try await measurement.settle()
+            var result = try await measurement.result(
+                "latency", since: beginning, from: window.start, latencies: .alone)
             result.extras +=
                 stream.members + [
                     ("durationSeconds", .rounded(duration.length / .seconds(1))),
                     ("warmUpSeconds", .rounded(window.warmUp / .seconds(1))),
-                    ("measuredEvents", .integer(stage.latency.summary(of: .alone).samples)),
+                    ("measuredEvents", .integer(measurement.latency.summary(of: .alone).samples)),
                     // From outside a process it cannot be seen when another one commits.
                     ("measuredAt", .string(separate ? "output" : "commit")),
                 ]

@@ -56,12 +56,12 @@ struct LoadSoak: Scenario {
 
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
         let stream = try stream.plan(seed: options.seed)
-        return try await LoadStage.with(
+        return try await ReloadMeasurement.with(
             environment, worlds: [stream.world], placement: .apart, sampling: (interval: interval, includesTables: true)
-        ) { stage in
+        ) { measurement in
             let sizes = try await environment.pool.query(.tableSizes())
-            let beginning = try await stage.begin()
-            stage.monitor.progress.begin("\(Figure.short(stream.rate)) events/s", lasting: duration.length)
+            let beginning = try await measurement.begin()
+            measurement.monitor.progress.begin("\(Figure.short(stream.rate)) events/s", lasting: duration.length)
             let start = ContinuousClock.now + .milliseconds(20)
             let window = window(from: start)
             // Whatever else happens, nothing is dropped before it is read.
@@ -70,7 +70,7 @@ struct LoadSoak: Scenario {
             try await withThrowingTaskGroup(of: Bool.self) { group in
                 let (measured, end) = (start + warmUp, start + duration.length)
                 group.addTask {
-                    var events = stage.stream(stream)
+                    var events = measurement.stream(stream)
                     // They wait for each other in the producer anyway.
                     events.spacing = .milliseconds(10)
                     events.isHeldUp = { lag?.isTooLong ?? false }
@@ -83,13 +83,13 @@ struct LoadSoak: Scenario {
                 }
                 if let window {
                     group.addTask {
-                        try await holdSnapshot(stage, window)
+                        try await holdSnapshot(measurement, window)
                         return true
                     }
                 }
                 if let lag {
                     group.addTask {
-                        try await lag.watch(stage)
+                        try await lag.watch(measurement)
                         return false
                     }
                 }
@@ -97,14 +97,14 @@ struct LoadSoak: Scenario {
                 while left > 0, let isAwaited = try await group.next() { left -= isAwaited ? 1 : 0 }
                 group.cancelAll()
             }
-            try await stage.settle()
-            var result = try await stage.result("soak", since: beginning, from: start, latencies: .alone)
+            try await measurement.settle()
+            var result = try await measurement.result("soak", since: beginning, from: start, latencies: .alone)
             let ended = try await environment.pool.query(.tableSizes())
             result.extras +=
                 stream.members + [
                     ("durationSeconds", .rounded(duration.length / .seconds(1))),
                     ("holdSeconds", .rounded(holdXmin.length / .seconds(1))),
-                    ("held", window == nil ? .null : stage.latency.summary(of: .beside).json),
+                    ("held", window == nil ? .null : measurement.latency.summary(of: .beside).json),
                 ]
             result.extras += result.charts.trends
             let compact = try await compactSizes(environment)
@@ -120,17 +120,17 @@ struct LoadSoak: Scenario {
     }
 
     /// Holds the oldest visible transaction back, as a forgotten session or a long report does.
-    private func holdSnapshot(_ stage: LoadStage, _ window: Range<ContinuousClock.Instant>) async throws {
+    private func holdSnapshot(_ measurement: ReloadMeasurement, _ window: Range<ContinuousClock.Instant>) async throws {
         try await Task.sleep(until: window.lowerBound, clock: .continuous)
-        var configuration = stage.environment.pool.configuration
+        var configuration = measurement.environment.pool.configuration
         configuration.maximumConnections = 1
         // Otherwise the server would end what is held open here on purpose.
         configuration.idleInTransactionTimeout = holdXmin.length + .seconds(120)
-        try await PostgresPool.with(configuration, logger: stage.environment.logger) { pool in
+        try await PostgresPool.with(configuration, logger: measurement.environment.logger) { pool in
             try await pool.withTransaction { connection in
                 try await connection.simple("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 _ = try await connection.query(.takeSnapshot())
-                try await stage.monitor.withSpan("a transaction held open") {
+                try await measurement.monitor.withSpan("a transaction held open") {
                     try await Task.sleep(until: window.upperBound, clock: .continuous)
                 }
             }
@@ -181,12 +181,12 @@ final class SoakLag: Sendable {
     /// Looks again and again until it is cancelled.
     ///
     /// - Throws: ``CommandFailure`` when the service has ended, or stands still while events wait; `CancellationError`.
-    func watch(_ stage: LoadStage) async throws {
+    func watch(_ measurement: ReloadMeasurement) async throws {
         var (stall, applied) = (Stall<Int>(), 0)
         while true {
-            try stage.environment.requireServices()
-            if let positions = try? await stage.positions() {
-                unapplied.store(stage.latency.unapplied(at: positions), ordering: .relaxed)
+            try measurement.environment.requireServices()
+            if let positions = try? await measurement.positions() {
+                unapplied.store(measurement.latency.unapplied(at: positions), ordering: .relaxed)
                 applied = positions.values.reduce(0) { $0 + Int($1) }
                 if !isTooLong { stall = Stall() }
             }

@@ -20,7 +20,7 @@ enum ServicePlacement: String, Sendable {
 
 /// An environment on which reloads are measured one by one: apps whose widgets are all rendered, a running service, a
 /// consumer of its output, and the samples for the charts.
-struct LoadStage: Sendable {
+struct ReloadMeasurement: Sendable {
     let environment: LoadTestEnvironment
     let placement: ServicePlacement
     let publisher: EventPublisher
@@ -33,10 +33,10 @@ struct LoadStage: Sendable {
     /// Sampling of the charts, and whether it includes sizes and row versions.
     typealias Sampling = (interval: Duration, includesTables: Bool)
 
-    /// Registers and renders the apps, and lends the stage; everything on it ends with `body`.
+    /// Registers and renders the apps, and lends a measurement, whose tasks end with `body`.
     static func with<Value: Sendable>(
         _ environment: LoadTestEnvironment, worlds: [LoadWorld], placement: ServicePlacement,
-        sampling: Sampling = (.seconds(1), false), _ body: @escaping @Sendable (LoadStage) async throws -> Value
+        sampling: Sampling = (.seconds(1), false), _ body: @escaping @Sendable (ReloadMeasurement) async throws -> Value
     ) async throws -> Value {
         let (latency, watch, progress) = (ReloadLatency(), OutputWatch(), LoadProgress())
         for world in worlds {
@@ -69,10 +69,10 @@ struct LoadStage: Sendable {
                 let monitor = LoadMonitor(
                     environment, services: services, latency: latency, progress: progress, sampling: sampling)
                 return try await environment.withPublisher { publisher in
-                    let stage = LoadStage(
+                    let measurement = ReloadMeasurement(
                         environment: environment, placement: placement, publisher: publisher, latency: latency,
                         watch: watch, monitor: monitor, services: services)
-                    return try await stage.run(body)
+                    return try await measurement.run(body)
                 }
             }
             while let finished = try await group.next() {
@@ -113,7 +113,7 @@ struct LoadStage: Sendable {
     }
 
     private func run<Value: Sendable>(
-        _ body: @escaping @Sendable (LoadStage) async throws -> Value
+        _ body: @escaping @Sendable (ReloadMeasurement) async throws -> Value
     ) async throws -> Value {
         monitor.progress.begin("rendering all widgets")
         try await settle()
@@ -187,12 +187,12 @@ extension LoadTestEnvironment.Plan {
     /// The embedded broker answers a fetch with one message set of each partition, and a stream of single events makes
     /// a set of each: with few partitions a consumer would read slower than the stream is. What it publishes, it
     /// appends, so that few partitions do for the output.
-    static func stage(seed: UInt64) -> LoadTestEnvironment.Plan {
+    static func measurement(seed: UInt64) -> LoadTestEnvironment.Plan {
         LoadTestEnvironment.Plan(inputPartitions: 64, outputPartitions: 4, seed: seed)
     }
 }
 
-extension LoadStage {
+extension ReloadMeasurement {
     /// Values of the counters at the beginning of a scenario.
     struct Beginning: Sendable {
         var overview: Overview

@@ -18,7 +18,7 @@ final class LoadMonitor: Sendable {
     /// Processes of the service; this one where the service is part of it.
     private let processes: [Int32]
     private let latency: ReloadLatency
-    private let sampling: LoadStage.Sampling
+    private let sampling: ReloadMeasurement.Sampling
     private let state = Mutex(State())
 
     /// Number of samples at which each two are merged into one.
@@ -26,7 +26,7 @@ final class LoadMonitor: Sendable {
 
     init(
         _ environment: LoadTestEnvironment, services: [ChildProcess], latency: ReloadLatency, progress: LoadProgress,
-        sampling: LoadStage.Sampling
+        sampling: ReloadMeasurement.Sampling
     ) {
         self.environment = environment
         processes = services.isEmpty ? [ProcessUsage.own] : services.map(\.pid)
