@@ -31,6 +31,60 @@ package struct KafkaReader: Sendable {
         try await read(partition, offsets, fetchBytes: 1 << 20, timeout: timeout)
     }
 
+    /// Number of offsets that are read at once.
+    private static let chunk: Int64 = 20_000
+    /// Timestamps until the year 10000, in milliseconds: a greater number is most probably one of microseconds.
+    private static let usableTimes: Range<Int64> = 0..<253_402_300_800_000
+
+    /// Reads messages of a partition from a time on, until `body` returns false.
+    ///
+    /// - Parameters:
+    ///   - time: least timestamp of the first message, in milliseconds; nil reads all.
+    ///   - body: called with a batch and the index of the message in it.
+    package func read(
+        _ partition: TopicPartition, _ offsets: Range<Int64>, from time: Int64? = nil,
+        _ body: (KafkaBatch, Int) -> Bool
+    ) async throws(KafkaError) {
+        var next = offsets.lowerBound
+        if let time { next = try await firstOffset(of: partition, in: offsets, from: time) }
+        while next < offsets.upperBound {
+            let last = min(next + Self.chunk - 1, offsets.upperBound - 1)
+            if let batch = try await messages(of: partition, at: next...last) {
+                for index in batch.records.indices where !body(batch, index) { return }
+            }
+            next = last + 1
+        }
+    }
+
+    /// The first offset whose message came at a time or later.
+    private func firstOffset(
+        of partition: TopicPartition, in offsets: Range<Int64>, from time: Int64
+    ) async throws(KafkaError) -> Int64 {
+        var (low, high) = (offsets.lowerBound, offsets.upperBound)
+        while low < high {
+            let middle = low + (high - low) / 2
+            // Offsets without a message are markers of transactions, or compacted: the next message decides, also for one
+            // without a usable timestamp.
+            let next = try await firstTime(of: partition, in: middle..<offsets.upperBound)
+            if let next, next < time { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+
+    /// The first usable timestamp of the messages at these offsets.
+    private func firstTime(
+        of partition: TopicPartition, in offsets: Range<Int64>
+    ) async throws(KafkaError) -> Int64? {
+        var (next, width) = (offsets.lowerBound, Int64(8))
+        while next < offsets.upperBound {
+            let last = min(next + width - 1, offsets.upperBound - 1)
+            let times = try await messages(of: partition, at: next...last)?.records.map(\.timestampMilliseconds) ?? []
+            if let time = times.first(where: Self.usableTimes.contains) { return time }
+            (next, width) = (last + 1, min(width * 8, Self.chunk))
+        }
+        return nil
+    }
+
     /// The errors of the partitions that cannot be read at these offsets, over one connection.
     ///
     /// - Parameter timeout: time limit of the wait for each message.

@@ -90,9 +90,7 @@ package final class SampleProvider: Service, Sendable {
     package func statistics() -> SampleStatistics.Snapshot {
         counters.snapshot
     }
-}
 
-extension SampleProvider {
     /// `{"timelines": […]}`, and the outcome of each timeline; nil if the whole request fails as an injected fault.
     func timelines(
         _ batch: SampleBatch, contents: [any SampleContent.Type], at time: Timestamp
@@ -237,11 +235,6 @@ extension SampleProvider {
     }
 }
 
-/// Questions to a provider: three about batches of timelines, two about a configuration.
-enum SampleEndpoint: String, CaseIterable, Sendable {
-    case timelines, snapshot, placeholder, options, defaults
-}
-
 /// A request that is refused, as its answer.
 private struct SampleRefusal: Error {
     let status: HTTPResponse.Status
@@ -260,7 +253,7 @@ extension SampleProvider {
     func router() -> Router<BasicRequestContext> {
         let router = Router(context: BasicRequestContext.self)
         for app in SampleApp.allCases {
-            for endpoint in SampleEndpoint.allCases {
+            for endpoint in ProviderEndpoint.allCases {
                 router.post("\(app.rawValue)/\(endpoint.rawValue)") { [self] request, _ in
                     try await answer(request, app: app, endpoint: endpoint)
                 }
@@ -278,7 +271,7 @@ extension SampleProvider {
         return router
     }
 
-    private func answer(_ request: Request, app: SampleApp, endpoint: SampleEndpoint) async throws -> Response {
+    private func answer(_ request: Request, app: SampleApp, endpoint: ProviderEndpoint) async throws -> Response {
         do {
             let body: ByteBuffer
             do {
@@ -317,7 +310,7 @@ extension SampleProvider {
     }
 
     /// Options of a parameter, or defaults of a kind.
-    private func choices(_ bytes: [UInt8], app: SampleApp, endpoint: SampleEndpoint) async throws -> Response {
+    private func choices(_ bytes: [UInt8], app: SampleApp, endpoint: ProviderEndpoint) async throws -> Response {
         let question: SampleQuestion
         do throws(JSONError) {
             question = try SampleQuestion(bytes)
@@ -351,7 +344,7 @@ extension SampleProvider {
     }
 
     private func respond(
-        to batch: SampleBatch, app: SampleApp, endpoint: SampleEndpoint, contents: [any SampleContent.Type]
+        to batch: SampleBatch, app: SampleApp, endpoint: ProviderEndpoint, contents: [any SampleContent.Type]
     ) -> Response {
         let time = now()
         switch endpoint {

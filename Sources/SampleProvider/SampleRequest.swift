@@ -73,9 +73,7 @@ extension SampleBatch {
         }
         return batch
     }
-}
 
-extension SampleBatch {
     /// The content of each request's kind; nil when the app does not have one of the kinds.
     func contents(of app: SampleApp) -> [any SampleContent.Type]? {
         let contents = requests.compactMap { app.content(of: $0.kind) }

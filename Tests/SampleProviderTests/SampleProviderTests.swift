@@ -208,7 +208,7 @@ struct SampleProviderTests {
             let changed = try await post("\(url)/bank/timelines", body + " ", headers: headers)
             #expect(changed.status == 401)
             // The same applies to the other requests.
-            for endpoint in SampleEndpoint.allCases {
+            for endpoint in ProviderEndpoint.allCases {
                 let unsigned = try await post("\(url)/bank/\(endpoint.rawValue)", body)
                 #expect(unsigned.status == 401, "\(endpoint)")
                 let trusted = try await post("\(url)/bank/\(endpoint.rawValue)", body, headers: headers)
@@ -217,7 +217,7 @@ struct SampleProviderTests {
             // An app without a secret accepts every request.
             let other = try await post("\(url)/weather/timelines", #"{"requests":[]}"#)
             #expect(other.status == 200)
-            #expect(provider.statistics().rejectedRequests == 2 + SampleEndpoint.allCases.count)
+            #expect(provider.statistics().rejectedRequests == 2 + ProviderEndpoint.allCases.count)
         }
     }
 

@@ -275,9 +275,7 @@ struct LoadTestEnvironment: Sendable {
             after = last.id
         }
     }
-}
 
-extension LoadTestEnvironment {
     // MARK: Kafka
 
     /// Ends of a topic's partitions.

@@ -391,9 +391,7 @@ extension DeadLettersCommand {
             output.print(["edited": .count(id)], or: "edited dead letter \(id); replay it with --id \(id)")
         }
     }
-}
 
-extension DeadLettersCommand {
     struct Replay: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Replays dead letters, oldest first; each takes effect once.",

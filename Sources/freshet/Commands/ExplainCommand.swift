@@ -125,9 +125,7 @@ struct ExplainCommand: AppCommand {
             $0.decision.adding("time", .string($0.time))
         }
     }
-}
 
-extension ExplainCommand {
     /// Explains the stacks of a name, one on each device.
     func explainStack(_ name: String, of user: String, _ store: WidgetStore, _ settings: Settings) async throws {
         let stacks = try await store.explainStacks(

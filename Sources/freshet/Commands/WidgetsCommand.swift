@@ -70,9 +70,7 @@ struct WidgetsCommand: AsyncParsableCommand {
             Terminal.print(try await store.widget(widget, of: app).json)
         }
     }
-}
 
-extension WidgetsCommand {
     struct Import: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Imports placed widgets from a file of JSON lines, in bulk.",

@@ -290,9 +290,7 @@ extension Doctor {
         }
         return .ok(in: check, "the audit of work lists advances")
     }
-}
 
-extension Doctor {
     /// Time without progress after which sweeps are reported.
     private static let sweepPatience = Duration.seconds(600)
     private static let maximumSweeps = 20

@@ -130,9 +130,7 @@ extension Doctor {
             return .warning(in: "providers", "\(what): \(failure.message)", advice: "see the provider's logs")
         }
     }
-}
 
-extension Doctor {
     /// Compares the keys and webhooks of the settings with the registered devices, and has Apple's push service check
     /// the keys, the topics and, by the tokens' age, this machine's clock.
     func checkDelivery(_ pool: PostgresPool) async throws -> [Finding] {

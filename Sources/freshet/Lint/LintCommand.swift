@@ -144,9 +144,7 @@ struct LintReport: Sendable {
                 }),
         ]
     }
-}
 
-extension LintReport {
     /// A log in the Static Analysis Results Interchange Format 2.1.0.
     var sarif: JSONValue {
         let driver: JSONValue = [

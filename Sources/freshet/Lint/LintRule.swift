@@ -62,13 +62,8 @@ struct LintFinding: Hashable, Sendable {
     let evidence: String
 }
 
-/// A rule that cannot be checked for a kind.
-struct LintSkip: Hashable, Sendable {
-    let rule: LintRule
-    /// App and kind.
-    let kind: String
-    let reason: String
-}
+/// A rule that cannot be checked for a kind of an app.
+typealias LintSkip = (rule: LintRule, kind: String, reason: String)
 
 extension LintObservation {
     /// Findings of all rules, the most severe first, each with the first of its places.
@@ -86,7 +81,7 @@ extension LintObservation {
     /// Rules that could not be checked.
     var skipped: [LintSkip] {
         LintRule.all.compactMap { rule in
-            rule.skipped(self).map { LintSkip(rule: rule, kind: kind.name, reason: $0) }
+            rule.skipped(self).map { (rule, kind.name, $0) }
         }
     }
 }

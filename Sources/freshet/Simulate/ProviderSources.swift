@@ -36,9 +36,7 @@ struct AnsweredSource: TimelineSource {
             for _ in targets { outcomes.append(.failure(failure.rule, retryAfter: failure.retryAfter)) }
         }
     }
-}
 
-extension AnsweredSource {
     /// The sample provider in this process, in virtual time.
     static func sample(seed: UInt64) -> AnsweredSource {
         // Content changes with time and not with requests, as in an app.

@@ -7,8 +7,6 @@ import WidgetModel
 import WidgetSimulator
 
 private let maximumLine = 4 << 20
-/// Number of offsets that are read at once.
-private let chunk: Int64 = 20_000
 /// Time by which messages of a partition may lie out of order, since producers set their times.
 private let disorder = Duration.seconds(3_600)
 
@@ -83,9 +81,9 @@ func readEvents(_ settings: Settings, in span: Range<Timestamp>) async throws ->
     for (name, sort) in zip(settings.topics.inputs, settings.topics.inputSorts) {
         for partition in try await partitions(of: name, admin) {
             let bounds = try await admin.bounds(of: partition)
-            let before = sort == .widgets ? .distantPast : span.lowerBound - disorder
+            let before = sort == .widgets ? nil : span.lowerBound - disorder
             var time = Timestamp.distantPast
-            try await reader.read(partition, bounds.earliest..<bounds.end, from: before) { batch, index in
+            try await reader.read(partition, bounds.earliest..<bounds.end, from: before?.milliseconds) { batch, index in
                 time = batch.time(index) ?? time
                 guard time < span.upperBound else { return time < span.upperBound + disorder }
                 let headers = batch.headers(index).lazy.map { (name: $0.name, value: $0.value) }
@@ -131,7 +129,7 @@ private func read(
             gaps.begin()
             var (isEnded, time) = (true, Timestamp.distantPast)
             // Content that was published before is what people saw at first.
-            try await reader.read(partition, bounds.earliest..<bounds.end, from: .distantPast) { batch, index in
+            try await reader.read(partition, bounds.earliest..<bounds.end) { batch, index in
                 time = batch.time(index) ?? time
                 gaps.note(batch.records[index].offset, time)
                 isEnded = time < end
@@ -156,49 +154,9 @@ private func partitions(of topic: String, _ admin: KafkaAdmin) async throws -> [
     try await admin.partitions(of: [topic])[topic]?.get() ?? []
 }
 
-extension KafkaReader {
-    /// Reads messages of a partition from a time on, until `body` returns false.
-    fileprivate func read(
-        _ partition: TopicPartition, _ offsets: Range<Int64>, from: Timestamp, _ body: (KafkaBatch, Int) -> Bool
-    ) async throws {
-        var next = from == .distantPast ? offsets.lowerBound : try await first(partition, offsets, from)
-        while next < offsets.upperBound {
-            let last = min(next + chunk - 1, offsets.upperBound - 1)
-            if let batch = try await messages(of: partition, at: next...last) {
-                for index in batch.records.indices where !body(batch, index) { return }
-            }
-            next = last + 1
-        }
-    }
-
-    /// The first offset whose message came at a time or later.
-    private func first(
-        _ partition: TopicPartition, _ offsets: Range<Int64>, _ time: Timestamp
-    ) async throws -> Int64 {
-        var (low, high) = (offsets.lowerBound, offsets.upperBound)
-        while low < high {
-            let middle = low + (high - low) / 2
-            // Offsets without a message are markers of transactions, or compacted: the next message decides, also for one
-            // without a usable timestamp.
-            let next = try await firstTime(partition, middle..<offsets.upperBound)
-            if let next, next < time { low = middle + 1 } else { high = middle }
-        }
-        return low
-    }
-
-    /// The first usable time of the messages at these offsets.
-    private func firstTime(_ partition: TopicPartition, _ offsets: Range<Int64>) async throws -> Timestamp? {
-        var (next, width) = (offsets.lowerBound, Int64(8))
-        while next < offsets.upperBound {
-            let last = min(next + width - 1, offsets.upperBound - 1)
-            let found = try await messages(of: partition, at: next...last)
-            if let time = found.flatMap({ batch in batch.records.indices.lazy.compactMap { batch.time($0) }.first }) {
-                return time
-            }
-            (next, width) = (last + 1, min(width * 8, chunk))
-        }
-        return nil
-    }
+extension Timestamp {
+    /// The first millisecond that does not begin before this time.
+    fileprivate var milliseconds: Int64 { (microseconds + 999) / 1_000 }
 }
 
 extension KafkaBatch {

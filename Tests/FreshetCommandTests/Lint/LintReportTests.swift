@@ -16,7 +16,7 @@ struct LintReportTests {
                 LintFinding(rule: .scheduleRoundHour, kind: "a/Two", evidence: evidence),
                 LintFinding(rule: .scheduleShortGap, kind: "a/Two", evidence: evidence),
             ], rules: LintRule.all, manifest: manifest,
-            skipped: [LintSkip(rule: .scheduleSameTime, kind: "a/One", reason: "few people")], failOn: failOn)
+            skipped: [(rule: .scheduleSameTime, kind: "a/One", reason: "few people")], failOn: failOn)
     }
 
     @Test("Text contains every kind, finding, evidence, advice and the counts, and control characters are visible")
