@@ -72,25 +72,28 @@ let package = Package(
             name: "KafkaClient", dependencies: ["CRdKafka", logging], swiftSettings: strictWithC),
         .target(
             name: "PostgresClient", dependencies: ["CLibpq", logging, crypto], swiftSettings: strictWithC),
+        .target(name: "JSON", swiftSettings: strict),
         .target(
-            name: "WidgetModel", dependencies: [crypto], resources: [.embedInCode("Values/TimeZones.txt")],
+            name: "WidgetModel", dependencies: ["JSON", crypto], resources: [.embedInCode("Values/TimeZones.txt")],
             swiftSettings: strict),
         .target(
-            name: "WidgetEvents", dependencies: ["WidgetModel"], swiftSettings: strict),
+            name: "WidgetEvents", dependencies: ["JSON", "WidgetModel"], swiftSettings: strict),
         .target(
-            name: "WidgetStore", dependencies: ["PostgresClient", "WidgetModel", logging],
+            name: "WidgetStore", dependencies: ["PostgresClient", "JSON", "WidgetModel", logging],
             resources: [.embedInCode("Migrations")], swiftSettings: strict),
         .target(
             name: "ReloadIngest",
             dependencies: [
-                "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging, lifecycle,
+                "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore", logging,
+                lifecycle,
                 metrics, tracing,
             ],
             swiftSettings: strict),
         .target(
             name: "ReloadWorkers",
             dependencies: [
-                "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging, lifecycle,
+                "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore", logging,
+                lifecycle,
                 httpClient, crypto, http2, nio, tls, metrics, tracing,
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -99,18 +102,21 @@ let package = Package(
         .target(
             name: "WidgetDelivery",
             dependencies: [
-                "PostgresClient", "ReloadWorkers", "WidgetModel", "WidgetStore", logging, lifecycle, httpClient, jwt,
+                "PostgresClient", "ReloadWorkers", "JSON", "WidgetModel", "WidgetStore", logging, lifecycle, httpClient,
+                jwt,
                 http2, nio,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             swiftSettings: strict),
         .target(
-            name: "WidgetRepresentation", dependencies: ["KafkaClient", "WidgetEvents", "WidgetModel", "WidgetStore"],
+            name: "WidgetRepresentation",
+            dependencies: ["KafkaClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore"],
             swiftSettings: strict),
         .target(
             name: "WidgetAPI",
             dependencies: [
-                "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", "WidgetRepresentation",
+                "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore",
+                "WidgetRepresentation",
                 "ReloadIngest", "WidgetSimulator", logging, lifecycle,
                 hummingbird, mustache, nio, jwt, crypto, metrics, tracing,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -124,12 +130,12 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "FreshetClient",
-            dependencies: ["KafkaClient", "WidgetEvents", "WidgetModel", logging, lifecycle, tracing],
+            dependencies: ["KafkaClient", "WidgetEvents", "JSON", "WidgetModel", logging, lifecycle, tracing],
             swiftSettings: strict),
         .target(
             name: "SampleProvider",
             dependencies: [
-                "Randomness", "WidgetModel", logging, lifecycle, hummingbird, nio, crypto, http2, tls, jwt,
+                "JSON", "Randomness", "WidgetModel", logging, lifecycle, hummingbird, nio, crypto, http2, tls, jwt,
                 .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "X509", package: "swift-certificates"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
@@ -137,12 +143,12 @@ let package = Package(
             swiftSettings: strict),
         .target(name: "Randomness", swiftSettings: strict),
         .target(
-            name: "WidgetSimulator", dependencies: ["Randomness", "WidgetEvents", "WidgetModel"],
+            name: "WidgetSimulator", dependencies: ["Randomness", "WidgetEvents", "JSON", "WidgetModel"],
             swiftSettings: strict),
         .target(
             name: "FreshetService",
             dependencies: [
-                "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore", "ReloadIngest",
+                "KafkaClient", "PostgresClient", "JSON", "WidgetModel", "WidgetEvents", "WidgetStore", "ReloadIngest",
                 "ReloadWorkers", "WidgetAPI", "WidgetDelivery", "WidgetRepresentation", argumentParser,
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Yams", package: "Yams"),
@@ -153,7 +159,8 @@ let package = Package(
         .executableTarget(
             name: "freshet",
             dependencies: [
-                "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents",
+                "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "JSON", "WidgetModel",
+                "WidgetEvents",
                 "WidgetStore", "WidgetRepresentation", "ReloadIngest", "ReloadWorkers", "WidgetAPI", "WidgetDelivery",
                 "FreshetClient", "Randomness", "WidgetSimulator",
                 argumentParser, logging, lifecycle, httpClient, hummingbird, nio,
@@ -162,9 +169,9 @@ let package = Package(
         .executableTarget(
             name: "freshet-load",
             dependencies: [
-                "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "Randomness", "WidgetModel",
-                "WidgetEvents", "WidgetSimulator", "WidgetStore", "WidgetAPI", "WidgetDelivery", "ReloadWorkers",
-                "FreshetClient", argumentParser, logging,
+                "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "JSON", "Randomness",
+                "WidgetModel", "WidgetEvents", "WidgetSimulator", "WidgetStore", "WidgetAPI", "WidgetDelivery",
+                "ReloadWorkers", "FreshetClient", argumentParser, logging,
                 lifecycle, httpClient, nio, jwt,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
@@ -174,17 +181,18 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                argumentParser,
-                "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore", logging, lifecycle,
+                argumentParser, "Randomness",
+                "KafkaClient", "PostgresClient", "JSON", "WidgetModel", "WidgetEvents", "WidgetStore", logging,
+                lifecycle,
                 hummingbird, nio, tls, http2, .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             path: "Tests/TestSupport", exclude: ["browser.py"], swiftSettings: strict),
         .target(
-            name: "Simulation", dependencies: ["Randomness", "WidgetModel"], path: "Tests/Simulation",
+            name: "Simulation", dependencies: ["Randomness", "JSON", "WidgetModel"], path: "Tests/Simulation",
             swiftSettings: strict),
         .target(
-            name: "Fuzzing", dependencies: ["FreshetService", "Randomness", "WidgetModel", "WidgetEvents"],
+            name: "Fuzzing", dependencies: ["FreshetService", "Randomness", "JSON", "WidgetModel", "WidgetEvents"],
             path: "Tests/Fuzzing", swiftSettings: strict),
         .executableTarget(
             name: "fuzz", dependencies: ["Fuzzing"], path: "Tests/Tools/Fuzz", swiftSettings: strict),
@@ -196,31 +204,37 @@ let package = Package(
             name: "PostgresClientTests", dependencies: ["PostgresClient", "TestSupport", logging],
             swiftSettings: strict),
         .testTarget(
-            name: "WidgetModelTests", dependencies: ["WidgetModel", "Simulation", "Randomness", "TestSupport"],
+            name: "JSONTests", dependencies: ["JSON", "Randomness", "TestSupport"], swiftSettings: strict),
+        .testTarget(
+            name: "WidgetModelTests", dependencies: ["JSON", "WidgetModel", "Simulation", "Randomness", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
             name: "WidgetEventsTests",
-            dependencies: ["WidgetEvents", "WidgetModel", "FreshetService", "Fuzzing", "Randomness", "TestSupport"],
+            dependencies: [
+                "WidgetEvents", "JSON", "WidgetModel", "FreshetService", "Fuzzing", "Randomness", "TestSupport",
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "WidgetSimulatorTests",
-            dependencies: ["WidgetSimulator", "Randomness", "WidgetEvents", "WidgetModel", "TestSupport"],
+            dependencies: ["WidgetSimulator", "Randomness", "WidgetEvents", "JSON", "WidgetModel", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
             name: "WidgetStoreTests",
-            dependencies: ["WidgetStore", "PostgresClient", "WidgetModel", "Randomness", "TestSupport", logging],
+            dependencies: [
+                "WidgetStore", "PostgresClient", "JSON", "WidgetModel", "Randomness", "TestSupport", logging,
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "ReloadIngestTests",
             dependencies: [
-                "ReloadIngest", "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore",
+                "ReloadIngest", "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore",
                 "Randomness", "TestSupport", logging, lifecycle,
             ],
             swiftSettings: strict),
         .testTarget(
             name: "ReloadWorkersTests",
             dependencies: [
-                "ReloadWorkers", "ReloadIngest", "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel",
+                "ReloadWorkers", "ReloadIngest", "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel",
                 "WidgetSimulator", "WidgetStore", "Randomness", "TestSupport", logging, lifecycle, httpClient, nio, tls,
                 .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -229,21 +243,24 @@ let package = Package(
         .testTarget(
             name: "WidgetDeliveryTests",
             dependencies: [
-                "WidgetDelivery", "ReloadWorkers", "SampleProvider", "PostgresClient", "WidgetModel", "WidgetStore",
+                "WidgetDelivery", "ReloadWorkers", "SampleProvider", "PostgresClient", "JSON", "WidgetModel",
+                "WidgetStore",
                 "TestSupport", logging, httpClient, jwt, nio, .product(name: "NIOPosix", package: "swift-nio"),
             ],
             swiftSettings: strict),
         .testTarget(
             name: "WidgetRepresentationTests",
             dependencies: [
-                "WidgetRepresentation", "KafkaClient", "WidgetEvents", "WidgetModel", "WidgetStore", "TestSupport",
+                "WidgetRepresentation", "KafkaClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore",
+                "TestSupport",
                 logging,
             ],
             swiftSettings: strict),
         .testTarget(
             name: "WidgetAPITests",
             dependencies: [
-                "WidgetAPI", "PostgresClient", "WidgetModel", "WidgetRepresentation", "WidgetStore", "TestSupport",
+                "WidgetAPI", "PostgresClient", "JSON", "WidgetModel", "WidgetRepresentation", "WidgetStore",
+                "TestSupport",
                 logging, hummingbird, crypto, lifecycle,
                 .product(name: "HummingbirdTesting", package: "hummingbird"),
             ],
@@ -252,25 +269,27 @@ let package = Package(
         .testTarget(
             name: "FreshetClientTests",
             dependencies: [
-                "FreshetClient", "KafkaClient", "WidgetEvents", "WidgetModel", "Randomness", "TestSupport", logging,
+                "FreshetClient", "KafkaClient", "WidgetEvents", "JSON", "WidgetModel", "Randomness", "TestSupport",
+                logging,
                 lifecycle, tracing,
             ],
             swiftSettings: strict),
         .testTarget(
             name: "SampleProviderTests",
-            dependencies: ["SampleProvider", "WidgetModel", "TestSupport", logging, lifecycle, crypto],
+            dependencies: ["SampleProvider", "JSON", "WidgetModel", "TestSupport", logging, lifecycle, crypto],
             swiftSettings: strict),
         .testTarget(
             name: "FreshetServiceTests",
             dependencies: [
                 "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "ReloadWorkers", "WidgetAPI",
-                "WidgetDelivery", "WidgetModel", "WidgetStore", "WidgetRepresentation", "TestSupport", logging, metrics,
+                "WidgetDelivery", "JSON", "WidgetModel", "WidgetStore", "WidgetRepresentation", "TestSupport", logging,
+                metrics,
             ],
             swiftSettings: strict),
         .testTarget(
             name: "FreshetCommandTests",
             dependencies: [
-                "freshet", "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "WidgetModel",
+                "freshet", "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "JSON", "WidgetModel",
                 "WidgetEvents", "WidgetStore", "WidgetRepresentation", "FreshetClient", "ReloadIngest", "ReloadWorkers",
                 "WidgetAPI", "TestSupport", logging, lifecycle, crypto, httpClient, hummingbird, nio, argumentParser,
                 .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "Yams", package: "Yams"),
@@ -280,14 +299,14 @@ let package = Package(
         .testTarget(
             name: "FreshetLoadTests",
             dependencies: [
-                "freshet-load", "FreshetService", "SampleProvider", "PostgresClient", "Randomness", "WidgetModel",
-                "WidgetEvents", "WidgetStore", "TestSupport", argumentParser,
+                "freshet-load", "FreshetService", "SampleProvider", "PostgresClient", "JSON", "Randomness",
+                "WidgetModel", "WidgetEvents", "WidgetStore", "TestSupport", argumentParser,
             ],
             swiftSettings: strict),
         .testTarget(
             name: "ChaosTests",
             dependencies: [
-                "freshet", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore",
+                "freshet", "KafkaClient", "PostgresClient", "JSON", "WidgetModel", "WidgetEvents", "WidgetStore",
                 "WidgetAPI", "FreshetClient", "Fuzzing", "Randomness", "SampleProvider", "TestSupport", logging,
                 lifecycle,
                 crypto, hummingbird, httpClient, nio, http2, tls, .product(name: "NIOPosix", package: "swift-nio"),

@@ -46,10 +46,10 @@ let package = Package(
             plugins: [.plugin(name: "BenchmarkPlugin", package: "benchmark")]),
         .executableTarget(name: "count", dependencies: ["Cases", "CAllocations"], swiftSettings: strict),
         .executableTarget(
-            name: "statements", dependencies: ["PostgresClient", "WidgetModel", "WidgetStore", logging],
+            name: "statements", dependencies: ["PostgresClient", "JSON", "WidgetModel", "WidgetStore", logging],
             swiftSettings: strict),
         .executableTarget(
-            name: "audit", dependencies: ["PostgresClient", "WidgetModel", "WidgetStore", logging],
+            name: "audit", dependencies: ["PostgresClient", "JSON", "WidgetModel", "WidgetStore", logging],
             swiftSettings: strict),
         .executableTarget(
             name: "habits", dependencies: ["Randomness", "WidgetModel", "WidgetSimulator"], swiftSettings: strict),
@@ -57,7 +57,7 @@ let package = Package(
         .target(
             name: "Cases",
             dependencies: [
-                "CRdKafka", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore",
+                "CRdKafka", "KafkaClient", "PostgresClient", "JSON", "WidgetModel", "WidgetEvents", "WidgetStore",
                 "ReloadIngest", "ReloadWorkers", logging,
             ],
             swiftSettings: strict),
@@ -74,29 +74,34 @@ let package = Package(
         .target(
             name: "PostgresClient", dependencies: ["CLibpq", logging, crypto], path: "Freshet/PostgresClient",
             swiftSettings: strictWithC),
+        .target(name: "JSON", path: "Freshet/JSON", swiftSettings: strict),
         .target(
-            name: "WidgetModel", dependencies: [crypto], path: "Freshet/WidgetModel",
+            name: "WidgetModel", dependencies: ["JSON", crypto], path: "Freshet/WidgetModel",
             resources: [.embedInCode("Values/TimeZones.txt")], swiftSettings: strict),
         .target(
-            name: "WidgetEvents", dependencies: ["WidgetModel"], path: "Freshet/WidgetEvents", swiftSettings: strict),
+            name: "WidgetEvents", dependencies: ["JSON", "WidgetModel"], path: "Freshet/WidgetEvents",
+            swiftSettings: strict),
         .target(name: "Randomness", path: "Freshet/Randomness", swiftSettings: strict),
         .target(
-            name: "WidgetSimulator", dependencies: ["Randomness", "WidgetEvents", "WidgetModel"],
+            name: "WidgetSimulator", dependencies: ["JSON", "Randomness", "WidgetEvents", "WidgetModel"],
             path: "Freshet/WidgetSimulator", swiftSettings: strict),
         .target(
-            name: "WidgetStore", dependencies: ["PostgresClient", "WidgetModel", logging], path: "Freshet/WidgetStore",
+            name: "WidgetStore", dependencies: ["PostgresClient", "JSON", "WidgetModel", logging],
+            path: "Freshet/WidgetStore",
             resources: [.embedInCode("Migrations")], swiftSettings: strict),
         .target(
             name: "ReloadIngest",
             dependencies: [
-                "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging, lifecycle,
+                "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore", logging,
+                lifecycle,
                 metrics, tracing,
             ],
             path: "Freshet/ReloadIngest", swiftSettings: strict),
         .target(
             name: "ReloadWorkers",
             dependencies: [
-                "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging, lifecycle,
+                "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore", logging,
+                lifecycle,
                 crypto, metrics, tracing,
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),

@@ -1,3 +1,4 @@
+import JSON
 import WidgetModel
 
 #if canImport(FoundationEssentials)

@@ -1,3 +1,4 @@
+import JSON
 import KafkaClient
 public import Logging
 public import ServiceLifecycle

@@ -1,3 +1,4 @@
+import JSON
 import WidgetModel
 
 /// Timelines for load tests, different at each request. Kinds can have any name. ``LoadAnswer`` is the fast way, which

@@ -1,4 +1,5 @@
 import Hummingbird
+import JSON
 package import Logging
 import NIOCore
 import Randomness

@@ -1,3 +1,4 @@
+import JSON
 internal import WidgetModel
 
 /// Finds the app of a broken event for its dead letter.

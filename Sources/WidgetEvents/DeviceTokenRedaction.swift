@@ -1,3 +1,4 @@
+import JSON
 internal import WidgetModel
 
 /// Removes the tokens of devices from messages that become dead letters, since tokens are secrets and dead letters are

@@ -1,3 +1,4 @@
+import JSON
 internal import WidgetModel
 
 /// Decodes CloudEvents in JSON, in binary or structured mode, from the bytes of a polled batch without copying.

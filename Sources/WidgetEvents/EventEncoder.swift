@@ -1,3 +1,4 @@
+import JSON
 package import WidgetModel
 
 /// A message to produce, in binary mode.

@@ -1,3 +1,4 @@
+import JSON
 internal import WidgetModel
 
 /// Error of an invalid event, as recorded in dead letters.

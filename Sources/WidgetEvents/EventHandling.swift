@@ -1,3 +1,4 @@
+import JSON
 internal import WidgetModel
 
 /// A publisher's options for the application of its event, in headers of the message.

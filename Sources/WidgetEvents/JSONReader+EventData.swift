@@ -1,3 +1,4 @@
+import JSON
 internal import WidgetModel
 
 /// Reads the data of events.

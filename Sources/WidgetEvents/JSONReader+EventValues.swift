@@ -1,3 +1,4 @@
+import JSON
 internal import WidgetModel
 
 /// The parts of a reload request.

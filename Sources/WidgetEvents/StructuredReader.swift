@@ -1,3 +1,4 @@
+import JSON
 internal import WidgetModel
 
 #if canImport(FoundationEssentials)

@@ -1,3 +1,4 @@
+import JSON
 package import WidgetModel
 
 /// The event of a decision on a reload (`freshet.timeline.decided.v1`), published if it is enabled. Events may be lost.

@@ -1,3 +1,4 @@
+package import JSON
 package import WidgetModel
 
 /// The event of changed timeline content (`freshet.timeline.updated.v1`).

@@ -1,4 +1,5 @@
-package import WidgetModel
+package import JSON
+import WidgetModel
 package import WidgetStore
 
 extension RegisteredKind {

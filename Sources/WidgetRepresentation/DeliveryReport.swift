@@ -1,4 +1,5 @@
-package import WidgetModel
+package import JSON
+import WidgetModel
 package import WidgetStore
 
 /// Delivery of an app's changes to its devices, for the API, the commands and the console.

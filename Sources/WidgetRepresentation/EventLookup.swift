@@ -1,3 +1,4 @@
+import JSON
 package import KafkaClient
 import Synchronization
 package import WidgetEvents

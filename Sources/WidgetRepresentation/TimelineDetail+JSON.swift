@@ -1,3 +1,4 @@
+import JSON
 package import WidgetModel
 package import WidgetStore
 

@@ -1,3 +1,4 @@
+package import JSON
 import WidgetEvents
 package import WidgetModel
 package import WidgetStore

@@ -1,4 +1,5 @@
 import Foundation
+import JSON
 import WidgetModel
 
 /// Valid documents from which inputs are made: every example of the schemas, and the sample manifests.

@@ -1,3 +1,4 @@
+import JSON
 import WidgetModel
 
 /// A JSON document that may violate JSON's rules, for instance by a duplicate member.

@@ -1,5 +1,6 @@
+package import JSON
 package import WidgetEvents
-package import WidgetModel
+import WidgetModel
 
 extension TimelineUpdatedEvent {
     /// Decodes the event's data for a consumer of the timelines topic.

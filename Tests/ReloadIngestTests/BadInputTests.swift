@@ -1,3 +1,4 @@
+import JSON
 import KafkaClient
 import PostgresClient
 import TestSupport

@@ -1,6 +1,7 @@
 package import Foundation
+package import JSON
 import Synchronization
-package import WidgetModel
+import WidgetModel
 
 /// A process of a built program; killed when the last reference goes away.
 package final class FreshetProcess: Sendable {

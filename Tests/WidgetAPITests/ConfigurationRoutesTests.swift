@@ -1,6 +1,7 @@
 import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
+import JSON
 import Synchronization
 import TestSupport
 import Testing

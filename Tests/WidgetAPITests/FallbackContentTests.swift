@@ -1,4 +1,5 @@
 import HummingbirdTesting
+import JSON
 import PostgresClient
 import TestSupport
 import Testing

@@ -1,5 +1,6 @@
 import Hummingbird
 import HummingbirdTesting
+import JSON
 import Synchronization
 import TestSupport
 import Testing

@@ -1,4 +1,5 @@
 import HTTPTypes
+import JSON
 import Synchronization
 import TestSupport
 import Testing

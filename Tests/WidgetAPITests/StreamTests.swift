@@ -1,4 +1,5 @@
 import HTTPTypes
+import JSON
 import TestSupport
 import Testing
 import WidgetModel

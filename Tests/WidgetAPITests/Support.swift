@@ -1,6 +1,7 @@
 import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
+import JSON
 import KafkaClient
 import Logging
 import PostgresClient

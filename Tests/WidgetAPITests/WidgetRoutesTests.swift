@@ -1,5 +1,6 @@
 import Hummingbird
 import HummingbirdTesting
+import JSON
 import PostgresClient
 import TestSupport
 import Testing

@@ -1,3 +1,4 @@
+import JSON
 import NIOCore
 import NIOPosix
 import PostgresClient

@@ -1,3 +1,5 @@
+import JSON
+
 @testable import WidgetModel
 
 /// A stored timeline in the form that the tests compare.

@@ -1,3 +1,4 @@
+import JSON
 import Randomness
 import TestSupport
 import Testing

@@ -1,4 +1,5 @@
 import AsyncHTTPClient
+import JSON
 import WidgetDelivery
 package import WidgetModel
 

@@ -1,4 +1,5 @@
 import Foundation
+import JSON
 package import Logging
 import ReloadWorkers
 import Tracing

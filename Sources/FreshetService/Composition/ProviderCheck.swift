@@ -1,4 +1,5 @@
 import AsyncHTTPClient
+import JSON
 package import PostgresClient
 package import ReloadWorkers
 import WidgetAPI

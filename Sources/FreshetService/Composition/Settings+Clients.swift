@@ -1,3 +1,4 @@
+import JSON
 package import KafkaClient
 import Logging
 package import PostgresClient

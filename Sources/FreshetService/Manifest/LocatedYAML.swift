@@ -1,4 +1,5 @@
-package import WidgetModel
+package import JSON
+import WidgetModel
 import Yams
 
 /// A YAML document as JSON, with the places of its values for error messages.

@@ -1,4 +1,5 @@
 import Foundation
+package import JSON
 package import WidgetModel
 
 /// Intents of an Xcode intent definition file (`.intentdefinition`, a property list).

@@ -1,4 +1,5 @@
 import ArgumentParser
+import JSON
 package import WidgetModel
 
 /// Conversions of options' values.

@@ -1,5 +1,6 @@
 package import ArgumentParser
 import Foundation
+import JSON
 import KafkaClient
 package import Logging
 package import ServiceLifecycle

@@ -1,8 +1,9 @@
 package import ArgumentParser
 import Foundation
+package import JSON
 package import Logging
 package import PostgresClient
-package import WidgetModel
+import WidgetModel
 package import WidgetStore
 
 /// Sources of a command's settings.

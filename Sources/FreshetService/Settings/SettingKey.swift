@@ -1,4 +1,5 @@
 import Foundation
+import JSON
 import WidgetModel
 
 /// Description of a setting. Reading, `config show`, `config keys` and the check for unknown keys all use this table.

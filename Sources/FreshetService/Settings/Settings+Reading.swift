@@ -1,7 +1,8 @@
 import Foundation
+package import JSON
 import ReloadWorkers
 import WidgetDelivery
-package import WidgetModel
+import WidgetModel
 
 /// Settings with their places.
 package struct LoadedSettings: Sendable {

@@ -1,4 +1,5 @@
 import Foundation
+import JSON
 import WidgetModel
 
 /// A file of settings, YAML or JSON, flattened to the names of ``SettingKey``: `postgres: {url: …}` and

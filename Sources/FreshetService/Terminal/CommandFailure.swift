@@ -1,4 +1,5 @@
-package import WidgetModel
+package import JSON
+import WidgetModel
 
 /// Exit statuses of failed commands, as in `sysexits.h`.
 package enum CommandStatus: Int32, Sendable {

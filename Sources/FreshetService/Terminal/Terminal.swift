@@ -1,5 +1,6 @@
 import Foundation
-package import WidgetModel
+package import JSON
+import WidgetModel
 
 /// Output of commands: data on standard output, everything else on standard error.
 package enum Terminal {

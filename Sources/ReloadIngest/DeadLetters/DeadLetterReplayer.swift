@@ -1,7 +1,8 @@
+package import JSON
 import KafkaClient
 import PostgresClient
 import WidgetEvents
-package import WidgetModel
+import WidgetModel
 package import WidgetStore
 
 /// Replays kept events: decodes, folds and applies them like a polled batch and marks them as replayed in the same

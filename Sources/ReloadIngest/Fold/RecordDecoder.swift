@@ -1,3 +1,4 @@
+import JSON
 import KafkaClient
 import WidgetEvents
 import WidgetModel

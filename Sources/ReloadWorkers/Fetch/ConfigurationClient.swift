@@ -1,3 +1,4 @@
+import JSON
 package import Logging
 import Metrics
 import Synchronization

@@ -1,4 +1,5 @@
 import Crypto
+package import JSON
 import JWTKit
 package import WidgetModel
 

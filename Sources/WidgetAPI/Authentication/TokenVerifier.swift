@@ -1,3 +1,4 @@
+import JSON
 import JWTKit
 import Synchronization
 package import WidgetModel

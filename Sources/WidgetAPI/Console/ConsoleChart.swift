@@ -1,3 +1,4 @@
+import JSON
 import WidgetModel
 
 /// A chart of at most the last hour: lines with a legend, drawn by the server.

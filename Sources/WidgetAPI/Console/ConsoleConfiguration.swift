@@ -1,3 +1,4 @@
+package import JSON
 package import WidgetModel
 
 /// Settings of the console, and what it is given by the process that serves it.

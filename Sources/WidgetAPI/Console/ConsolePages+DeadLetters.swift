@@ -1,5 +1,6 @@
 import HTTPTypes
 import Hummingbird
+import JSON
 import WidgetModel
 import WidgetStore
 

@@ -1,5 +1,6 @@
 import HTTPTypes
 import Hummingbird
+import JSON
 import WidgetModel
 
 /// Pages of the console and the actions of their forms, with paths below the console.

@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import HTTPTypes
+import JSON
 import WidgetModel
 
 /// The key of sessions. All replicas of the API have the same.

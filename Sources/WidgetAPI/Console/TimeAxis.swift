@@ -1,3 +1,4 @@
+package import JSON
 package import WidgetModel
 
 /// A stored timeline on a time axis: a drawing of its entries and their relevance, and the content of each entry.

@@ -1,3 +1,4 @@
+import JSON
 import WidgetModel
 
 /// Content of an entry as HTML, for light and dark surroundings side by side, with its JSON.

@@ -1,3 +1,4 @@
+import JSON
 import ReloadIngest
 import WidgetEvents
 import WidgetModel

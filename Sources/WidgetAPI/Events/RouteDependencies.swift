@@ -1,5 +1,6 @@
 import HTTPTypes
 import Hummingbird
+import JSON
 package import ReloadIngest
 package import WidgetModel
 package import WidgetRepresentation

@@ -1,4 +1,5 @@
 import Hummingbird
+import JSON
 import PostgresClient
 import WidgetModel
 import WidgetRepresentation

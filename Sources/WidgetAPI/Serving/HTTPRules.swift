@@ -1,4 +1,5 @@
 import HTTPTypes
+import JSON
 import NIOCore
 import NIOHTTP1
 import NIOHTTPTypesHTTP1

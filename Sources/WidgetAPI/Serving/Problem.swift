@@ -1,5 +1,6 @@
 import HTTPTypes
 import Hummingbird
+import JSON
 import KafkaClient
 import NIOCore
 import NIOHTTP1

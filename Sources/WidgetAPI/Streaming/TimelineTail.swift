@@ -1,3 +1,4 @@
+import JSON
 package import KafkaClient
 package import Logging
 import ServiceLifecycle

@@ -1,3 +1,4 @@
+import JSON
 import JWTKit
 package import WidgetModel
 

@@ -1,3 +1,5 @@
+import JSON
+
 /// Durations as text, in manifests, settings and options: `250ms`, `10s`, `5m`, `1h`, `14d`.
 package enum DurationText {
     /// Description of the form for messages.

@@ -1,3 +1,5 @@
+import JSON
+
 /// Reads the members of a JSON object and collects their errors.
 struct MemberChecker {
     private let object: JSONObject

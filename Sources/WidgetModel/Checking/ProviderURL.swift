@@ -1,4 +1,5 @@
 #if canImport(Glibc)
+import JSON
 internal import Glibc
 #elseif canImport(Musl)
 internal import Musl

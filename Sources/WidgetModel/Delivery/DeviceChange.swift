@@ -1,3 +1,5 @@
+import JSON
+
 /// A change of a device of an app's users, as the device reports it.
 package enum DeviceChange: Hashable, Sendable {
     /// The language or time zone of the device.

@@ -1,4 +1,5 @@
 internal import Crypto
+import JSON
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials

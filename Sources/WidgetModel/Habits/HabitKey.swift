@@ -1,3 +1,5 @@
+import JSON
+
 /// A kind with the parameter values of one supported combination, as a stable hash.
 ///
 /// Keys are stored, so the hashed form never changes under the same tag.

@@ -1,3 +1,5 @@
+package import JSON
+
 /// Values that a person chose for a kind's parameters, as a JSON object in canonical form (RFC 8785).
 ///
 /// A value is a scalar, an object of scalars such as an identifier with its display string, or an array of these.

@@ -1,3 +1,5 @@
+package import JSON
+
 extension IntentDefinition {
     package static let maximumParameters = 50
     private static let maximumTextBytes = 1024

@@ -1,3 +1,5 @@
+package import JSON
+
 /// Values of a widget's configuration, checked against the definition.
 extension IntentDefinition {
     package struct Resolution: Hashable, Sendable {

@@ -1,3 +1,5 @@
+package import JSON
+
 /// Parameters of a kind's configuration, modelled on Xcode's intent definitions.
 package struct IntentDefinition: Hashable, Sendable {
     package enum Category: NamedValue {

@@ -1,3 +1,5 @@
+package import JSON
+
 // Requests to a provider's `/options` and `/defaults`, and their answers.
 
 extension OptionsQuestion {

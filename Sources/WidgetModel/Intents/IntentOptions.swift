@@ -1,3 +1,5 @@
+package import JSON
+
 /// Options of a parameter, as a provider answers them or as its definition lists them.
 package struct IntentOptions: Hashable, Sendable {
     /// A value that a person can choose.

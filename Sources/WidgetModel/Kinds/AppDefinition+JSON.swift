@@ -1,3 +1,5 @@
+package import JSON
+
 extension AppDefinition {
     /// Greatest number of kinds of an app.
     package static let maximumKinds = 1000

@@ -1,3 +1,5 @@
+package import JSON
+
 /// Form for editing a widget's configuration, with the rows of its kind's parameters in one language.
 package struct ConfigurationForm: Hashable, Sendable {
     /// Control of a row's values.

@@ -1,3 +1,5 @@
+package import JSON
+
 extension KindDefinition {
     /// Document that holds a definition.
     enum Form {

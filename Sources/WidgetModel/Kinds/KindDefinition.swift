@@ -1,3 +1,5 @@
+package import JSON
+
 /// Bounds of a timeline's budgeted reloads a day, whose number depends on the views of its widgets.
 package struct DailyBudget: Hashable, Sendable {
     package var minimum: Int

@@ -1,3 +1,5 @@
+import JSON
+
 /// Template of the links that a kind's widgets open, with parameters in braces: `rangers://hero/{hero}`.
 package struct LinkTemplate: Hashable, Sendable {
     private enum Part: Hashable, Sendable {

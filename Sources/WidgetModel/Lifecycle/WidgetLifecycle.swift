@@ -1,3 +1,5 @@
+import JSON
+
 /// A change of one widget, as its app reports it.
 package enum WidgetChange: Hashable, Sendable {
     case placed(WidgetPlacement)

@@ -1,3 +1,5 @@
+import JSON
+
 /// Placement of a widget on a user's device.
 package struct WidgetPlacement: Hashable, Sendable {
     package var app: String

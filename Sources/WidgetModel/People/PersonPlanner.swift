@@ -1,3 +1,5 @@
+import JSON
+
 /// Plans the stacks of one device of a user.
 package struct PersonPlanner: Sendable {
     /// A widget on the device.

@@ -1,4 +1,5 @@
 internal import Foundation
+import JSON
 
 /// Stored state of a user of an app beside the widgets: the arrangement of stacks, relevant shortcuts, and habits.
 package struct PersonRecord: Hashable, Sendable {

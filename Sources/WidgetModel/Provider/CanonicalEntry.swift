@@ -1,3 +1,5 @@
+import JSON
+
 /// A provider's entry in canonical form (RFC 8785), at the end of a buffer. Its date is in UTC, and a relevance
 /// duration of zero is left out.
 struct CanonicalEntry {

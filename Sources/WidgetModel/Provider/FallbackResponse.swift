@@ -1,3 +1,5 @@
+package import JSON
+
 /// Answer to a request for snapshots or placeholders:
 /// `{"snapshots": [{"id", "entry"} | {"id", "error"}]}`, `{"placeholders": [{"id", "content"} | {"id", "error"}]}`.
 ///

@@ -1,3 +1,5 @@
+import JSON
+
 /// Identity of a placeholder: all properties that it may depend on, without user data.
 package struct PlaceholderIdentity: Hashable, Sendable {
     package let kind: String

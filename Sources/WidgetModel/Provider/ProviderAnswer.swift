@@ -1,3 +1,5 @@
+import JSON
+
 /// Outcome of one requested element of an answer.
 package enum ElementOutcome<Value: Hashable & Sendable>: Hashable, Sendable {
     case value(Value)

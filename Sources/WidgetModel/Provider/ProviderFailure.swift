@@ -65,17 +65,6 @@ extension ProviderFailure {
     package var saysAbsent: Bool { status == 404 || status == 405 || status == 501 }
 }
 
-extension ProviderAnswer {
-    /// - Throws: ``ProviderFailure`` for an invalid answer.
-    package static func parse(_ body: () throws(JSONError) -> Self) throws(ProviderFailure) -> Self {
-        do throws(JSONError) {
-            return try body()
-        } catch {
-            throw ProviderFailure(.invalid, "the answer is not what the contract says: \(error)")
-        }
-    }
-}
-
 extension ProviderFailure {
     /// Failure of one element of an answer; nil without one.
     package init?<Value>(_ outcome: ElementOutcome<Value>) {

@@ -1,3 +1,5 @@
+import JSON
+
 /// Body of a request to a provider, for timelines of any of the app's kinds that share its URL:
 /// `{"requests": [{"id", "kind", "configuration", "family"?, "environment"?, "user"?}]}`.
 package enum ProviderRequest {

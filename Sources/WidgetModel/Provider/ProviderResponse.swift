@@ -1,3 +1,5 @@
+package import JSON
+
 /// Bounds of a provider's answer for one timeline.
 package struct ProviderLimits: Hashable, Sendable {
     package var maximumEntries: Int
@@ -79,5 +81,16 @@ extension ProviderAnswer<ParsedTimeline> {
         try ProviderResponse(
             bytes, list: "timelines", requested: requested.map(\.id),
             parser: TimelineParser(limits: limits, requested: requested))
+    }
+}
+
+extension ProviderAnswer {
+    /// - Throws: ``ProviderFailure`` for an invalid answer.
+    package static func parse(_ body: () throws(JSONError) -> Self) throws(ProviderFailure) -> Self {
+        do throws(JSONError) {
+            return try body()
+        } catch {
+            throw ProviderFailure(.invalid, "the answer is not what the contract says: \(error)")
+        }
     }
 }

@@ -1,3 +1,5 @@
+import JSON
+
 /// Reads elements of a provider's response, one after another.
 ///
 /// The canonical form of a timeline is written once, into the array that is hashed, stored and published.

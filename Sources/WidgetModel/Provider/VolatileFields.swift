@@ -1,3 +1,5 @@
+package import JSON
+
 /// The fields of an entry's content that do not count as a change. The token `*` of a pointer names every element of a
 /// list.
 package struct VolatileFields: Sendable {

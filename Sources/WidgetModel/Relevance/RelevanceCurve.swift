@@ -1,3 +1,5 @@
+package import JSON
+
 /// Relevance of a timeline as a step function of time (DESIGN.md, E).
 ///
 /// Scores compare only within one widget: their scale is the provider's own.

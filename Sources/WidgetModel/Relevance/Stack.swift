@@ -1,3 +1,5 @@
+import JSON
+
 /// Content of a widget, independent of its place: two widgets with the same content look the same.
 package struct WidgetContent: Hashable, Comparable, Sendable {
     package var app: String

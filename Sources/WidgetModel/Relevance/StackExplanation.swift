@@ -1,3 +1,5 @@
+package import JSON
+
 /// Reasons for the position of each widget of a stack, and of each possible suggestion, at a time.
 package struct StackExplanation: Hashable, Sendable {
     /// A widget of the stack, or one that may be suggested.

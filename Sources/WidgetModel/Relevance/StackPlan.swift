@@ -1,3 +1,5 @@
+package import JSON
+
 /// The schedule of a stack with what belongs to it, as it is stored, published and served.
 package struct StackPlan: Hashable, Sendable {
     /// A stack among those of all apps.

@@ -1,3 +1,5 @@
+import JSON
+
 /// Audience of a reload request.
 package enum Audience: Hashable, Sendable {
     case user(String)

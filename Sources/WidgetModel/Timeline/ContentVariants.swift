@@ -1,3 +1,5 @@
+package import JSON
+
 /// Content of an entry for light and dark surroundings.
 ///
 /// Content is the app's own. By convention an object whose members are `light`, `dark` or both has variants.

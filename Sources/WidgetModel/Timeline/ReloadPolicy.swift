@@ -1,3 +1,5 @@
+package import JSON
+
 /// Earliest time of a reload without a request.
 package enum ReloadPolicy: Hashable, Sendable {
     /// When the last entry's date is reached.

@@ -1,3 +1,5 @@
+import JSON
+
 /// Access to the entries of a stored timeline in place, so that they are sent as they are stored.
 package enum StoredEntries {
     /// The bytes of the entry that is shown at a time, the last one with an earlier or equal date; nil before the

@@ -1,3 +1,5 @@
+package import JSON
+
 /// Violation of a rule of the model, with its place in the document.
 package struct ModelError: Error, Hashable, Sendable, CustomStringConvertible {
     /// Expected and found value. Holds no control character, so it can be logged and stored.
@@ -22,4 +24,9 @@ package struct ModelErrors: Error, Hashable, Sendable, CustomStringConvertible {
     }
 
     package var description: String { errors.map(\.description).joined(separator: "\n") }
+}
+
+extension JSONError {
+    /// The error as an error of the model.
+    package var modelError: ModelError { ModelError(message: message, pointer: pointer) }
 }

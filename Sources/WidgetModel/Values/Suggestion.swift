@@ -1,3 +1,5 @@
+import JSON
+
 /// Suggestions for misspelt names.
 package enum Suggestion {
     /// The first of the candidates closest to a name, if it is close enough.

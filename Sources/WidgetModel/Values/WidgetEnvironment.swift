@@ -1,3 +1,5 @@
+import JSON
+
 /// Device properties for the provider.
 package struct WidgetEnvironment: Sendable {
     /// BCP 47 language tag such as `en-US` (shape and length are checked, not the registry).

@@ -1,3 +1,4 @@
+import JSON
 package import WidgetModel
 
 /// A kind of the simulated manifest, with its rules and counters.

@@ -1,4 +1,5 @@
 import Foundation
+import JSON
 import Randomness
 import WidgetEvents
 package import WidgetModel

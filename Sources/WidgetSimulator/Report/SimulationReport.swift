@@ -1,4 +1,5 @@
 import Foundation
+package import JSON
 package import WidgetModel
 
 /// Result of a simulation, as a page or a program shows it.

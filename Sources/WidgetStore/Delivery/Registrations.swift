@@ -1,3 +1,4 @@
+package import JSON
 package import PostgresClient
 package import WidgetModel
 

@@ -1,3 +1,4 @@
+import JSON
 package import PostgresClient
 package import WidgetModel
 

@@ -1,5 +1,6 @@
 import Foundation
 import FreshetService
+import JSON
 import WidgetModel
 
 /// A process of `freshet` whose first line of standard output is a JSON object with its addresses. It shares standard

@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import Foundation
 import FreshetClient
 import FreshetService
+import JSON
 import KafkaClient
 import Logging
 import NIOCore

@@ -1,6 +1,7 @@
 import Foundation
 import FreshetService
 import Histogram
+import JSON
 import WidgetModel
 
 /// Latencies to three digits, from a microsecond to ten minutes; what is longer counts as ten minutes.

@@ -1,5 +1,6 @@
 import Foundation
 import FreshetService
+import JSON
 import WidgetModel
 
 /// Measurements of a scenario at one moment, or since the sample before.

@@ -1,5 +1,6 @@
 import Foundation
 import FreshetService
+import JSON
 import WidgetModel
 import WidgetSimulator
 

@@ -2,6 +2,7 @@ import ArgumentParser
 import AsyncHTTPClient
 import Foundation
 import FreshetService
+import JSON
 import JWTKit
 import NIOCore
 import NIOHTTP1

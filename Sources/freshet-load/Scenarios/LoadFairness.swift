@@ -1,5 +1,6 @@
 import ArgumentParser
 import FreshetService
+import JSON
 import WidgetModel
 
 /// A small app's steady stream alone, then the same beside another app's stream at a hundred times its rate.

@@ -1,5 +1,6 @@
 import ArgumentParser
 import FreshetService
+import JSON
 import WidgetModel
 
 /// Latency from an event to its committed timeline, in an open loop at a fixed rate.

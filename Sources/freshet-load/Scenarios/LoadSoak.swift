@@ -1,6 +1,7 @@
 import ArgumentParser
 import FreshetClient
 import FreshetService
+import JSON
 import PostgresClient
 import Synchronization
 import WidgetModel

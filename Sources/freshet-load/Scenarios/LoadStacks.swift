@@ -3,6 +3,7 @@ import AsyncHTTPClient
 import Foundation
 import FreshetClient
 import FreshetService
+import JSON
 import KafkaClient
 import NIOCore
 import NIOHTTP1

@@ -1,7 +1,9 @@
 import ArgumentParser
 import Foundation
 import FreshetService
+import JSON
 import Randomness
+import SampleProvider
 import WidgetEvents
 import WidgetModel
 

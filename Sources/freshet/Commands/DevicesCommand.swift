@@ -1,5 +1,6 @@
 import ArgumentParser
 import FreshetService
+import JSON
 import WidgetDelivery
 import WidgetModel
 import WidgetStore

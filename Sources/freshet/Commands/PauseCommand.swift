@@ -1,5 +1,6 @@
 import ArgumentParser
 import FreshetService
+import JSON
 import WidgetModel
 import WidgetRepresentation
 import WidgetStore

@@ -1,6 +1,7 @@
 import ArgumentParser
 import FreshetClient
 import FreshetService
+import JSON
 import KafkaClient
 import PostgresClient
 import WidgetEvents

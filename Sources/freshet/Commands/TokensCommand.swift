@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import FreshetService
+import JSON
 import WidgetAPI
 import WidgetModel
 

@@ -1,4 +1,5 @@
 import FreshetService
+import JSON
 import PostgresClient
 import ReloadWorkers
 import WidgetDelivery

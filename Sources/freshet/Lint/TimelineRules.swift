@@ -1,4 +1,5 @@
 import Foundation
+import JSON
 import WidgetModel
 
 // Rules about timelines: their schedule, content, relevance, links, appearance and environment.

@@ -1,4 +1,5 @@
 import FreshetService
+import JSON
 import WidgetModel
 import WidgetRepresentation
 import WidgetSimulator

@@ -1,3 +1,4 @@
+import JSON
 import ReloadWorkers
 import SampleProvider
 import WidgetModel

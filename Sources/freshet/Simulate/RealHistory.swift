@@ -1,5 +1,6 @@
 import FreshetClient
 import FreshetService
+import JSON
 import KafkaClient
 import ReloadIngest
 import WidgetEvents

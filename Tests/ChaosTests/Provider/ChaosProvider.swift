@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import Hummingbird
+import JSON
 import Logging
 import NIOCore
 import ServiceLifecycle

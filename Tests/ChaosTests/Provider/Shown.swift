@@ -1,3 +1,4 @@
+import JSON
 import WidgetModel
 
 /// Content of a timeline, written by the run's provider and read back by the checker. Every entry carries the

@@ -1,4 +1,5 @@
 import FreshetClient
+import JSON
 import TestSupport
 import WidgetEvents
 import WidgetModel

@@ -1,4 +1,5 @@
 import FreshetService
+import JSON
 import TestSupport
 import Testing
 import WidgetModel

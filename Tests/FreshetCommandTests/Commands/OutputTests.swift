@@ -1,4 +1,5 @@
 import ArgumentParser
+import JSON
 import KafkaClient
 import Logging
 import PostgresClient

@@ -1,4 +1,5 @@
 import Foundation
+import JSON
 import PostgresClient
 import ReloadWorkers
 import TestSupport

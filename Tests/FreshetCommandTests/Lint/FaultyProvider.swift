@@ -1,4 +1,5 @@
 import Foundation
+import JSON
 import ReloadWorkers
 import Synchronization
 import TestSupport

@@ -1,4 +1,5 @@
 import FreshetClient
+import JSON
 import KafkaClient
 import Logging
 import SampleProvider

@@ -1,5 +1,6 @@
 import Foundation
 import FreshetClient
+import JSON
 import TestSupport
 import Testing
 import WidgetEvents

@@ -1,5 +1,6 @@
 import Foundation
 import FreshetClient
+import JSON
 import PostgresClient
 import TestSupport
 import Testing

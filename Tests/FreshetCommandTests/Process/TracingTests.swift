@@ -1,5 +1,6 @@
 import Foundation
 import FreshetClient
+import JSON
 import KafkaClient
 import TestSupport
 import Testing

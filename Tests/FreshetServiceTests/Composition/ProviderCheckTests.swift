@@ -1,4 +1,5 @@
 import Dispatch
+import JSON
 import TestSupport
 import Testing
 import WidgetModel

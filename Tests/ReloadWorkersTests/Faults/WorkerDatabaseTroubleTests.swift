@@ -1,4 +1,5 @@
 import AsyncHTTPClient
+import JSON
 import PostgresClient
 import Synchronization
 import TestSupport

@@ -1,4 +1,5 @@
 import AsyncHTTPClient
+import JSON
 import Logging
 import TestSupport
 import Testing

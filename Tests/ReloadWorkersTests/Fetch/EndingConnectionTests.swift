@@ -1,4 +1,5 @@
 import AsyncHTTPClient
+import JSON
 import TestSupport
 import Testing
 import WidgetModel

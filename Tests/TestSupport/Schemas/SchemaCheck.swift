@@ -1,5 +1,6 @@
 internal import Foundation
-package import WidgetModel
+package import JSON
+import WidgetModel
 
 /// A validator for the subset of JSON Schema that the published schemas use.
 package enum SchemaCheck {

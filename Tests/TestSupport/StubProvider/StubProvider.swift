@@ -1,4 +1,5 @@
 import Hummingbird
+package import JSON
 import Logging
 import NIOCore
 import ServiceLifecycle

@@ -1,5 +1,6 @@
 import Foundation
 import HummingbirdTesting
+import JSON
 import TestSupport
 import Testing
 import WidgetEvents

@@ -1,3 +1,4 @@
+import JSON
 import WidgetModel
 
 /// Compares two versions of a schema by the rule that version 1 may only grow.

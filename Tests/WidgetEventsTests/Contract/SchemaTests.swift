@@ -1,5 +1,6 @@
 import Foundation
 import Fuzzing
+import JSON
 import TestSupport
 import Testing
 import WidgetModel

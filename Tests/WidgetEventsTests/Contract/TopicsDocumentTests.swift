@@ -1,4 +1,5 @@
 import Fuzzing
+import JSON
 import TestSupport
 import Testing
 import WidgetModel

@@ -1,3 +1,4 @@
+import JSON
 import Randomness
 import Testing
 import WidgetModel

@@ -2,6 +2,7 @@ import Dispatch
 import Foundation
 import FreshetClient
 import FreshetService
+import JSON
 import KafkaClient
 import PostgresClient
 import WidgetEvents

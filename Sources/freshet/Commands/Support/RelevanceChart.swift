@@ -1,4 +1,5 @@
 import Foundation
+import JSON
 import WidgetModel
 
 /// Chart of a widget's relevance during a day, for the terminal, as SVG and as JSON.

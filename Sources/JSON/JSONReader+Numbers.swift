@@ -1,6 +1,6 @@
 extension JSONReader {
     /// Reads the next number and returns its place in the bytes.
-    mutating func scanNumber() throws(JSONError) -> Range<Int> {
+    package mutating func scanNumber() throws(JSONError) -> Range<Int> {
         let start = position
         if position < end, bytes[position] == UInt8(ascii: "-") { position &+= 1 }
         let integerStart = position
@@ -60,7 +60,7 @@ extension JSONReader {
     }
 
     /// The double nearest to a number.
-    func value(of number: Range<Int>) -> Double {
+    package func value(of number: Range<Int>) -> Double {
         // Most numbers are short integers.
         if number.count <= 15, bytes[number].allSatisfy({ $0 &- 48 < 10 }) {
             return Double(bytes[number].reduce(0) { $0 &* 10 &+ Int($1 &- 48) })

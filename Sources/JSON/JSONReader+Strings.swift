@@ -30,16 +30,19 @@ extension JSONReader {
         token.hasEscapes ? decoded(token)[...] : bytes[token.range]
     }
 
-    /// Reason why a string cannot be an identifier or a text to be shown.
-    func identifierProblem(_ token: JSONStringToken, maximumBytes: Int) -> String? {
-        guard !token.hasEscapes, (1...maximumBytes).contains(token.range.count) else {
-            return Text.identifierProblem(text(of: token), maximumBytes: maximumBytes)
+    /// Reads a string and converts its UTF-8; throws if `convert` returns nil.
+    @inline(__always)
+    package mutating func string<Value>(
+        _ expected: @autoclosure () -> String, _ convert: (ArraySlice<UInt8>) -> Value?
+    ) throws(JSONError) -> Value {
+        try expect(.string)
+        let offset = position
+        let token = try scanString()
+        guard let value = convert(utf8(of: token)) else {
+            throw failure(
+                .invalidValue, "expected \(expected()), found \(Text.quoted(text(of: token)))", at: offset)
         }
-        // Only an escape can produce a C0 control character.
-        for index in token.range where bytes[index] == 0x7F || bytes[index] == 0xC2 {
-            return Text.identifierProblem(text(of: token), maximumBytes: maximumBytes)
-        }
-        return nil
+        return value
     }
 
     private func decoded(_ token: JSONStringToken) -> [UInt8] {
@@ -50,7 +53,7 @@ extension JSONReader {
     }
 
     /// Reads the string that starts at the opening quote.
-    mutating func scanString() throws(JSONError) -> JSONStringToken {
+    package mutating func scanString() throws(JSONError) -> JSONStringToken {
         let start = position &+ 1
         var index = start
         var hasEscapes = false
@@ -143,10 +146,19 @@ extension JSONReader {
     private static func codeUnit(_ digits: ArraySlice<UInt8>) -> UInt32? {
         var unit: UInt32 = 0
         for byte in digits {
-            guard let digit = Hex.digit(byte) else { return nil }
+            guard let digit = hexDigit(byte) else { return nil }
             unit = unit << 4 | UInt32(digit)
         }
         return unit
+    }
+
+    private static func hexDigit(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case 48...57: byte - 48
+        case 65...70: byte - 55
+        case 97...102: byte - 87
+        default: nil
+        }
     }
 
     /// Appends the UTF-8 of a string body. In an unchecked body, as when the pointer of an error is made, half a

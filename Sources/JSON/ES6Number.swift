@@ -1,7 +1,7 @@
 /// Numbers in the form of ECMAScript's `Number::toString`, which is RFC 8785's form.
-enum ES6Number {
+package enum ES6Number {
     /// Appends the canonical form of a literal that has been checked.
-    static func appendCanonical(literal: ArraySlice<UInt8>, to out: inout [UInt8]) {
+    package static func appendCanonical(literal: ArraySlice<UInt8>, to out: inout [UInt8]) {
         guard !isCanonical(literal) else { return out.append(contentsOf: literal) }
         append(Double(String(decoding: literal, as: UTF8.self)) ?? 0, to: &out)
     }

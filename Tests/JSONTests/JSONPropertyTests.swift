@@ -2,7 +2,7 @@ import Randomness
 import TestSupport
 import Testing
 
-@testable import WidgetModel
+@testable import JSON
 
 @Suite(.tags(.json, .property), .timeLimit(.patience))
 struct JSONPropertyTests {

@@ -1,11 +1,8 @@
-/// Byte-wise comparison, quoting and rules of the model's strings.
+/// Byte-wise comparison and quoting of strings.
 ///
 /// Swift's `==` and `<` on `String` treat canonically equivalent texts as equal; PostgreSQL, Kafka keys and hashes
-/// compare bytes. Identities must agree with them, so the model compares strings by these functions.
+/// compare bytes. Identities must agree with them, so strings are compared by these functions.
 package enum Text {
-    /// Longest id of an app, user, device, widget or kind, in UTF-8 bytes.
-    package static let maximumIdentifierBytes = 256
-
     /// Whether two strings are the same bytes.
     package static func equal(_ left: String, _ right: String) -> Bool {
         // For ASCII strings `==` compares bytes.
@@ -35,18 +32,6 @@ package enum Text {
         }
     }
 
-    /// Reason why `text` is not a valid id, or nil: 1 to 256 bytes, no control characters (C0, DEL, C1).
-    package static func identifierProblem(
-        _ text: String, maximumBytes: Int = maximumIdentifierBytes
-    ) -> String? {
-        let count = text.utf8.count
-        if count == 0 { return "must not be empty" }
-        if count > maximumBytes {
-            return "must be at most \(maximumBytes) bytes, is \(count)"
-        }
-        return containsControlCharacter(text) ? "must not contain control characters" : nil
-    }
-
     /// Whether `text` holds a C0 control, DEL or a C1 control (UTF-8 `C2 80`…`C2 9F`).
     package static func containsControlCharacter(_ text: String) -> Bool {
         var previous: UInt8 = 0
@@ -55,16 +40,6 @@ package enum Text {
             previous = byte
         }
         return false
-    }
-
-    /// The text percent-encoded except for the unreserved characters of RFC 3986.
-    package static func percentEncoded(_ text: String) -> String {
-        text.utf8.map { byte in
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: String(UnicodeScalar(byte))
-            default: (byte < 16 ? "%0" : "%") + String(byte, radix: 16, uppercase: true)
-            }
-        }.joined()
     }
 
     /// A foreign text for storing and logging: cut to `maximum` scalars, control characters replaced by spaces.

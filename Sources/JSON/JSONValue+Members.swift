@@ -5,12 +5,6 @@ extension JSONValue {
         number.map { .number(JSONNumber(Int($0))) } ?? .null
     }
 
-    /// RFC 3339 form of a time; null for nil and for times at the end of the range.
-    package static func time(_ time: Timestamp?) -> JSONValue {
-        guard let time, time != .distantFuture, time != .distantPast else { return .null }
-        return .string(time.rfc3339)
-    }
-
     package static func texts(_ texts: some Sequence<String>) -> JSONValue { .array(texts.map { .string($0) }) }
 
     /// A number; null for nil and for a number that is not finite.
@@ -20,11 +14,6 @@ extension JSONValue {
 
     /// A number rounded to three decimals, or null.
     package static func rounded(_ value: Double?) -> JSONValue { decimal(value.map { ($0 * 1_000).rounded() / 1_000 }) }
-
-    /// Duration in whole seconds.
-    package static func seconds(_ duration: Duration?) -> JSONValue {
-        .count(duration.map { $0.wholeMicroseconds / 1_000_000 })
-    }
 
     /// The object with another member.
     package func adding(_ name: String, _ value: JSONValue) -> JSONValue {

@@ -2,7 +2,7 @@ import Randomness
 import TestSupport
 import Testing
 
-@testable import WidgetModel
+@testable import JSON
 
 /// Examples of RFC 8785, and further cases.
 @Suite(.tags(.json), .timeLimit(.patience))

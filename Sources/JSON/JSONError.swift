@@ -29,9 +29,6 @@ package struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
     /// JSON pointer to the value that was being read.
     package let pointer: String
 
-    /// The error as an error of the model.
-    package var modelError: ModelError { ModelError(message: message, pointer: pointer) }
-
     package init(kind: Kind, message: String, byteOffset: Int, pointer: String) {
         self.kind = kind
         self.message = message

@@ -13,7 +13,7 @@ package struct JSONReader: Sendable {
     /// The default nesting limit of arrays and objects together.
     package static let defaultMaximumDepth = 64
 
-    let bytes: [UInt8]
+    package let bytes: [UInt8]
     /// The document within `bytes`.
     let document: Range<Int>
     let maximumDepth: Int

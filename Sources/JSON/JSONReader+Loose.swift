@@ -3,7 +3,7 @@ extension JSONReader {
     /// Returns the body of the string member `name` of the next object, without moving the reader.
     ///
     /// Nil if there is no such member or it cannot be found.
-    func looseMember(_ name: String) -> ArraySlice<UInt8>? {
+    package func looseMember(_ name: String) -> ArraySlice<UInt8>? {
         var copy = self
         copy.skipWhitespace()
         guard copy.take(UInt8(ascii: "{")) else { return nil }
@@ -16,7 +16,7 @@ extension JSONReader {
     }
 
     /// Passes over the next value by its brackets.
-    mutating func looseSkip() throws(JSONError) {
+    package mutating func looseSkip() throws(JSONError) {
         _ = try peek()
         var depth = 0
         while position < end {

@@ -80,12 +80,12 @@ extension JSONReader {
     }
 
     /// Appends bytes of the document unchanged. It makes no slice, because a slice would retain the document.
-    func copy(_ range: Range<Int>, to out: inout [UInt8]) {
+    package func copy(_ range: Range<Int>, to out: inout [UInt8]) {
         bytes.withUnsafeBufferPointer { out.append(contentsOf: UnsafeBufferPointer(rebasing: $0[range])) }
     }
 
     /// Appends the canonical form of a string.
-    func append(_ token: JSONStringToken, to out: inout [UInt8]) {
+    package func append(_ token: JSONStringToken, to out: inout [UInt8]) {
         guard token.hasEscapes else {
             // Without escapes the string is already canonical, including its quotes.
             copy((token.range.lowerBound - 1)..<(token.range.upperBound + 1), to: &out)
@@ -98,9 +98,9 @@ extension JSONReader {
 }
 
 /// Checks of canonical JSON text without parsing.
-enum CanonicalJSON {
+package enum CanonicalJSON {
     /// Whether a string or key contains U+0000, which PostgreSQL's `jsonb` cannot store.
-    static func containsNull(_ canonical: [UInt8]) -> Bool {
+    package static func containsNull(_ canonical: [UInt8]) -> Bool {
         var index = canonical.startIndex
         while index < canonical.endIndex {
             guard canonical[index] == UInt8(ascii: "\\") else {

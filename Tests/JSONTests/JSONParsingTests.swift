@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@testable import WidgetModel
+@testable import JSON
 
 @Suite(.tags(.json), .timeLimit(.patience))
 struct JSONParsingTests {

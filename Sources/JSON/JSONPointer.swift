@@ -35,7 +35,7 @@ package struct JSONPointer: Hashable, Sendable {
     }
 
     /// Token that names every element of a list, for pointers that may name several values.
-    static let everyElement = "*"
+    package static let everyElement = "*"
 
     /// Whether the pointer names a value, or one that contains it, where ``everyElement`` names any element of a list.
     package func covers(_ place: ArraySlice<String>) -> Bool {
@@ -50,7 +50,7 @@ package struct JSONPointer: Hashable, Sendable {
 
     /// Makes a key of a foreign document a reference token for an error. Control characters, which cannot be stored,
     /// are replaced, and long keys are cut, so the pointer may not resolve.
-    static func foreignToken(_ key: String) -> String {
+    package static func foreignToken(_ key: String) -> String {
         let isLong = key.utf8.count > maximumForeignBytes
         guard isLong || Text.containsControlCharacter(key) else { return escape(key) }
         return escape(Text.printable(key, maximum: maximumForeignBytes / 4) + (isLong ? "…" : ""))

@@ -1,3 +1,5 @@
+package import JSON
+
 /// Values that are common in Freshet's documents, checked as they are read.
 extension JSONReader {
     /// An id of an app, user, device, widget or kind.
@@ -14,6 +16,18 @@ extension JSONReader {
         return text
     }
 
+    /// Reason why a string cannot be an identifier or a text to be shown.
+    func identifierProblem(_ token: JSONStringToken, maximumBytes: Int) -> String? {
+        guard !token.hasEscapes, (1...maximumBytes).contains(token.range.count) else {
+            return Text.identifierProblem(text(of: token), maximumBytes: maximumBytes)
+        }
+        // Only an escape can produce a C0 control character.
+        for index in token.range where bytes[index] == 0x7F || bytes[index] == 0xC2 {
+            return Text.identifierProblem(text(of: token), maximumBytes: maximumBytes)
+        }
+        return nil
+    }
+
     private func isPrintableASCII(_ token: JSONStringToken) -> Bool {
         for index in token.range where bytes[index] >= 0x7F { return false }
         return true
@@ -22,21 +36,6 @@ extension JSONReader {
     /// An RFC 3339 date-time.
     package mutating func timestamp() throws(JSONError) -> Timestamp {
         try string("an RFC 3339 date-time") { Timestamp(rfc3339: $0) }
-    }
-
-    /// Reads a string and converts its UTF-8; throws if `convert` returns nil.
-    @inline(__always)
-    package mutating func string<Value>(
-        _ expected: @autoclosure () -> String, _ convert: (ArraySlice<UInt8>) -> Value?
-    ) throws(JSONError) -> Value {
-        try expect(.string)
-        let offset = position
-        let token = try scanString()
-        guard let value = convert(utf8(of: token)) else {
-            throw failure(
-                .invalidValue, "expected \(expected()), found \(Text.quoted(text(of: token)))", at: offset)
-        }
-        return value
     }
 
     /// The name of a widget family.
@@ -64,5 +63,18 @@ extension JSONReader {
             try require(locale, "locale", of: object), try require(timeZone, "timeZone", of: object)
         )
         return WidgetEnvironment(reportedLocale: language, timeZone: zone)
+    }
+}
+
+extension JSONValue {
+    /// RFC 3339 form of a time; null for nil and for times at the end of the range.
+    package static func time(_ time: Timestamp?) -> JSONValue {
+        guard let time, time != .distantFuture, time != .distantPast else { return .null }
+        return .string(time.rfc3339)
+    }
+
+    /// Duration in whole seconds.
+    package static func seconds(_ duration: Duration?) -> JSONValue {
+        .count(duration.map { $0.wholeMicroseconds / 1_000_000 })
     }
 }

@@ -24,7 +24,7 @@ package struct JSONObject: Hashable, Sendable {
     }
 
     /// Makes an object of members whose keys are known to be unique.
-    init(unique members: [Member]) {
+    package init(unique members: [Member]) {
         self.members = members
     }
 
