@@ -52,7 +52,7 @@ let package = Package(
             name: "audit", dependencies: ["PostgresClient", "JSON", "WidgetModel", "WidgetStore", logging],
             swiftSettings: strict),
         .executableTarget(
-            name: "habits", dependencies: ["Randomness", "WidgetModel", "WidgetSimulator"], swiftSettings: strict),
+            name: "habits", dependencies: ["JSON", "Randomness", "WidgetModel", "WidgetSimulator"], swiftSettings: strict),
         .target(name: "CAllocations"),
         .target(
             name: "Cases",

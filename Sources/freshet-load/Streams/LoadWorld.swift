@@ -72,7 +72,9 @@ struct LoadWorld: Sendable, Equatable {
     var reloadOfEverything: FreshetEvent {
         FreshetEvent(ReloadRequest(app: app, audience: .everyone, kinds: .all, reason: .push))
     }
+}
 
+extension LoadWorld {
     /// A world with the kinds `Load0`, `Load1`, and so on.
     init(app: String = Self.defaultApp, users: Int, widgetsPerUser: Int = 1, kinds: Int) {
         self.init(app: app, users: users, widgetsPerUser: widgetsPerUser, kinds: (0..<kinds).map { "Load\($0)" })
