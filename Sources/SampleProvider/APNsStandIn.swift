@@ -66,6 +66,8 @@ package final class APNsStandIn: Sendable {
     }
 
     private struct State {
+        /// Nil before it listens.
+        var channel: (any Channel)?
         var statistics = Statistics()
         var fault: (@Sendable (Push) -> Fault?)?
         var resetsAnswered = false
@@ -88,7 +90,6 @@ package final class APNsStandIn: Sendable {
     private static let shortestTokenLifetime: Int64 = 20 * 60
 
     private let state = Mutex(State())
-    private let channel: any Channel
     private let countsTokens: Bool
     /// Certificate of the authority that clients must trust.
     package let certificatePEM: String
@@ -96,13 +97,12 @@ package final class APNsStandIn: Sendable {
     /// A key of an app at the service, as Apple's `.p8` files hold it.
     package static func makeKey() -> String { P256.Signing.PrivateKey().pemRepresentation }
 
-    package var url: String { "https://localhost:\(channel.localAddress?.port ?? 0)" }
+    package var url: String { "https://localhost:\(state.withLock { $0.channel }?.localAddress?.port ?? 0)" }
     /// Base URL of the other environment, for which one server stands in, too.
     package var sandboxURL: String { url + sandboxPath }
     package var statistics: Statistics { state.withLock { $0.statistics } }
 
-    private init(channel: any Channel, certificatePEM: String, countsTokens: Bool) {
-        self.channel = channel
+    private init(certificatePEM: String, countsTokens: Bool) {
         self.certificatePEM = certificatePEM
         self.countsTokens = countsTokens
     }
@@ -121,14 +121,14 @@ package final class APNsStandIn: Sendable {
             certificateChain: [.certificate(certificate.certificate)], privateKey: .privateKey(certificate.key))
         tls.applicationProtocols = ["h2"]
         let context = try NIOSSLContext(configuration: tls)
-        let owner = Owner()
+        let standIn = APNsStandIn(certificatePEM: certificate.pem, countsTokens: countsTokens)
         var connection = NIOHTTP2Handler.ConnectionConfiguration()
         connection.initialSettings = [HTTP2Setting(parameter: .maxConcurrentStreams, value: maximumStreams)]
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.backlog, value: 256)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { [connection] channel in
-                owner.standIn?.opened(channel)
+                standIn.noteOpened(channel)
                 return channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
                     try pipeline.addHandler(NIOSSLServerHandler(context: context))
@@ -137,15 +137,14 @@ package final class APNsStandIn: Sendable {
                     ) { stream in
                         stream.eventLoop.makeCompletedFuture {
                             try stream.pipeline.syncOperations.addHandlers([
-                                HTTP2FramePayloadToHTTP1ServerCodec(), StreamHandler(owner.standIn),
+                                HTTP2FramePayloadToHTTP1ServerCodec(), StreamHandler(standIn),
                             ])
                         }
                     }
                 }
             }
             .bind(host: "127.0.0.1", port: port).get()
-        let standIn = APNsStandIn(channel: channel, certificatePEM: certificate.pem, countsTokens: countsTokens)
-        owner.set(standIn)
+        standIn.state.withLock { $0.channel = channel }
         return standIn
     }
 
@@ -171,10 +170,10 @@ package final class APNsStandIn: Sendable {
     }
 
     package func stop() async throws {
-        try await channel.close()
+        try await state.withLock { $0.channel }?.close()
     }
 
-    private func opened(_ connection: any Channel) {
+    private func noteOpened(_ connection: any Channel) {
         state.withLock { $0.statistics.connections += 1 }
         connection.closeFuture.whenComplete { [self] _ in
             state.withLock { $0.inUse[ObjectIdentifier(connection)] = nil }
@@ -272,15 +271,6 @@ extension Data {
 /// Path of the sandbox's requests, before that of Apple's.
 private let sandboxPath = "/sandbox"
 
-/// Holder of the stand-in, which is made after its channel.
-private final class Owner: Sendable {
-    private let value = Mutex<APNsStandIn?>(nil)
-
-    var standIn: APNsStandIn? { value.withLock { $0 } }
-
-    func set(_ standIn: APNsStandIn) { value.withLock { $0 = standIn } }
-}
-
 /// Reads one push and answers it.
 private final class StreamHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
@@ -290,11 +280,11 @@ private final class StreamHandler: ChannelInboundHandler {
     private static let drainTime = TimeAmount.milliseconds(100)
     private static let trickleInterval = TimeAmount.milliseconds(20)
 
-    private let standIn: APNsStandIn?
+    private let standIn: APNsStandIn
     private var head: HTTPRequestHead?
     private var body = ByteBuffer()
 
-    init(_ standIn: APNsStandIn?) {
+    init(_ standIn: APNsStandIn) {
         self.standIn = standIn
     }
 
@@ -317,7 +307,7 @@ private final class StreamHandler: ChannelInboundHandler {
             environment: isSandbox ? .sandbox : .production,
             connection: ObjectIdentifier(context.channel.parent ?? context.channel), headers: headers,
             body: String(buffer: body))
-        switch standIn?.receive(push, path: path, method: head.method) {
+        switch standIn.receive(push, path: path, method: head.method) {
         case nil: write(APNsAnswer(status: 200), context)
         case .answer(let answer): write(answer, context)
         case .hang: break
@@ -381,7 +371,7 @@ private final class StreamHandler: ChannelInboundHandler {
             context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: bytes)))), promise: nil)
         }
         let end = context.eventLoop.makePromise(of: Void.self)
-        if standIn?.resetsAnswered ?? false {
+        if standIn.resetsAnswered {
             end.futureResult.assumeIsolated().whenSuccess { self.resetStream(context) }
         }
         context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: end)

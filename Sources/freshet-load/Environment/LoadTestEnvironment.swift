@@ -78,7 +78,8 @@ struct LoadTestEnvironment: Sendable {
         let pool = PostgresPool(configuration: configuration, logger: logger)
         let outcome: Result<Value, any Error>
         do {
-            let environment = try await make(plan, options, given, pool, parts, logger)
+            let environment = try await make(
+                plan, options: options, settings: given, pool: pool, parts: parts, logger: logger)
             let value = try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await environment.sampler.run() }
                 let value = try await body(environment)
@@ -101,8 +102,8 @@ struct LoadTestEnvironment: Sendable {
     }
 
     private static func make(
-        _ plan: Plan, _ options: ScenarioOptions, _ given: Settings, _ pool: PostgresPool, _ parts: Parts,
-        _ logger: Logger
+        _ plan: Plan, options: ScenarioOptions, settings given: Settings, pool: PostgresPool, parts: Parts,
+        logger: Logger
     ) async throws -> LoadTestEnvironment {
         var settings = given
         try await NodePreparation(pool: pool, logger: logger).prepareDatabase(migrate: true)

@@ -159,7 +159,7 @@ struct LoadDrain: Scenario {
 
         let after = try await environment.overview()
         var losses = LoadLosses(published: events, before: before, after: after)
-        compare(served.rows, watch.latest, targets, &result, &losses)
+        compare(served.rows, with: watch.latest, of: targets, &result, &losses)
         losses[.unapplied] = applied + events - (try await environment.store.appliedEvents())
         if let providerBefore, let providerAfter {
             result.providerRequests = providerAfter.requests - providerBefore.requests
@@ -221,8 +221,8 @@ struct LoadDrain: Scenario {
 
     /// Compares what is stored with the last messages on the output topic.
     private func compare(
-        _ rows: [TimelineID: TimelineSummary], _ latest: [TimelineID: OutputWatch.Latest],
-        _ targets: Set<TimelineID>, _ result: inout LoadResult, _ losses: inout LoadLosses
+        _ rows: [TimelineID: TimelineSummary], with latest: [TimelineID: OutputWatch.Latest],
+        of targets: Set<TimelineID>, _ result: inout LoadResult, _ losses: inout LoadLosses
     ) {
         for id in targets {
             if let row = rows[id], !row.isStale, let message = latest[id] {
