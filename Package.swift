@@ -77,6 +77,9 @@ let package = Package(
             name: "WidgetModel", dependencies: ["JSON", crypto], resources: [.embedInCode("Values/TimeZones.txt")],
             swiftSettings: strict),
         .target(
+            name: "Charts", dependencies: ["JSON", "WidgetModel"], resources: [.embedInCode("chart.css")],
+            swiftSettings: strict),
+        .target(
             name: "WidgetEvents", dependencies: ["JSON", "WidgetModel"], swiftSettings: strict),
         .target(
             name: "WidgetStore", dependencies: ["PostgresClient", "JSON", "WidgetModel", logging],
@@ -115,9 +118,8 @@ let package = Package(
         .target(
             name: "WidgetAPI",
             dependencies: [
-                "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore",
-                "WidgetRepresentation",
-                "ReloadIngest", "WidgetSimulator", logging, lifecycle,
+                "Charts", "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore",
+                "WidgetRepresentation", "ReloadIngest", "WidgetSimulator", logging, lifecycle,
                 hummingbird, mustache, nio, jwt, crypto, metrics, tracing,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOHTTPCompression", package: "swift-nio-extras"),
@@ -143,7 +145,7 @@ let package = Package(
             swiftSettings: strict),
         .target(name: "Randomness", swiftSettings: strict),
         .target(
-            name: "WidgetSimulator", dependencies: ["Randomness", "WidgetEvents", "JSON", "WidgetModel"],
+            name: "WidgetSimulator", dependencies: ["Charts", "Randomness", "WidgetEvents", "JSON", "WidgetModel"],
             swiftSettings: strict),
         .target(
             name: "FreshetService",
@@ -162,14 +164,14 @@ let package = Package(
                 "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "JSON", "WidgetModel",
                 "WidgetEvents",
                 "WidgetStore", "WidgetRepresentation", "ReloadIngest", "ReloadWorkers", "WidgetAPI", "WidgetDelivery",
-                "FreshetClient", "Randomness", "WidgetSimulator",
+                "FreshetClient", "Randomness", "WidgetSimulator", "Charts",
                 argumentParser, logging, lifecycle, httpClient, hummingbird, nio,
             ],
             swiftSettings: strict),
         .executableTarget(
             name: "freshet-load",
             dependencies: [
-                "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "JSON", "Randomness",
+                "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "JSON", "Randomness", "Charts",
                 "WidgetModel", "WidgetEvents", "WidgetSimulator", "WidgetStore", "WidgetAPI", "WidgetDelivery",
                 "ReloadWorkers", "FreshetClient", argumentParser, logging,
                 lifecycle, httpClient, nio, jwt,
@@ -259,9 +261,8 @@ let package = Package(
         .testTarget(
             name: "WidgetAPITests",
             dependencies: [
-                "WidgetAPI", "PostgresClient", "JSON", "WidgetModel", "WidgetRepresentation", "WidgetStore",
-                "TestSupport",
-                logging, hummingbird, crypto, lifecycle,
+                "WidgetAPI", "Charts", "PostgresClient", "JSON", "WidgetModel", "WidgetRepresentation", "WidgetStore",
+                "TestSupport", logging, hummingbird, crypto, lifecycle,
                 .product(name: "HummingbirdTesting", package: "hummingbird"),
             ],
             exclude: ["Form/form.py", "Console/console.py"],
@@ -292,14 +293,14 @@ let package = Package(
                 "freshet", "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "JSON", "WidgetModel",
                 "WidgetEvents", "WidgetStore", "WidgetRepresentation", "FreshetClient", "ReloadIngest", "ReloadWorkers",
                 "WidgetAPI", "TestSupport", logging, lifecycle, crypto, httpClient, hummingbird, nio, argumentParser,
-                .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "Yams", package: "Yams"),
+                "Charts", .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "Yams", package: "Yams"),
             ],
             exclude: ["Preview/preview.py", "Simulate/report.py"],
             swiftSettings: strict),
         .testTarget(
             name: "FreshetLoadTests",
             dependencies: [
-                "freshet-load", "FreshetService", "SampleProvider", "PostgresClient", "JSON", "Randomness",
+                "freshet-load", "FreshetService", "SampleProvider", "PostgresClient", "JSON", "Randomness", "Charts",
                 "WidgetModel", "WidgetEvents", "WidgetStore", "TestSupport", argumentParser,
             ],
             swiftSettings: strict),

@@ -1,3 +1,4 @@
+import Charts
 import Foundation
 import JSON
 import TestSupport
@@ -9,7 +10,6 @@ import WidgetModel
 
 #if canImport(FoundationXML)
 import FoundationXML
-import WidgetSimulator
 #endif
 
 @Suite(.timeLimit(.patience))
@@ -27,7 +27,7 @@ struct LoadPageTests {
                     .residentBytes: 9e7 + time * 1e3,
                 ])
         },
-        spans: [LoadCharts.Span(label: "a transaction held open", from: 300, to: 600)])
+        spans: [Chart.Span(label: "a transaction held open", from: 300, to: 600)])
 
     static var page: LoadPage {
         // The literal is valid JSON.

@@ -1,3 +1,4 @@
+import Charts
 import JSON
 import TestSupport
 import Testing
@@ -66,7 +67,7 @@ struct LoadReportTests {
                     .stateIndexBytes: (301..<750).contains(second) ? 2e8 : 3e7,
                 ])
         }
-        let charts = LoadCharts(samples: samples, spans: [LoadCharts.Span(label: "held", from: 300, to: 599.5)])
+        let charts = LoadCharts(samples: samples, spans: [Chart.Span(label: "held", from: 300, to: 599.5)])
         let members = Dictionary(uniqueKeysWithValues: charts.trends.map { ($0.key, $0.value) })
         #expect(members["whileHeld"]?["ratio"]?.numberValue?.double == 0.8)
         #expect(members["whileHeld"]?["secondsUntilDeadTuplesAreBack"]?.numberValue?.double == 50.5)

@@ -1,3 +1,4 @@
+import Charts
 import HTTPTypes
 package import Hummingbird
 import Mustache
@@ -63,6 +64,7 @@ package struct ConsolePage: Sendable {
 package enum ConsoleAssets {
     private static let all: [String: (type: String, bytes: [UInt8])] = [
         "console.css": ("text/css; charset=utf-8", PackageResources.console_css),
+        "chart.css": ("text/css; charset=utf-8", Array(Chart.style.utf8)),
         "console.js": ("text/javascript; charset=utf-8", PackageResources.console_js),
         "icon.svg": ("image/svg+xml", PackageResources.icon_svg),
         TimeAxis.stylesheet: ("text/css; charset=utf-8", PackageResources.time_axis_css),

@@ -97,8 +97,10 @@ extension ConsoleVisit {
         var page = page(
             "overview", "Overview",
             [
-                "charts": charts.map { ["title": $0.title, "id": $0.id, "html": $0.html] as [String: Any] },
-                "waiting": (isCapped ? "at least " : "") + ConsoleChart.words(waiting), "hasWaiting": waiting > 0,
+                "charts": charts.enumerated().map {
+                    ["title": $1.title, "id": "chart-\($0)", "html": $1.html] as [String: Any]
+                },
+                "waiting": (isCapped ? "at least " : "") + ConsoleView.words(waiting), "hasWaiting": waiting > 0,
                 "kinds": "\(kinds.count)",
                 "paused": "\(kinds.count { $0["paused"] == .bool(true) || $0["appPausedAt"]?.stringValue != nil })",
                 "breakers": health == nil ? "unknown" : "\(open.count)",
@@ -123,7 +125,7 @@ extension ConsoleVisit {
         var delivery = delivery.adding("objective", objective)
         for name in ["p50", "p99"] {
             guard let latency = delivery["\(name)Milliseconds"]?.numberValue?.double else { continue }
-            delivery = delivery.adding("\(name)Share", .string("\(ConsoleChart.words(100 * latency / limit)) %"))
+            delivery = delivery.adding("\(name)Share", .string("\(ConsoleView.words(100 * latency / limit)) %"))
         }
         return delivery
     }
@@ -170,7 +172,7 @@ extension ConsoleVisit {
             [
                 "kinds": ConsoleView.value(.array(kinds)), "isPaused": isPaused, "message": message ?? "",
                 "isEmpty": kinds.isEmpty,
-                "forecast": ConsoleForecast.html(try await call("getForecast", query: ["hours": "24"])),
+                "forecast": ConsoleView.chart(of: try await call("getForecast", query: ["hours": "24"])),
             ])
     }
 
@@ -190,7 +192,7 @@ extension ConsoleVisit {
         view["delivery"] = ConsoleView.value(delivery ?? .null)
         view["json"] = PrettyJSON.text(kind["definition"] ?? .null)
         view["budget"] = try await budget(name, kind)
-        view["forecast"] = ConsoleForecast.html(try await call("consoleForecast", ["kind": name]))
+        view["forecast"] = ConsoleView.chart(of: try await call("consoleForecast", ["kind": name]))
         return page("kind", name, view)
     }
 
@@ -202,7 +204,7 @@ extension ConsoleVisit {
         guard let average = use["average"]?.numberValue?.double else {
             return use["timelines"] == 0 ? "no timelines" : "too many timelines for an average"
         }
-        return "\(ConsoleChart.words(average)) on average, free ones included; the budget is \(least) to \(most) a day"
+        return "\(ConsoleView.words(average)) on average, free ones included; the budget is \(least) to \(most) a day"
     }
 
     // MARK: Manifests
@@ -249,7 +251,7 @@ extension ConsoleVisit {
             "providers", "Providers",
             [
                 "providers": ConsoleView.value(.array(items)), "isEmpty": items.isEmpty,
-                "hasNoWorkers": hasNoWorkers, "latency": providerLatency.html,
+                "hasNoWorkers": hasNoWorkers, "latency": providerLatency,
                 "tested": ConsoleView.value(tested ?? .null),
             ])
         // A live update would replace the test's result.

@@ -158,7 +158,7 @@ struct ConsoleRoutes: Sendable {
             try await simulation.run(app, rotation: parts.resources.rotation)
         }
         let name = "\(report.people) people, \(report.days) days from \(report.from.prefix(10))"
-        return Response(["section": .string(SimulationPage.section(name, report))])
+        return Response(["section": .string(SimulationPage.section(name, report).text)])
     }
 
     // MARK: People

@@ -31,6 +31,16 @@ enum ConsoleView {
         return result
     }
 
+    /// A number with two or three digits that count.
+    static func words(_ value: Double) -> String {
+        switch abs(value) {
+        case 0: "0"
+        case ..<1: "\((value * 1_000).rounded() / 1_000)"
+        case ..<100: JSONNumber((value * 10).rounded() / 10)?.text ?? "0"
+        default: grouped("\(Int(value.rounded()))")
+        }
+    }
+
     private struct Nothing: MustacheCustomRenderable {
         let renderText = ""
         let isNull = true
@@ -47,17 +57,11 @@ enum ConsoleView {
         func transform(_ name: String) -> Any? {
             switch name {
             case "path": Text.percentEncoded(text)
-            case "time": Timestamp(rfc3339: text).map(ConsoleView.time) ?? text
+            case "time": Timestamp(rfc3339: text).map(LocalClock.utc.full) ?? text
             // Durations in JSON are seconds, or text with a unit.
             case "duration": text.last?.isNumber == true ? "\(text) s" : text
             default: nil
             }
         }
-    }
-
-    /// `2026-06-22 10:00:03 UTC`
-    static func time(_ time: Timestamp) -> String {
-        let text = time.rfc3339
-        return "\(text.prefix(10)) \(text.dropFirst(11).prefix(8)) UTC"
     }
 }

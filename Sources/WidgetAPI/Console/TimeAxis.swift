@@ -1,3 +1,4 @@
+import Charts
 package import JSON
 package import WidgetModel
 
@@ -50,7 +51,7 @@ package struct TimeAxis: Sendable {
                 link: value["url"]?.stringValue ?? link)
         }
         (self.title, self.id, self.now) = (title, id, now)
-        clock = LocalClock(timeZone: timeZone)
+        clock = LocalClock(timeZone: timeZone) ?? .utc
         range = Self.range(dates: dates, policy: policy, now: now)
     }
 
@@ -74,7 +75,7 @@ package struct TimeAxis: Sendable {
         return """
             <figure class="time-axis" id="\(id)" data-time-axis data-from="\(Self.milliseconds(range.lowerBound))" \
             data-now="\(Self.milliseconds(now))" data-time-zone="\(clock.timeZone)">
-            \(drawing)
+            \(drawing.svg)
             <div class="time-axis-choice" hidden><label for="\(id)-time">Shown at</label>\
             <input id="\(id)-time" type="range" min="0" max="\(seconds)" step="\(step)" value="0">\
             <output for="\(id)-time"></output></div>
@@ -109,12 +110,93 @@ package struct TimeAxis: Sendable {
         return """
             <li data-entry data-from="\(Self.milliseconds(entry.date))"\(end)\(current)>\
             <p class="when"><time datetime="\(entry.date.rfc3339)">\(clock.text(entry.date))</time>\(score)</p>\
-            \(TimeAxisContent.html(of: entry.content))\(link)</li>
+            \(Self.html(of: entry.content))\(link)</li>
 
             """
     }
 
     private static func milliseconds(_ time: Timestamp) -> HTML { HTML(stringLiteral: "\(time.microseconds / 1_000)") }
 
-    static func number(_ value: Double) -> String { JSONNumber(value)?.text ?? "0" }
+    private static func number(_ value: Double) -> String { JSONNumber(value)?.text ?? "0" }
+
+    // MARK: Drawing
+
+    /// Scores above the entries, with the present, the chosen time and the earliest reload by policy.
+    var drawing: Chart {
+        let steps = curve.steps(in: range)
+        let top = steps.map(\.score).max() ?? 0
+        let relevance = Chart.Series(
+            "relevance", .steps, points: steps.map { (Self.seconds($0.from), $0.score > 0 ? $0.score : nil) })
+        var chart = Chart(
+            label: title, range: Self.seconds(range.lowerBound)..<Self.seconds(range.upperBound),
+            scale: .linear(endingAt: top > 0 ? top : 1), series: [relevance])
+        chart.height = 48
+        chart.strip = entries.map { Self.seconds($0.date)..<Self.seconds(max($0.end ?? range.upperBound, $0.date)) }
+        chart.ticks = tickTimes.map { (Self.seconds($0.time), $0.text) }
+        let reload = policy.earliestReload(lastEntry: entries.last?.date ?? now)
+        chart.marks =
+            (reload.map { [("reload", Self.seconds($0))] } ?? []) + [
+                ("now", Self.seconds(now)), ("chosen", Self.seconds(now)),
+            ]
+        return chart
+    }
+
+    private static func seconds(_ time: Timestamp) -> Double { Double(time.microseconds) / 1_000_000 }
+
+    // MARK: Ticks
+
+    private static let mostTicks: Int64 = 5
+    /// Distances of ticks, in seconds.
+    private static let distances: [Int64] = [
+        60, 300, 600, 1_800, 3_600, 2 * 3_600, 3 * 3_600, 6 * 3_600, 12 * 3_600, 86_400, 2 * 86_400, 7 * 86_400,
+    ]
+
+    /// Round local times, away from the edges so that their texts fit.
+    var tickTimes: [(time: Timestamp, text: String)] {
+        let length = range.upperBound - range.lowerBound
+        let seconds = length.wholeMicroseconds / 1_000_000
+        let distance =
+            Self.distances.first { seconds / $0 <= Self.mostTicks } ?? (seconds / Self.mostTicks / 86_400 + 1) * 86_400
+        let offset = clock.offset(at: range.lowerBound).components.seconds
+        let start = range.lowerBound.microseconds / 1_000_000 + offset
+        let first = (start / distance + (start > 0 ? 1 : 0)) * distance - offset
+        return (0...Self.mostTicks).compactMap { index in
+            let time = Timestamp(microseconds: (first + index * distance) * 1_000_000)
+            guard range.contains(time), (0.06...0.94).contains((time - range.lowerBound) / length) else { return nil }
+            return (time, distance >= 86_400 ? clock.day(time) : clock.clock(time))
+        }
+    }
+
+    // MARK: Content
+
+    /// The content of an entry, for light and dark surroundings side by side, with its JSON.
+    ///
+    /// Only the app knows the looks of its widgets, so the content is shown as a list of its members.
+    private static func html(of content: JSONValue) -> HTML {
+        let variants = ContentVariants(content)
+        func variant(_ value: JSONValue?, _ name: String) -> HTML {
+            let body: HTML = value.map { list($0) } ?? "<p class=\"soft\">no \(name) variant</p>"
+            return "<div class=\"side-\(name)\" role=\"group\" aria-label=\"\(name)\">\(body)</div>"
+        }
+        return """
+            <div class="sides">\(variant(variants.light, "light"))\(variant(variants.dark, "dark"))</div>\
+            <details><summary>JSON</summary><pre>\(String(decoding: content.encoded, as: UTF8.self))</pre></details>
+            """
+    }
+
+    private static func list(_ value: JSONValue) -> HTML {
+        switch value {
+        case .null: "<span class=\"soft\">null</span>"
+        case .bool(let value): value ? "true" : "false"
+        case .number(let number): "\(number.text)"
+        case .string(let text): "\(text)"
+        case .array(let elements):
+            elements.isEmpty
+                ? "<span class=\"soft\">empty</span>" : "<ul>\(HTML(elements.map { "<li>\(list($0))</li>" }))</ul>"
+        case .object(let object):
+            object.isEmpty
+                ? "<span class=\"soft\">empty</span>"
+                : "<dl>\(HTML(object.members.map { "<div><dt>\($0.key)</dt><dd>\(list($0.value))</dd></div>" }))</dl>"
+        }
+    }
 }

@@ -1,3 +1,4 @@
+import Charts
 import FreshetService
 import PostgresClient
 import Synchronization
@@ -114,7 +115,7 @@ final class LoadMonitor: Sendable {
         state.withLock { state in
             guard let start = state.start, let open = state.openSpan else { return }
             let now = start.duration(to: .now) / .seconds(1)
-            state.charts.spans.append(LoadCharts.Span(label: open.label, from: open.from, to: now))
+            state.charts.spans.append(Chart.Span(label: open.label, from: open.from, to: now))
             state.openSpan = nil
         }
         return value

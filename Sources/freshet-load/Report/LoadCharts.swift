@@ -1,3 +1,4 @@
+import Charts
 import Foundation
 import FreshetService
 import JSON
@@ -41,18 +42,9 @@ struct LoadSample: Sendable, Equatable {
 
 /// Charts of a report.
 struct LoadCharts: Sendable, Equatable {
-    /// Something that went on for a while, shown behind the lines.
-    struct Span: Sendable, Equatable {
-        var label: String
-        /// Seconds from the start of the run.
-        var from: Double
-        var to: Double
-
-        var json: JSONValue { ["label": .string(label), "from": .rounded(from), "to": .rounded(to)] }
-    }
-
     var samples: [LoadSample] = []
-    var spans: [Span] = []
+    /// Parts of the run in which something went on, in seconds from its start.
+    var spans: [Chart.Span] = []
 
     /// The members of the report's JSON; empty arrays are left out.
     var members: [(key: String, value: JSONValue)] {
@@ -77,4 +69,8 @@ struct LoadCharts: Sendable, Equatable {
             return merged
         }
     }
+}
+
+extension Chart.Span {
+    fileprivate var json: JSONValue { ["label": .string(label), "from": .rounded(from), "to": .rounded(to)] }
 }

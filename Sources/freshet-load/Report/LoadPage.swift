@@ -1,8 +1,8 @@
+import Charts
 import Foundation
 import FreshetService
 import JSON
 import WidgetModel
-import WidgetSimulator
 
 /// A load report as one HTML page that needs nothing else: figures, charts, the command, and the whole JSON. It is also
 /// well-formed XML.
@@ -14,8 +14,10 @@ struct LoadPage: Sendable {
     let command: String
     let time: Timestamp
 
-    var text: String {
-        let title = HTML.escaped("freshet-load \(report["scenario"]?.stringValue ?? "")")
+    var text: String { html.text }
+
+    private var html: HTML {
+        let title = "freshet-load \(report["scenario"]?.stringValue ?? "")"
         return """
             <!DOCTYPE html>
             <html lang="en">
@@ -25,7 +27,8 @@ struct LoadPage: Sendable {
             <meta name="color-scheme" content="light dark"/>
             <title>\(title)</title>
             <style>
-            \(Self.style)
+            \(raw: Self.style)
+            \(raw: Chart.style)
             </style>
             </head>
             <body>
@@ -33,18 +36,18 @@ struct LoadPage: Sendable {
             <header>
             <h1>\(title)</h1>
             \(verdict)
-            <p class="quiet">\(HTML.escaped(time.rfc3339)) · Freshet \(HTML.escaped(FreshetNode.version))</p>
-            <pre class="command">\(HTML.escaped(command))</pre>
+            <p class="quiet">\(time.rfc3339) · Freshet \(FreshetNode.version)</p>
+            <pre class="command">\(command)</pre>
             </header>
             <section class="figures" aria-label="Figures">
-            \(figures.map(Self.tile).joined(separator: "\n"))
+            \(HTML(figures.map(Self.tile)))
             </section>
             <section class="charts" aria-label="Charts">
-            \(figuresOverTime.joined(separator: "\n"))
+            \(HTML(figuresOverTime))
             </section>
             <details>
             <summary>The report as JSON</summary>
-            <pre>\(HTML.escaped(PrettyJSON.text(withoutSamples)))</pre>
+            <pre>\(PrettyJSON.text(withoutSamples))</pre>
             </details>
             </main>
             </body>
@@ -70,11 +73,11 @@ struct LoadPage: Sendable {
         path.reduce(report as JSONValue?) { $0?[$1] }?.numberValue?.double
     }
 
-    private var verdict: String {
+    private var verdict: HTML {
         let lost = value("lost") ?? 0
         let stale = value("stale") ?? 0
-        guard lost > 0 || stale > 0 else { return #"<p class="good">Nothing lost, nothing stale.</p>"# }
-        return #"<p class="bad">Lost \#(Figure.digits(lost)), stale \#(Figure.digits(stale)).</p>"#
+        guard lost > 0 || stale > 0 else { return "<p class=\"good\">Nothing lost, nothing stale.</p>" }
+        return "<p class=\"bad\">Lost \(Figure.digits(lost)), stale \(Figure.digits(stale)).</p>"
     }
 
     /// Names and values; those that the scenario does not know are left out.
@@ -98,8 +101,8 @@ struct LoadPage: Sendable {
         return known.compactMap { name, value, format in value.map { (name, format($0)) } }
     }
 
-    private static func tile(_ figure: (name: String, value: String)) -> String {
-        #"<div class="tile"><b>\#(HTML.escaped(figure.value))</b><span>\#(HTML.escaped(figure.name))</span></div>"#
+    private static func tile(_ figure: (name: String, value: String)) -> HTML {
+        "<div class=\"tile\"><b>\(figure.value)</b><span>\(figure.name)</span></div>\n"
     }
 
     /// The report without its samples, which the charts show.
@@ -110,68 +113,48 @@ struct LoadPage: Sendable {
 
     // MARK: Charts
 
-    private struct Chart: Sendable {
-        var title: String
-        var lines: [SVGChart.Line]
-        var isLogarithmic = false
-        var format: @Sendable (Double) -> String
-    }
+    /// Titles, and the lines that the samples may have.
+    private static let overTime:
+        [(title: String, lines: KeyValuePairs<String, LoadSample.Key>, format: @Sendable (Double) -> String)] = [
+            (
+                "Throughput, a second", ["events": .eventsPerSecond, "timelines stored": .timelinesPerSecond],
+                Figure.short
+            ),
+            ("Latency, ms", ["p50": .p50, "p99": .p99, "longest": .max], Figure.digits),
+            ("timeline on disk", ["table": .stateTableBytes, "its indexes": .stateIndexBytes], Figure.bytes),
+            ("Row versions of timeline", ["dead": .deadTuples, "live": .liveTuples], Figure.short),
+            ("WAL, a second", ["bytes": .walBytesPerSecond], Figure.bytes),
+            ("Memory of the service", ["resident": .residentBytes], Figure.bytes),
+        ]
 
-    private static let overTime = [
-        Chart(
-            title: "Throughput, a second",
-            lines: [
-                .init(name: "events", key: .eventsPerSecond), .init(name: "timelines stored", key: .timelinesPerSecond),
-            ], format: Figure.short),
-        Chart(
-            title: "Latency, ms",
-            lines: [.init(name: "p50", key: .p50), .init(name: "p99", key: .p99), .init(name: "longest", key: .max)],
-            isLogarithmic: true, format: Figure.digits),
-        Chart(
-            title: "timeline on disk",
-            lines: [
-                .init(name: "table", key: .stateTableBytes), .init(name: "its indexes", key: .stateIndexBytes),
-            ], format: Figure.bytes),
-        Chart(
-            title: "Row versions of timeline",
-            lines: [.init(name: "dead", key: .deadTuples), .init(name: "live", key: .liveTuples)],
-            format: Figure.short),
-        Chart(title: "WAL, a second", lines: [.init(name: "bytes", key: .walBytesPerSecond)], format: Figure.bytes),
-        Chart(
-            title: "Memory of the service", lines: [.init(name: "resident", key: .residentBytes)], format: Figure.bytes),
-    ]
-
-    private var figuresOverTime: [String] {
+    private var figuresOverTime: [HTML] {
         let samples = charts.thinned(to: 400)
-        return Self.overTime.compactMap { chart -> String? in
-            let lines = chart.lines.filter { line in samples.contains { $0.values[line.key] != nil } }
-            guard !lines.isEmpty else { return nil }
-            let svg = SVGChart.lines(
-                lines, of: samples, spans: charts.spans, isLogarithmic: chart.isLogarithmic,
-                label: "\(chart.title) over time", format: chart.format)
-            return Self.figure(chart.title, names: lines.map(\.name), svg)
+        let end = max(samples.last?.seconds ?? 0, 1)
+        return Self.overTime.compactMap { title, lines, format -> HTML? in
+            let series = lines.map { name, key in
+                Chart.Series(
+                    name, .line,
+                    points: samples.compactMap { sample in sample.values[key].map { (sample.seconds, $0) } })
+            }.filter { !$0.points.isEmpty }
+            guard let most = series.compactMap(\.highest).max() else { return nil }
+            let positive = series.flatMap { $0.points.compactMap(\.value) }.filter { $0 > 0 }.min()
+            var chart = Chart(label: "\(title) over time", range: 0..<end, scale: .linear(upTo: most), series: series)
+            if lines.contains(where: { $0.value.isLatency }), let positive {
+                chart.scale = .logarithmic(from: positive, upTo: most)
+            }
+            chart.spans = charts.spans
+            chart.ticks = [0, 0.5, 1].map { (end * $0, Figure.time(end * $0)) }
+            chart.format = format
+            return chart.figure(title)
         }
-    }
-
-    /// A chart with its title and, of more than one line, the names of its lines.
-    private static func figure(_ title: String, names: [String], _ svg: String) -> String {
-        let legend =
-            names.count < 2
-            ? ""
-            : names.enumerated().map { index, name in
-                #"<span class="key"><i class="c\#(index + 1)"></i>\#(HTML.escaped(name))</span>"#
-            }.joined()
-        return "<figure><figcaption><b>\(HTML.escaped(title))</b>\(legend)</figcaption>\(svg)</figure>"
     }
 
     private static let style = """
         :root { --ground: #f7f7f5; --card: #fff; --ink: #1b1d21; --quiet: #63676f; --rule: #e3e3df;
-          --c1: #1f6feb; --c2: #c2570c; --c3: #8a8f98;
-          --span: #f2e6c9; --good: #1a7f37; --bad: #cf222e; }
+          --good: #1a7f37; --bad: #cf222e; }
         @media (prefers-color-scheme: dark) {
           :root { --ground: #131518; --card: #1c1f24; --ink: #e8e9eb; --quiet: #9aa0a9; --rule: #30343b;
-            --c1: #6ea8fe; --c2: #f0883e; --c3: #7d838d;
-            --span: #3a3320; --good: #57c773; --bad: #ff7b72; }
+            --good: #57c773; --bad: #ff7b72; }
         }
         * { box-sizing: border-box; }
         body { margin: 0; background: var(--ground); color: var(--ink); font: 16px/1.45 system-ui, sans-serif; }
@@ -181,16 +164,7 @@ struct LoadPage: Sendable {
           overflow-x: auto; font: .8125rem/1.5 ui-monospace, monospace; }
         .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); gap: .75rem; }
         figure { margin: 0; background: var(--card); border: 1px solid var(--rule); border-radius: 8px; padding: .75rem; }
-        figcaption { display: flex; flex-wrap: wrap; gap: .25rem 1rem; font-size: .875rem; }
-        .key { color: var(--quiet); }
-        .key i { display: inline-block; width: .9rem; height: .2rem; border-radius: 2px; margin-right: .35rem;
-          vertical-align: middle; }
-        i.c1 { background: var(--c1); } i.c2 { background: var(--c2); } i.c3 { background: var(--c3); }
-        svg { display: block; width: 100%; height: auto; margin-top: .5rem; }
-        svg .grid { stroke: var(--rule); stroke-width: 1; }
-        svg .tick { fill: var(--quiet); font-size: 11px; font-family: system-ui, sans-serif; }
-        svg .line { fill: none; stroke-width: 1.6; stroke-linejoin: round; stroke-linecap: round; }
-        svg .c1 { stroke: var(--c1); } svg .c2 { stroke: var(--c2); } svg .c3 { stroke: var(--c3); }
+        figcaption { font-size: .875rem; font-weight: 600; margin-bottom: .5rem; }
         details { margin: 1rem 0; }
         summary { cursor: pointer; }
         header p { margin: .25rem 0; }
@@ -202,7 +176,5 @@ struct LoadPage: Sendable {
         .tile { background: var(--card); border: 1px solid var(--rule); border-radius: 8px; padding: .6rem .75rem; }
         .tile b { display: block; font-size: 1.2rem; font-variant-numeric: tabular-nums; }
         .tile span { color: var(--quiet); font-size: .8125rem; }
-        svg .c3 { stroke-width: 1; }
-        svg .span { fill: var(--span); }
         """
 }

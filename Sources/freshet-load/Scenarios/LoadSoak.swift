@@ -1,4 +1,5 @@
 import ArgumentParser
+import Charts
 import FreshetClient
 import FreshetService
 import JSON
@@ -268,7 +269,7 @@ extension LoadCharts {
 
     /// Seconds from the end of the span until all of these values are at most 1.5 times their largest value before it.
     /// Nil if they do not get there within the run.
-    private func secondsUntilBack(_ keys: [LoadSample.Key], after span: LoadCharts.Span) -> Double? {
+    private func secondsUntilBack(_ keys: [LoadSample.Key], after span: Chart.Span) -> Double? {
         var limits: [LoadSample.Key: Double] = [:]
         for key in keys {
             let before = samples.filter { $0.seconds < span.from }.compactMap { $0.values[key] }

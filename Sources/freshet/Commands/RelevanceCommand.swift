@@ -1,4 +1,5 @@
 import ArgumentParser
+import Charts
 import Foundation
 import FreshetService
 import JSON
@@ -33,7 +34,7 @@ struct RelevanceCommand: AsyncParsableCommand {
         @OptionGroup var options: AppOptions
 
         func validate() throws {
-            if let day, !LocalDay.isValid(day) {
+            if let day, LocalClock.utc.day(of: day) == nil {
                 throw ValidationError("--day \(Text.quoted(day)): expected a date such as 2026-06-22")
             }
         }
@@ -52,14 +53,72 @@ struct RelevanceCommand: AsyncParsableCommand {
             }
             let record = try await store.relevance(of: widget, app: app) ?? RelevanceRecord()
             let zone = found.environment.timeZone
-            guard let local = LocalDay(day, timeZone: zone, now: detail.readAt) else {
+            guard let clock = LocalClock(timeZone: zone) else {
                 throw CommandFailure(.failure, "the time zone \(Text.quoted(zone)) is not known here")
             }
-            let chart = RelevanceChart(
-                title: "\(detail.kind) \(widget)", day: local, curve: record.curve(after: curve),
-                ranks: RelevanceRanks(record.history, with: record.curve))
-            if let svg { try chart.svg.save(to: svg) }
+            let chart = RelevanceDay(
+                title: "\(detail.kind) \(widget)", date: day ?? clock.date(detail.readAt), clock: clock,
+                curve: record.curve(after: curve), ranks: RelevanceRanks(record.history, with: record.curve))
+            if let svg { try chart.chart.document.save(to: svg) }
             output.print(chart.json, or: chart.text)
         }
+    }
+}
+
+/// Relevance of a widget during a day of its time zone.
+struct RelevanceDay {
+    let title: String
+    /// `2026-06-22`
+    let date: String
+    let clock: LocalClock
+    let curve: RelevanceCurve
+    /// Ranks of the scores, by which stacks are planned.
+    let ranks: RelevanceRanks
+
+    private var range: Range<Timestamp> { clock.day(of: date) ?? .distantPast..<(.distantFuture) }
+    private var steps: [RelevanceCurve.Step] { curve.steps(in: range) }
+    private var name: String { "\(title), \(date) (\(clock.timeZone))" }
+
+    var chart: Chart {
+        func hours(_ time: Timestamp) -> Double { (time - range.lowerBound) / .seconds(3_600) }
+        let (steps, length) = (steps, range.upperBound - range.lowerBound)
+        let top = steps.map(\.score).max() ?? 0
+        var chart = Chart(
+            label: "\(name), highest score \(Self.number(top))", range: 0..<hours(range.upperBound),
+            scale: .linear(endingAt: top > 0 ? top : 1),
+            series: [Chart.Series("score", .steps, points: steps.map { (hours($0.from), $0.score) })])
+        chart.ticks = (0..<8).map { range.lowerBound + length * $0 / 8 }.map { (hours($0), clock.clock($0)) }
+        chart.format = Self.number
+        return chart
+    }
+
+    /// The chart, in columns of a quarter of an hour, and the list of the steps.
+    var text: String {
+        let (steps, chart) = (steps, chart)
+        guard !steps.isEmpty else { return "\(name)\nThe timeline says nothing about relevance on this day." }
+        let isRelevant = steps.contains { $0.score > 0 }
+        let lines = [name] + (isRelevant ? chart.text(columns: 96, rows: 8) : [])
+        let list = steps.map { step -> String in
+            let rank =
+                step.score > 0
+                ? "rank \(Self.number((ranks.rank(of: step.score) * 100).rounded() / 100))" : "not relevant"
+            return "\(clock.clock(step.from))  \(Self.number(step.score))  \(rank)"
+        }
+        return (lines + list).joined(separator: "\n")
+    }
+
+    private static func number(_ score: Double) -> String { score.formatted(.number.grouping(.never)) }
+
+    var json: JSONValue {
+        [
+            "day": .string(date), "timeZone": .string(clock.timeZone),
+            "steps": .array(
+                steps.map {
+                    [
+                        "from": .string($0.from.rfc3339), "score": JSONNumber($0.score).map { .number($0) } ?? .null,
+                        "rank": .rounded(ranks.rank(of: $0.score)),
+                    ]
+                }),
+        ]
     }
 }

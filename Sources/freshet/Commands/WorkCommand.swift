@@ -1,4 +1,5 @@
 import ArgumentParser
+import Charts
 import FreshetService
 import JSON
 import PostgresClient
@@ -170,7 +171,7 @@ extension Forecast {
             let number = Figure.grouped(reloads)
             let head =
                 "  " + label + String(repeating: " ", count: 11 - label.count + 2 + digits - number.count) + number
-            let bar = Self.bar(reloads, of: most, columns: Self.width - 2 - 11 - 2 - digits - 2)
+            let bar = Chart.bar(reloads, of: most, columns: Self.width - 2 - 11 - 2 - digits - 2)
             return bar.isEmpty ? head : "\(head)  \(bar)"
         }
     }
@@ -188,13 +189,5 @@ extension Forecast {
             parts.append("\(Figure.grouped(count)) \(what)")
         }
         return parts.joined(separator: ", ")
-    }
-
-    /// Bar for the number's share of the columns, in eighths of a column; at least one eighth unless it is zero.
-    static func bar(_ number: Int, of most: Int, columns: Int) -> String {
-        guard number > 0, most > 0 else { return "" }
-        let eighths = max(1, Int((Double(number) / Double(most) * Double(columns * 8)).rounded()))
-        let parts = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"]
-        return String(repeating: "█", count: eighths / 8) + parts[eighths % 8]
     }
 }

@@ -308,8 +308,8 @@ extension LintObservation {
 }
 
 extension LintTimeline {
-    /// Time zone of the request; nil for a kind that does not vary by it.
-    fileprivate var timeZone: TimeZone? { subject.identity.timeZone.flatMap { TimeZone(identifier: $0) } }
+    /// Clock of the request's time zone; nil for a kind that does not vary by it.
+    fileprivate var timeZone: LocalClock? { subject.identity.timeZone.flatMap { LocalClock(timeZone: $0) } }
 
     /// An entry that begins at midnight in UTC, which is another time of the day for the person.
     ///
@@ -321,20 +321,16 @@ extension LintTimeline {
             dates[index] - dates[index - 1] >= halfDay
                 && (index + 1 == dates.count || dates[index + 1] - dates[index] >= halfDay)
         }.map { dates[$0] }
-        guard let date = days.first(where: { $0.isMidnight(in: .gmt) && !$0.isMidnight(in: timeZone) }) else {
+        guard let date = days.first(where: { $0.isMidnight(in: .utc) && !$0.isMidnight(in: timeZone) }) else {
             return nil
         }
-        let clock = (date + .seconds(date.offset(in: timeZone))).rfc3339.dropFirst(11).prefix(5)
-        return "\(subject.name): the entry of \(date.rfc3339) begins at \(clock) in \(timeZone.identifier)"
+        return
+            "\(subject.name): the entry of \(date.rfc3339) begins at \(timeZone.clock(date)) in \(timeZone.timeZone)"
     }
 }
 
 extension Timestamp {
-    fileprivate func offset(in zone: TimeZone) -> Int {
-        zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(microseconds) / 1_000_000))
-    }
-
-    fileprivate func isMidnight(in zone: TimeZone) -> Bool {
-        (self + .seconds(offset(in: zone))).microseconds.isMultiple(of: 86_400_000_000)
+    fileprivate func isMidnight(in zone: LocalClock) -> Bool {
+        (self + zone.offset(at: self)).microseconds.isMultiple(of: 86_400_000_000)
     }
 }

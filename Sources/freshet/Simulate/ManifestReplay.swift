@@ -1,3 +1,4 @@
+import Charts
 import FreshetService
 import JSON
 import WidgetModel
@@ -199,7 +200,7 @@ extension SimulationReport {
                 let name = String(time(ofHour: hour).dropFirst(11).prefix(5))
                 let mean = "\(sum / max(1, days))"
                 return "  \(name)  " + String(repeating: " ", count: max(0, 7 - mean.count)) + mean + "  "
-                    + Forecast.bar(sum, of: most, columns: 50)
+                    + Chart.bar(sum, of: most, columns: 50)
             }
     }
 

@@ -92,7 +92,7 @@ struct SimulateCommand: AsyncParsableCommand {
 
     /// A date, whose midnight in UTC it is, or an RFC 3339 time.
     private static func time(_ text: String) throws -> Timestamp {
-        guard let time = Timestamp(rfc3339: LocalDay.isValid(text) ? "\(text)T00:00:00Z" : text) else {
+        guard let time = LocalClock.utc.day(of: text)?.lowerBound ?? Timestamp(rfc3339: text) else {
             throw ValidationError("\(Text.quoted(text)): expected a date such as 2026-06-22, or an RFC 3339 time")
         }
         return time

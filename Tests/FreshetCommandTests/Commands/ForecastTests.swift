@@ -1,3 +1,4 @@
+import Charts
 import FreshetService
 import JSON
 import TestSupport
@@ -73,8 +74,8 @@ struct ForecastTests {
     @Test("The length of a bar is its share, and a small share is visible")
     func bars() {
         let bars: [(Int, String)] = [(0, ""), (1, "▏"), (1_000, "████"), (500, "██"), (531, "██▏"), (625, "██▌")]
-        for (number, bar) in bars { #expect(Forecast.bar(number, of: 1_000, columns: 4) == bar) }
-        #expect(Forecast.bar(5, of: 0, columns: 4) == "")
+        for (number, bar) in bars { #expect(Chart.bar(number, of: 1_000, columns: 4) == bar) }
+        #expect(Chart.bar(5, of: 0, columns: 4) == "")
     }
 
     @Test("Numbers are formatted for people")

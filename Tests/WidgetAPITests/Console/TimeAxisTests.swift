@@ -1,3 +1,4 @@
+import Charts
 import Foundation
 import JSON
 import TestSupport
@@ -49,8 +50,8 @@ struct TimeAxisTests {
 
     @Test("Relevance is drawn where the score is above zero, with its relative height")
     func relevance() throws {
-        let drawing = try Self.axis(Self.timeline).drawing.text
-        let bars = drawing.split(separator: "\n").filter { $0.contains("class=\"relevance\"") }
+        let drawing = try Self.axis(Self.timeline).drawing.svg.text
+        let bars = drawing.split(separator: "<").filter { $0.contains("class=\"area\"") }
         #expect(bars.count == 2)
         #expect(bars.first?.contains("height=\"24\"") == true && bars.last?.contains("height=\"48\"") == true)
         #expect(drawing.contains("class=\"reload\""))

@@ -1,0 +1,290 @@
+import Foundation
+package import WidgetModel
+
+/// A chart of values over a horizontal axis: an SVG drawing for pages and files, or text for a terminal.
+///
+/// Horizontal positions are percentages, so that texts keep their size at any width. A page with charts needs
+/// ``style``.
+package struct Chart: Sendable {
+    /// Values of one kind. A value that is nil interrupts a line.
+    package struct Series: Sendable {
+        package enum Form: Sendable {
+            case line
+            /// Areas that reach to the next position.
+            case steps
+            /// Separate bars, one for each position.
+            case bars
+        }
+
+        package let name: String
+        package let form: Form
+        package let points: [(x: Double, value: Double?)]
+
+        package init(_ name: String, _ form: Form, points: [(x: Double, value: Double?)]) {
+            self.name = name
+            self.form = form
+            self.points = points
+        }
+
+        package var latest: Double? { points.last?.value }
+        package var highest: Double? { points.compactMap(\.value).max() }
+    }
+
+    /// A labelled part of the axis, drawn behind the values.
+    package struct Span: Sendable, Equatable {
+        package let label: String
+        package let from: Double
+        package let to: Double
+
+        package init(label: String, from: Double, to: Double) {
+            self.label = label
+            self.from = from
+            self.to = to
+        }
+    }
+
+    /// Description for people who cannot see the drawing.
+    package var label: String
+    /// Drawn part of the axis.
+    package var range: Range<Double>
+    package var scale: ChartScale
+    package var series: [Series]
+    /// Texts under the axis, from left to right.
+    package var ticks: [(x: Double, text: String)] = []
+    package var spans: [Span] = []
+    /// Parts of the axis that follow each other, drawn as a strip under the values.
+    package var strip: [Range<Double>] = []
+    /// Vertical lines with the names of their classes.
+    package var marks: [(name: String, x: Double)] = []
+    /// Value that should not be exceeded.
+    package var limit: Double?
+    /// Height of the values' area in pixels.
+    package var height = 150
+    /// Text of a value on the vertical axis; nil draws no such axis.
+    package var format: (@Sendable (Double) -> String)?
+
+    package init(label: String, range: Range<Double>, scale: ChartScale, series: [Series]) {
+        self.label = label
+        self.range = range
+        self.scale = scale
+        self.series = series
+    }
+
+    /// Style sheet of charts and their legends.
+    package static let style = String(decoding: PackageResources.chart_css, as: UTF8.self)
+
+    // MARK: SVG
+
+    private static let stripHeight = 22
+    /// Space over the values, in which their highest label fits.
+    private static let top = 14
+    private var bottom: Int { Self.top + height }
+    private var stripTop: Int { bottom + 6 }
+    private var axis: Int { strip.isEmpty ? bottom : stripTop + Self.stripHeight }
+    private var fullHeight: Int { axis + (ticks.isEmpty ? 4 : 22) }
+
+    /// The drawing, without its style.
+    package var svg: HTML {
+        """
+        <svg class="chart" width="100%" height="\(fullHeight)" role="img" aria-label="\(label)">\(content)</svg>
+        """
+    }
+
+    /// The drawing as a file of its own, with its label as the heading.
+    package var document: String {
+        let svg: HTML = """
+            <svg xmlns="http://www.w3.org/2000/svg" class="chart" width="960" height="\(fullHeight + 24)" role="img">
+            <title>\(label)</title>
+            <style>\(raw: Self.style)</style>
+            <text y="14">\(label)</text>
+            <svg y="24" width="100%" height="\(fullHeight)">\(content)</svg>
+            </svg>
+
+            """
+        return svg.text
+    }
+
+    /// The drawing with a caption, and a legend of several lines.
+    package func figure(_ caption: String) -> HTML {
+        "<figure><figcaption>\(caption)</figcaption>\(svg)\(series.count > 1 ? legend { _ in nil } : "")</figure>"
+    }
+
+    /// Names of the series, each with a text.
+    ///
+    /// - Parameter limit: text of the limit; nil if there is none.
+    package func legend(limit: String? = nil, _ value: (Series) -> String?) -> HTML {
+        let items = series.enumerated().map { index, line -> HTML in
+            let text: HTML = value(line).map { ": <strong>\($0)</strong>" } ?? ""
+            return "<li>\(key("line s\(index + 1)"))\(line.name)\(text)</li>"
+        }
+        return "<ul class=\"legend\">\(HTML(items))\(limit.map { "<li>\(key("limit"))\($0)</li>" } ?? "")</ul>"
+    }
+
+    private func key(_ name: String) -> HTML {
+        "<svg class=\"key\" viewBox=\"0 0 32 12\" aria-hidden=\"true\"><path class=\"\(name)\" d=\"M0 6H32\"/></svg>"
+    }
+
+    private var content: HTML {
+        let lines = series.enumerated().filter { $1.form == .line }.map { index, line -> HTML in
+            "<path class=\"line s\(index + 1)\" d=\"\(path(line))\"/>"
+        }
+        // Only the lines are stretched to the drawing's width.
+        let stretched: HTML = """
+            <svg y="\(Self.top)" width="100%" height="\(height)" viewBox="0 0 1000 \(height)" \
+            preserveAspectRatio="none" overflow="visible">\(HTML(lines))</svg>
+            """
+        let limit: HTML = limit.map { horizontal("limit", at: $0) } ?? ""
+        return [
+            HTML(spans.map(span)), grid, HTML(series.map(areas)), limit, lines.isEmpty ? "" : stretched, bands,
+            HTML(ticks.map(tick)), HTML(marks.map(mark)),
+        ].reduce(into: "" as HTML, +=)
+    }
+
+    private func span(_ span: Span) -> HTML {
+        let (from, to) = (place(span.from), place(span.to))
+        return """
+            \(rectangle("span", from: from, to: max(to, from + 0.002), y: Double(Self.top), height: Double(height)))\
+            <text x="\(percent(from))" dx="3" y="\(Self.top + 11)">\(span.label)</text>
+            """
+    }
+
+    private var grid: HTML {
+        guard let format else { return "" }
+        let lines = scale.ticks.map { value -> HTML in
+            "\(horizontal("grid", at: value))<text x=\"0\" y=\"\(number(y(value) - 3))\">\(format(value))</text>"
+        }
+        return HTML(lines)
+    }
+
+    private func areas(_ series: Series) -> HTML {
+        guard series.form != .line else { return "" }
+        let share = series.form == .bars ? 0.85 : 1
+        let parts = series.points.enumerated().map { index, point -> HTML in
+            guard let value = point.value, value > 0 else { return "" }
+            let end = index + 1 < series.points.count ? series.points[index + 1].x : range.upperBound
+            let (from, to) = (place(point.x), place(end))
+            let size = max(1, scale.place(value) * Double(height))
+            return rectangle(
+                "area", from: from, to: from + max(0.001, (to - from) * share), y: Double(bottom) - size, height: size)
+        }
+        return HTML(parts)
+    }
+
+    private var bands: HTML {
+        HTML(
+            strip.enumerated().map { index, part in
+                rectangle(
+                    index.isMultiple(of: 2) ? "band" : "band odd", from: place(part.lowerBound),
+                    to: place(part.upperBound), y: Double(stripTop), height: Double(Self.stripHeight))
+            })
+    }
+
+    private func tick(_ tick: (x: Double, text: String)) -> HTML {
+        let place = place(tick.x)
+        let anchor: HTML = place < 0.02 ? "start" : place > 0.98 ? "end" : "middle"
+        let x = percent(place)
+        return """
+            <line class="grid" x1="\(x)" x2="\(x)" y1="\(axis)" y2="\(axis + 5)"/>\
+            <text x="\(x)" y="\(axis + 18)" text-anchor="\(anchor)">\(tick.text)</text>
+            """
+    }
+
+    private func mark(_ mark: (name: String, x: Double)) -> HTML {
+        let x = percent(place(mark.x))
+        return "<line class=\"\(mark.name)\" x1=\"\(x)\" x2=\"\(x)\" y1=\"4\" y2=\"\(axis + 4)\"/>"
+    }
+
+    private func path(_ line: Series) -> HTML {
+        var path = ""
+        var isDrawing = false
+        for (x, value) in line.points {
+            guard let value, range.lowerBound <= x, x <= range.upperBound else {
+                isDrawing = false
+                continue
+            }
+            let point = "\(number(place(x) * 1_000).text) \(number(y(value) - Double(Self.top)).text)"
+            // A point alone is drawn as a short line.
+            path += isDrawing ? "L\(point)" : "M\(point)h0.5"
+            isDrawing = true
+        }
+        return HTML(stringLiteral: path)
+    }
+
+    private func rectangle(_ name: HTML, from start: Double, to end: Double, y: Double, height: Double) -> HTML {
+        """
+        <rect class="\(name)" x="\(percent(start))" width="\(percent(end - start))" y="\(number(y))" \
+        height="\(number(height))"/>
+        """
+    }
+
+    private func horizontal(_ name: HTML, at value: Double) -> HTML {
+        "<line class=\"\(name)\" x1=\"0\" x2=\"100%\" y1=\"\(number(y(value)))\" y2=\"\(number(y(value)))\"/>"
+    }
+
+    /// Share of the width to the left of a position.
+    private func place(_ x: Double) -> Double {
+        min(1, max(0, (x - range.lowerBound) / (range.upperBound - range.lowerBound)))
+    }
+
+    private func y(_ value: Double) -> Double { Double(bottom) - scale.place(value) * Double(height) }
+
+    private func percent(_ share: Double) -> HTML { "\(raw: Self.short(share * 100, 1_000))%" }
+
+    private func number(_ value: Double) -> HTML { "\(raw: Self.short(value, 10))" }
+
+    /// A number with as many decimals as it needs, at most those of the divisor.
+    private static func short(_ value: Double, _ divisor: Double) -> String {
+        let rounded = (value * divisor).rounded() / divisor
+        return rounded == rounded.rounded() ? "\(Int(rounded))" : "\(rounded)"
+    }
+
+    // MARK: Terminal
+
+    private static let eighths = Array(" ▁▂▃▄▅▆▇█")
+
+    /// Lines of text: the highest value of the first series in each column, and the ticks below.
+    package func text(columns: Int, rows: Int) -> [String] {
+        let points = series.first?.points ?? []
+        let width = (range.upperBound - range.lowerBound) / Double(columns)
+        let heights = (0..<columns).map { column -> Double in
+            let (from, to) = (
+                range.lowerBound + Double(column) * width, range.lowerBound + Double(column + 1) * width
+            )
+            let values = points.indices.filter { index in
+                points[index].x < to && (index + 1 == points.count || points[index + 1].x > from)
+            }.compactMap { points[$0].value }
+            return max(0, values.max() ?? 0)
+        }
+        let top = format?(scale.high) ?? ""
+        var lines = stride(from: rows, to: 0, by: -1).map { row -> String in
+            let label = row == rows ? top : row == 1 ? format?(0) ?? "" : ""
+            let bars = heights.map { height -> Character in
+                let level = Int((scale.place(height) * Double(rows * 8)).rounded(.up)) - (row - 1) * 8
+                return Self.eighths[min(8, max(0, level))]
+            }
+            return String(repeating: " ", count: top.count - label.count) + label + " │" + Self.trimmed(bars)
+        }
+        var axis = [Character](repeating: " ", count: columns)
+        for (x, text) in ticks {
+            let start = min(Int((place(x) * Double(columns)).rounded()), max(0, columns - text.count))
+            for (offset, character) in text.enumerated() where start + offset < columns {
+                axis[start + offset] = character
+            }
+        }
+        lines.append(String(repeating: " ", count: top.count) + " └" + Self.trimmed(axis))
+        return lines
+    }
+
+    private static func trimmed(_ line: [Character]) -> String {
+        String(line.prefix((line.lastIndex { $0 != " " } ?? -1) + 1))
+    }
+
+    /// A horizontal bar for a number's share of the columns, in eighths of a column; at least one eighth unless the
+    /// number is 0.
+    package static func bar(_ number: Int, of most: Int, columns: Int) -> String {
+        guard number > 0, most > 0 else { return "" }
+        let eighths = max(1, Int((Double(number) / Double(most) * Double(columns * 8)).rounded()))
+        let parts = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"]
+        return String(repeating: "█", count: eighths / 8) + parts[eighths % 8]
+    }
+}
