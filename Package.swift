@@ -112,14 +112,10 @@ let package = Package(
             ],
             swiftSettings: strict),
         .target(
-            name: "WidgetRepresentation",
-            dependencies: ["KafkaClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore"],
-            swiftSettings: strict),
-        .target(
             name: "WidgetAPI",
             dependencies: [
                 "Charts", "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore",
-                "WidgetRepresentation", "ReloadIngest", "WidgetSimulator", logging, lifecycle,
+                "ReloadIngest", "WidgetSimulator", logging, lifecycle,
                 hummingbird, mustache, nio, jwt, crypto, metrics, tracing,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOHTTPCompression", package: "swift-nio-extras"),
@@ -151,7 +147,7 @@ let package = Package(
             name: "FreshetService",
             dependencies: [
                 "KafkaClient", "PostgresClient", "JSON", "WidgetModel", "WidgetEvents", "WidgetStore", "ReloadIngest",
-                "ReloadWorkers", "WidgetAPI", "WidgetDelivery", "WidgetRepresentation", argumentParser,
+                "ReloadWorkers", "WidgetAPI", "WidgetDelivery", argumentParser,
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Yams", package: "Yams"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
@@ -162,8 +158,7 @@ let package = Package(
             name: "freshet",
             dependencies: [
                 "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "JSON", "WidgetModel",
-                "WidgetEvents",
-                "WidgetStore", "WidgetRepresentation", "ReloadIngest", "ReloadWorkers", "WidgetAPI", "WidgetDelivery",
+                "WidgetEvents", "WidgetStore", "ReloadIngest", "ReloadWorkers", "WidgetAPI", "WidgetDelivery",
                 "FreshetClient", "Randomness", "WidgetSimulator", "Charts",
                 argumentParser, logging, lifecycle, httpClient, hummingbird, nio,
             ],
@@ -251,17 +246,9 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(
-            name: "WidgetRepresentationTests",
-            dependencies: [
-                "WidgetRepresentation", "KafkaClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore",
-                "TestSupport",
-                logging,
-            ],
-            swiftSettings: strict),
-        .testTarget(
             name: "WidgetAPITests",
             dependencies: [
-                "WidgetAPI", "Charts", "PostgresClient", "JSON", "WidgetModel", "WidgetRepresentation", "WidgetStore",
+                "WidgetAPI", "Charts", "PostgresClient", "JSON", "WidgetModel", "WidgetStore",
                 "TestSupport", logging, hummingbird, crypto, lifecycle,
                 .product(name: "HummingbirdTesting", package: "hummingbird"),
             ],
@@ -283,15 +270,14 @@ let package = Package(
             name: "FreshetServiceTests",
             dependencies: [
                 "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "ReloadWorkers", "WidgetAPI",
-                "WidgetDelivery", "JSON", "WidgetModel", "WidgetStore", "WidgetRepresentation", "TestSupport", logging,
-                metrics,
+                "WidgetDelivery", "JSON", "WidgetModel", "WidgetStore", "TestSupport", logging, metrics,
             ],
             swiftSettings: strict),
         .testTarget(
             name: "FreshetCommandTests",
             dependencies: [
                 "freshet", "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "JSON", "WidgetModel",
-                "WidgetEvents", "WidgetStore", "WidgetRepresentation", "FreshetClient", "ReloadIngest", "ReloadWorkers",
+                "WidgetEvents", "WidgetStore", "FreshetClient", "ReloadIngest", "ReloadWorkers",
                 "WidgetAPI", "TestSupport", logging, lifecycle, crypto, httpClient, hummingbird, nio, argumentParser,
                 "Charts", .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "Yams", package: "Yams"),
             ],

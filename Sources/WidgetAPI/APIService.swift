@@ -77,17 +77,18 @@ package final class APIService: Service {
     }
 
     func router() -> Router<APIContext> {
-        let routes = parts.routes
+        let routes = routes
+        let table = routes.table
         let isServed = resources.keys != nil
         let router = makeRouter { path in
             if HealthRoutes.paths.contains(path) { return ["GET", "HEAD"] }
-            return isServed ? routes.methods(at: path) : []
+            return isServed ? table.methods(at: path) : []
         }
         health.add(to: router)
         if let keys = resources.keys {
             let gate = gate(keys)
-            routes.add(to: router, behind: gate)
-            if let console, console.port == nil { Console(console, parts: parts, gate: gate).add(to: router) }
+            table.add(to: router, behind: gate)
+            if let console, console.port == nil { Console(console, routes: routes, gate: gate).add(to: router) }
         }
         return router
     }
@@ -95,21 +96,18 @@ package final class APIService: Service {
     /// The router of the console's own port; nil without keys.
     func consoleRouter() -> Router<APIContext>? {
         guard let console, let keys = resources.keys else { return nil }
-        let gate = gate(keys)
-        let routes = parts.routes.filter { Console.routesOfForms.contains($0.id) }
-        let router = makeRouter { routes.methods(at: $0) }
-        routes.add(to: router, behind: gate)
-        Console(console, parts: parts, gate: gate).add(to: router)
+        let (gate, routes) = (gate(keys), routes)
+        let table = routes.table.filter { Console.routesOfForms.contains($0.id) }
+        let router = makeRouter { table.methods(at: $0) }
+        table.add(to: router, behind: gate)
+        Console(console, routes: routes, gate: gate).add(to: router)
         return router
     }
 
     private func makeRouter(methods: @escaping @Sendable (String) -> [String]) -> Router<APIContext> {
         let router = Router(context: APIContext.self)
-        router.add(middleware: RequestIDMiddleware())
-        if !configuration.corsOrigins.isEmpty {
-            router.add(middleware: CORSMiddleware(origins: Set(configuration.corsOrigins)))
-        }
-        router.add(middleware: ProblemMiddleware(methods: methods, logger: logger))
+        router.add(
+            middleware: APIMiddleware(origins: Set(configuration.corsOrigins), methods: methods, logger: logger))
         return router
     }
 
@@ -124,8 +122,8 @@ package final class APIService: Service {
             receiveTime: configuration.times.receive, logger: audit)
     }
 
-    var parts: RouteDependencies {
-        RouteDependencies(
+    var routes: Routes {
+        Routes(
             store: store, directory: DirectoryCache(pool: store.pool), resources: resources,
             outcomeWait: configuration.outcomeWait)
     }

@@ -5,7 +5,6 @@ import Synchronization
 import TestSupport
 import Testing
 import WidgetModel
-import WidgetRepresentation
 import WidgetStore
 
 @testable import WidgetAPI

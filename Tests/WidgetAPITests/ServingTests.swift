@@ -19,7 +19,7 @@ struct ServingTests {
                     headers[.requestID] = given
                     let answer = try await api.ask(.get, "\(TestAPI.base)/kinds", headers: headers)
                     let id = try #require(answer.headers[.requestID])
-                    #expect((id == given) == isTaken && RequestID.isSane(id))
+                    #expect((id == given) == isTaken && APIMiddleware.isSane(requestID: id))
                 }
                 #expect(try await api.ask(.get, "/nothing").headers[.requestID] != nil)
             }

@@ -118,15 +118,15 @@ struct TenancyMatrixTests {
     private static let unused = service(
         PostgresPool(configuration: PostgresConfiguration(connectionString: ""), logger: quiet))
 
-    static let routeIDs = unused.parts.routes.map(\.id)
+    static let routeIDs = unused.routes.table.map(\.id)
 
     @Test("The router has exactly the table's routes under /v1, and each has a rule here")
     func complete() {
         let served = Self.unused.router().routes.filter { "\($0.path)".hasPrefix("/v1") }
             .map { "\($0.method.rawValue) \($0.path)" }
-        let table = Self.unused.parts.routes.map { "\($0.method.rawValue) \($0.template)" }
+        let table = Self.unused.routes.table.map { "\($0.method.rawValue) \($0.template)" }
         // HEAD follows the rules of GET.
-        let heads = Self.unused.parts.routes.filter { $0.method == .get }.map { "HEAD \($0.template)" }
+        let heads = Self.unused.routes.table.filter { $0.method == .get }.map { "HEAD \($0.template)" }
         #expect(Set(served) == Set(table + heads))
         #expect(Set(table).count == table.count)
         #expect(Set(Self.routeIDs) == Set(Self.rules.keys))
@@ -174,7 +174,8 @@ struct TenancyMatrixTests {
             return .token(
                 try await api.tokens.token(
                     scopes: TokenScope.allCases.filter {
-                        $0 != route.access.scope && !(route.access.scope == .operateRead && $0 == .operate)
+                        $0 != route.operation.access.scope
+                            && !(route.operation.access.scope == .operateRead && $0 == .operate)
                     }))
         }
     }
@@ -188,7 +189,7 @@ struct TenancyMatrixTests {
         try await withStore { store in
             try await Self.prepare(store)
             try await withAPI(store, logger: log.logger) { api in
-                let route = try #require(Self.unused.parts.routes.first { $0.id == id })
+                let route = try #require(Self.unused.routes.table.first { $0.id == id })
                 let path = Self.path(route) + rule.query
                 let headers: HTTPFields = [.contentType: rule.contentType]
                 for fault in Fault.allCases {

@@ -9,7 +9,6 @@ import WidgetAPI
 import WidgetDelivery
 import WidgetEvents
 import WidgetModel
-import WidgetRepresentation
 import WidgetStore
 
 struct IngestParts: Sendable {

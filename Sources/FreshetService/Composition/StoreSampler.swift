@@ -6,8 +6,8 @@ import ReloadIngest
 import ReloadWorkers
 import ServiceLifecycle
 import Synchronization
+import WidgetAPI
 import WidgetModel
-import WidgetRepresentation
 import WidgetStore
 
 /// Reads the database's figures for the metrics and ingest's lag. It reads at an interval, never for a scrape.

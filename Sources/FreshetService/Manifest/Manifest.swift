@@ -1,7 +1,7 @@
 import Foundation
 import JSON
+import WidgetAPI
 package import WidgetModel
-package import WidgetRepresentation
 
 /// A manifest: one app with its kinds per YAML document.
 package struct Manifest: Sendable {

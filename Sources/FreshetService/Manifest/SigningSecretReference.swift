@@ -1,5 +1,5 @@
 import Foundation
-package import WidgetRepresentation
+package import WidgetModel
 
 package enum SigningSecretReference: Hashable, Sendable {
     case environment(String)

@@ -47,22 +47,8 @@ package final class TokenVerifier: Sendable {
         self.now = now
     }
 
-    /// The bearer of an `Authorization` header.
-    package func principal(authorization header: String?) async throws(TokenRefusal) -> Principal {
-        try await principal(token: try Self.token(header))
-    }
-
-    /// The bearer of an `Authorization` header if the token is remembered and valid now; nil if it must be verified.
-    /// Costs one hash.
-    package func known(authorization header: String?) throws(TokenRefusal) -> Principal? {
-        let token = try Self.token(header)
-        guard token.count <= Self.maximumBytes else { return nil }
-        guard let known = recall(ContentHash(of: token), keys.current().revision) else { return nil }
-        try checkTimes(known)
-        return known
-    }
-
-    private static func token(_ header: String?) throws(TokenRefusal) -> [UInt8] {
+    /// The token in an `Authorization` header.
+    static func token(in header: String?) throws(TokenRefusal) -> [UInt8] {
         let scheme = "bearer "
         guard let header, header.utf8.count > scheme.utf8.count,
             header.utf8.prefix(scheme.utf8.count).elementsEqual(scheme.utf8, by: { $0 | 0x20 == $1 })
@@ -70,6 +56,15 @@ package final class TokenVerifier: Sendable {
         return Array(header.utf8.dropFirst(scheme.utf8.count))
     }
 
+    /// The bearer of a token if it is remembered and valid now; nil if it must be verified. Costs one hash.
+    func known(token: [UInt8]) throws(TokenRefusal) -> Principal? {
+        guard token.count <= Self.maximumBytes else { return nil }
+        guard let known = recall(ContentHash(of: token), keys.current().revision) else { return nil }
+        try checkTimes(known)
+        return known
+    }
+
+    /// The bearer of a token.
     package func principal(token: [UInt8]) async throws(TokenRefusal) -> Principal {
         guard token.count <= Self.maximumBytes else { throw .tooLong }
         let fingerprint = ContentHash(of: token)

@@ -4,10 +4,10 @@ import JSON
 import NIOCore
 import WidgetModel
 
-/// The console: pages for operators of one app, over the API's own routes.
+/// The console: pages for operators of one app, over the API's own functions.
 ///
-/// A page calls those of ``RouteDependencies/routes`` and of ``ConsoleRoutes`` with the bearer of the session, so scopes,
-/// tenancy, quotas and the audit log are those of the API.
+/// A page runs operations of ``operations`` as the bearer of the session, so scopes, tenancy, quotas and the audit log
+/// are those of the API.
 struct Console: Sendable {
     static let base = "/console"
     /// Failed sign-ins of an address at once, and per minute.
@@ -15,29 +15,33 @@ struct Console: Sendable {
     static let signInsPerMinute = 10.0
     /// Largest form, in bytes: a manifest is the largest.
     static let maximumFormBytes = 524_288
+    private static let maximumFields = 32
 
     /// Routes of the API that the script of a configuration's form calls.
     static let routesOfForms: Set = ["getOptions", "configureWidget"]
 
     let configuration: ConsoleConfiguration
+    let routes: Routes
     let gate: APIGate
-    let routes: [String: APIRoute]
+    /// Operations of the API and of the console, by their ids.
+    let operations: [String: Operation]
+    let simulations = SimulationTurn()
     /// Freshness objective of kinds without one of their own.
-    let objective: Duration
+    var objective: Duration { routes.resources.objective }
     /// Failed sign-ins by address; those of local sockets count together.
     private let failures = RateLimiter<Peer>(rate: Console.signInsPerMinute / 60, burst: Console.signInBurst)
     private let now: @Sendable () -> Timestamp
 
     init(
-        _ configuration: ConsoleConfiguration, parts: RouteDependencies, gate: APIGate,
+        _ configuration: ConsoleConfiguration, routes: Routes, gate: APIGate,
         now: @escaping @Sendable () -> Timestamp = WallClock.now
     ) {
         self.configuration = configuration
+        self.routes = routes
         self.gate = gate
-        objective = parts.resources.objective
         self.now = now
-        let all = parts.routes + ConsoleRoutes(parts: parts, configuration: configuration).all
-        routes = Dictionary(all.map { ($0.id, $0) }) { $1 }
+        let all = routes.table.map(\.operation) + Self.operations
+        operations = Dictionary(all.map { ($0.id, $0) }) { $1 }
     }
 
     func add(to router: Router<APIContext>) {
@@ -50,7 +54,7 @@ struct Console: Sendable {
         router.onGet("console/sign-in") { request, _ in signInPage(request) }
         router.post("console/sign-in") { request, context in try await signIn(request, context) }
         router.post("console/sign-out") { request, context in
-            await form(request, context) { visit, _ in
+            await form(request, context) { visit in
                 visit.audit("consoleSignOut", .seeOther)
                 return redirect(to: "\(Self.base)/sign-in", ConsoleCookie(request.headers).header(nil))
             }
@@ -62,7 +66,7 @@ struct Console: Sendable {
         }
         for action in ConsolePages.actions {
             router.post(RouterPath("console" + action.path)) { request, context in
-                await form(request, context) { visit, fields in try await action.run(visit, fields) }
+                await form(request, context) { visit in try await action.run(visit) }
             }
         }
     }
@@ -82,29 +86,48 @@ struct Console: Sendable {
             return redirect(
                 to: "\(Self.base)/sign-in\(next)", cookie.value(in: request.headers).map { _ in cookie.header(nil) })
         }
-        let visit = ConsoleVisit(
-            console: self, request: request, context: context, session: session, principal: principal)
+        let caller = Caller(principal: principal, token: Array(token.utf8), gate: gate)
+        let call = APICall(request: request, context: context, caller: caller)
+        var visit = ConsoleVisit(console: self, session: session, call: call)
         do {
+            visit.call.query = try Self.filled(request.uri.query ?? "")
             return try await body(visit)
         } catch {
-            let problem = ProblemMiddleware.problem(error, request, context.logger)
+            let problem = Problem(answering: error, path: request.uri.path, context.logger)
             return visit.page("problem", problem.title, ["detail": problem.detail]).response(problem.status)
         }
     }
 
-    /// Answers a form with the session's token in it.
+    /// Answers a form with the session's token in it. Its fields take the place of the query.
     private func form(
-        _ request: Request, _ context: APIContext,
-        _ body: (ConsoleVisit, ConsoleFields) async throws -> Response
+        _ request: Request, _ context: APIContext, _ body: (ConsoleVisit) async throws -> Response
     ) async -> Response {
         await visit(request, context) { visit in
-            let fields = try await ConsoleFields(request, visit.context, receiveTime: gate.receiveTime)
-            guard configuration.key.isFormToken(fields["csrf"] ?? "", of: visit.session.id) else {
+            var visit = visit
+            visit.call.query = try await fields(of: request, context)
+            guard configuration.key.isFormToken(visit.call.text("csrf") ?? "", of: visit.session.id) else {
                 visit.audit("consoleForm", Problem.staleForm.status)
                 throw Problem.staleForm
             }
-            return try await body(visit, fields)
+            return try await body(visit)
         }
+    }
+
+    /// The fields of a form, without empty ones.
+    private func fields(of request: Request, _ context: APIContext) async throws -> [(name: String, value: String)] {
+        let type = request.headers[.contentType]?.prefix { $0 != ";" }.lowercased()
+        guard type == "application/x-www-form-urlencoded" else { throw Problem.unsupportedMediaType }
+        let bytes = try await APICall.collect(
+            request, context, upTo: Self.maximumFormBytes, within: gate.receiveTime)
+        // Names are compared with each other, so that their number must be small.
+        guard bytes.readableBytesView.count(where: { $0 == UInt8(ascii: "&") }) < Self.maximumFields else {
+            throw Problem.badRequest("the form has more than \(Self.maximumFields) fields")
+        }
+        return try Self.filled(String(decoding: bytes.readableBytesView, as: UTF8.self))
+    }
+
+    private static func filled(_ query: String) throws(Problem) -> [(name: String, value: String)] {
+        try APICall.query(query).filter { !$0.value.isEmpty }
     }
 
     private func session(_ cookie: ConsoleCookie, _ request: Request) -> ConsoleSession? {
@@ -123,9 +146,9 @@ struct Console: Sendable {
 
     // MARK: Sign-in
 
-    private func signInPage(_ request: Request, _ refusal: String? = nil, _ status: HTTPResponse.Status = .ok)
-        -> Response
-    {
+    private func signInPage(
+        _ request: Request, refusal: String? = nil, _ status: HTTPResponse.Status = .ok
+    ) -> Response {
         // A session of the form only.
         let session = ConsoleSession(expiresAt: now() + ConsoleSession.signInTime)
         let next = (try? APICall.query(request.uri.query ?? ""))?.first { $0.name == "next" }?.value
@@ -155,18 +178,19 @@ struct Console: Sendable {
         let peer = context.peer ?? Peer(bytes: [])
         func refuse(_ reason: String, _ status: HTTPResponse.Status = .forbidden) -> Response {
             gate.audit(nil, "consoleSignIn", path: request.uri.path, status, context)
-            return signInPage(request, reason, status)
+            return signInPage(request, refusal: reason, status)
         }
         if let wait = failures.state(peer).wait {
             var response = refuse("Too many failed sign-ins. Try again later.", .tooManyRequests)
             response.headers[.retryAfter] = "\(wait.seconds(roundedUp: 1))"
             return response
         }
-        let fields = try await ConsoleFields(request, context, receiveTime: gate.receiveTime)
+        let fields = try await fields(of: request, context)
+        func field(_ name: String) -> String? { fields.first { $0.name == name }?.value }
         guard let form = session(ConsoleCookie(request.headers, ofSignIn: true), request), form.token == nil,
-            configuration.key.isFormToken(fields["csrf"] ?? "", of: form.id)
+            configuration.key.isFormToken(field("csrf") ?? "", of: form.id)
         else { return refuse(Problem.staleForm.detail) }
-        let token = (fields["token"] ?? "").filter { !$0.isWhitespace }
+        let token = (field("token") ?? "").filter { !$0.isWhitespace }
         func fail(_ reason: String) -> Response {
             _ = failures.take(peer)
             return refuse(reason)
@@ -192,13 +216,7 @@ struct Console: Sendable {
         let cookie = session.sealed(configuration.key).map {
             ConsoleCookie(request.headers).header($0, for: end - now())
         }
-        return redirect(to: fields["next"].flatMap(Self.ownPath) ?? Self.base, cookie)
-    }
-}
-
-extension ConsoleVisit {
-    fileprivate func audit(_ what: String, _ outcome: HTTPResponse.Status) {
-        console.gate.audit(principal, what, path: request.uri.path, outcome, context)
+        return redirect(to: field("next").flatMap(Self.ownPath) ?? Self.base, cookie)
     }
 }
 
@@ -206,28 +224,4 @@ extension Problem {
     static let staleForm = Problem(
         .forbidden, "The form is out of date, or was not sent from this console. Load the page again.",
         title: "Not accepted")
-}
-
-/// The fields of a form.
-struct ConsoleFields: Sendable {
-    private static let limit = 32
-
-    private let fields: [(name: String, value: String)]
-
-    init(_ request: Request, _ context: APIContext, receiveTime: Duration) async throws {
-        let type = request.headers[.contentType]?.prefix { $0 != ";" }.lowercased()
-        guard type == "application/x-www-form-urlencoded" else { throw Problem.unsupportedMediaType }
-        let bytes = try await APICall.collect(
-            request, context, upTo: Console.maximumFormBytes, within: receiveTime)
-        // Names are compared with each other, so that their number must be small.
-        guard bytes.readableBytesView.count(where: { $0 == UInt8(ascii: "&") }) < Self.limit else {
-            throw Problem.badRequest("the form has more than \(Self.limit) fields")
-        }
-        fields = try APICall.query(String(decoding: bytes.readableBytesView, as: UTF8.self))
-    }
-
-    /// A field; nil for an empty one.
-    subscript(name: String) -> String? {
-        fields.first { $0.name == name }.flatMap { $0.value.isEmpty ? nil : $0.value }
-    }
 }

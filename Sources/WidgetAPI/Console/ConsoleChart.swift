@@ -109,18 +109,12 @@ extension ConsoleVisit {
 
 extension ConsoleView {
     /// Scheduled reloads by hour, as a chart.
-    ///
-    /// - Parameter json: a forecast of the API.
-    static func chart(of json: JSONValue) -> HTML {
-        var hours: [Double] = []
-        for provider in json["providers"]?.arrayValue ?? [] {
-            for (index, hour) in (provider["hours"]?.arrayValue ?? []).enumerated() {
-                if index == hours.count { hours.append(0) }
-                hours[index] += hour["reloads"]?.numberValue?.double ?? 0
-            }
+    static func chart(of forecast: Forecast) -> HTML {
+        let hours = (0..<(forecast.providers.isEmpty ? 0 : forecast.hours)).map { hour in
+            Double(forecast.providers.reduce(0) { $0 + $1.hours[hour] })
         }
-        let now = (json["providers"]?.arrayValue ?? []).reduce(0) { $0 + ($1["now"]?.numberValue?.double ?? 0) }
-        let total = json["total"]?.numberValue.map { grouped($0.text) } ?? "0"
+        let now = Double(forecast.providers.reduce(0) { $0 + $1.now })
+        let total = grouped("\(forecast.total)")
         let most = max(1, hours.max() ?? 0)
         let count = max(1, hours.count)
         var chart = Chart(

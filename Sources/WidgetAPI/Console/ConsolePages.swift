@@ -1,7 +1,10 @@
 import HTTPTypes
 import Hummingbird
 import JSON
+import ReloadIngest
+import WidgetEvents
 import WidgetModel
+import WidgetStore
 
 /// Pages of the console and the actions of their forms, with paths below the console.
 enum ConsolePages {
@@ -18,38 +21,29 @@ enum ConsolePages {
         ("/dead-letters", { try await $0.deadLetters().response() }),
         ("/dead-letters/{letter}", { try await $0.deadLetter().response() }),
         ("/providers", { try await $0.providers().response() }),
-        ("/live", { try await $0.respond("consoleWatch", query: ["widget": $0.query("widget")]) }),
+        (
+            "/live",
+            { visit in
+                let widget = try visit.call.identifier("widget")
+                return try await visit.run("consoleWatch") { try await $0.changes(of: widget, for: $1) }
+            }
+        ),
     ]
 
-    /// A form's action.
-    struct Action: Sendable {
-        let path: String
-        let run: @Sendable (ConsoleVisit, ConsoleFields) async throws -> Response
-    }
-
-    static let actions = [
-        Action(path: "/app/{action}") { visit, _ in
-            try await visit.operate(["pause": "pauseApp", "resume": "resumeApp"], back: "/kinds")
-        },
-        Action(path: "/kinds/{kind}/{action}") { visit, _ in
-            let kind = visit.path("kind")
-            guard visit.path("action") != "reload" else {
-                return try await visit.reload(
-                    ["everyone": true], kinds: [.string(kind)], back: "/kinds/\(Text.percentEncoded(kind))")
+    static let actions: [(path: String, run: @Sendable (ConsoleVisit) async throws -> Response)] = [
+        ("/app/{action}", { try await $0.act(onKind: nil) }),
+        ("/kinds/{kind}/{action}", { try await $0.act(onKind: try $0.call.path("kind")) }),
+        (
+            "/widgets/{widget}/reload",
+            { visit in
+                let widget = try visit.call.path("widget")
+                return try await visit.reload(.widget(widget), .all, back: "/widgets/\(Text.percentEncoded(widget))")
             }
-            return try await visit.operate(
-                ["pause": "pauseKind", "resume": "resumeKind", "cancel": "consoleCancel", "test": "testProvider"],
-                ["kind": kind], back: "/kinds/\(Text.percentEncoded(kind))")
-        },
-        Action(path: "/widgets/{widget}/reload") { visit, _ in
-            let widget = visit.path("widget")
-            return try await visit.reload(
-                ["widget": .string(widget)], kinds: "all", back: "/widgets/\(Text.percentEncoded(widget))")
-        },
-        Action(path: "/manifest") { visit, fields in try await visit.compare(fields).response() },
-        Action(path: "/simulator") { visit, fields in try await visit.simulate(fields).response() },
+        ),
+        ("/manifest", { try await $0.compare().response() }),
+        ("/simulator", { try await $0.simulate().response() }),
         // The action is named `letter`, since the router requires the name of the page's parameter above.
-        Action(path: "/dead-letters/{letter}") { visit, fields in try await visit.settle(fields) },
+        ("/dead-letters/{letter}", { try await $0.settle().response() }),
     ]
 }
 
@@ -64,34 +58,53 @@ extension ConsoleVisit {
         "replay": "Replayed.", "discard": "Discarded.",
     ]
 
-    var message: String? { query("done").flatMap { Self.messages[$0] } }
+    private var message: String { call.text("done").flatMap { Self.messages[$0] } ?? "" }
 
-    /// Runs the action of the path through a route, and returns to a page.
-    func operate(_ routes: [String: String], _ path: [String: String] = [:], back: String) async throws -> Response {
-        let action = self.path("action")
-        guard let route = routes[action] else { throw Problem.noRoute(request.uri.path) }
-        let result = try await call(route, path)
-        guard action != "test" else { return try await providers(tested: result).response() }
-        return console.redirect(to: "\(Console.base)\(back)?done=\(action)")
+    private func finished(_ action: String, back: String) -> Response {
+        console.redirect(to: "\(Console.base)\(back)?done=\(action)")
     }
 
-    func reload(_ audience: JSONValue, kinds: JSONValue, back: String) async throws -> Response {
-        _ = try await call("requestReload", body: ["reason": "operator", "audience": audience, "kinds": kinds])
-        return console.redirect(to: "\(Console.base)\(back)?done=reload")
-    }
-
-    // MARK: Overview
-
-    func overview() async throws -> ConsolePage {
-        let counts = try await call("countDeadLetters")
-        let byCause = (counts["counts"]?.objectValue?.members ?? []).map { $0.value.numberValue?.double ?? 0 }
-        let waiting = byCause.reduce(0, +)
-        let isCapped = byCause.contains { $0 >= Double(RouteDependencies.countLimit) }
-        let statistics = try await call("consoleStatistics")
-        let delivery = (statistics["delivery"]?.arrayValue ?? []).map { kind in
-            Self.withObjective(kind, statistics["objectives"]?[kind["kind"]?.stringValue ?? ""])
+    /// Runs the action of the path, on a kind or on the app.
+    func act(onKind kind: String?) async throws -> Response {
+        let action = try call.path("action")
+        let back = kind.map { "/kinds/\(Text.percentEncoded($0))" } ?? "/kinds"
+        switch (action, kind) {
+        case ("pause", _), ("resume", _):
+            try await run("\(action)\(kind == nil ? "App" : "Kind")") {
+                try await $0.set(isPaused: action == "pause", kind: kind, for: $1)
+            }
+        case ("cancel", let kind?): try await run("consoleCancel") { try await $0.cancel(kind, for: $1) }
+        case ("reload", let kind?): return try await reload(.everyone, .kinds([kind]), back: back)
+        case ("test", let kind?):
+            let trial = try await run("testProvider") { try await $0.testProvider(of: kind, for: $1) }
+            return try await providers(tested: trial).response()
+        default: throw Problem.noRoute(path)
         }
-        let kinds = try await call("listKinds")["kinds"]?.arrayValue ?? []
+        return finished(action, back: back)
+    }
+
+    func reload(_ audience: Audience, _ kinds: KindScope, back: String) async throws -> Response {
+        try await run("requestReload", .accepted) { routes, caller in
+            let request = ReloadRequest(app: caller.app, audience: audience, kinds: kinds, reason: .operator)
+            try await routes.publish(FreshetEvent(request), for: caller)
+        }
+        return finished("reload", back: back)
+    }
+}
+
+// MARK: - Overview
+
+extension ConsoleVisit {
+    func overview() async throws -> ConsolePage {
+        let counts = try await run("countDeadLetters") { try await $0.deadLetterCounts(for: $1) }.map(\.count)
+        let waiting = counts.reduce(0, +)
+        let isCapped = counts.contains { $0 >= Routes.countLimit }
+        let statistics = try await run("consoleStatistics") { try await $0.statistics(days: 1, for: $1) }
+        let delivery = statistics.report.delivery.kinds.map { name, totals in
+            let kind = statistics.kinds.first { $0.definition.name == name }?.definition
+            return Self.json(of: name, totals, objective: kind?.freshnessObjective ?? console.objective)
+        }
+        let kinds = try await run("listKinds") { try await $0.kinds(for: $1) }.map(\.kind)
         let health = console.configuration.providerHealth(app)
         let open = (health ?? [:]).filter { $0.value["breaker"]?.stringValue == "open" }.keys.sorted()
         var page = page(
@@ -100,38 +113,33 @@ extension ConsoleVisit {
                 "charts": charts.enumerated().map {
                     ["title": $1.title, "id": "chart-\($0)", "html": $1.html] as [String: Any]
                 },
-                "waiting": (isCapped ? "at least " : "") + ConsoleView.words(waiting), "hasWaiting": waiting > 0,
-                "kinds": "\(kinds.count)",
-                "paused": "\(kinds.count { $0["paused"] == .bool(true) || $0["appPausedAt"]?.stringValue != nil })",
+                "waiting": (isCapped ? "at least " : "") + ConsoleView.words(Double(waiting)),
+                "hasWaiting": waiting > 0, "kinds": "\(kinds.count)",
+                "paused": "\(kinds.count { $0.isPaused })",
                 "breakers": health == nil ? "unknown" : "\(open.count)",
                 "hasOpen": !open.isEmpty, "hasNoWorkers": health == nil,
-                "delivery": ConsoleView.value(.array(delivery)), "hasDelivery": !delivery.isEmpty,
-                "today": ConsoleView.value(.array(Self.totals(statistics))),
+                "delivery": JSONValue.array(delivery), "hasDelivery": !delivery.isEmpty,
+                "today": JSONValue.array(
+                    statistics.report.kinds.map { $0.total.json.adding("kind", .string($0.name)) }),
             ])
         page.live = "\(Console.base)/live"
         return page
     }
 
-    /// Statistics of kinds with their names beside their counts.
-    private static func totals(_ statistics: JSONValue) -> [JSONValue] {
-        (statistics["kinds"]?.arrayValue ?? []).compactMap { kind in
-            kind["total"].map { $0.adding("kind", kind["kind"] ?? "") }
-        }
-    }
-
     /// Freshness of a kind with its objective in milliseconds, and the latencies as percentages of it.
-    private static func withObjective(_ delivery: JSONValue, _ objective: JSONValue?) -> JSONValue {
-        guard let objective, let limit = objective.numberValue?.double, limit > 0 else { return delivery }
-        var delivery = delivery.adding("objective", objective)
-        for name in ["p50", "p99"] {
-            guard let latency = delivery["\(name)Milliseconds"]?.numberValue?.double else { continue }
-            delivery = delivery.adding("\(name)Share", .string("\(ConsoleView.words(100 * latency / limit)) %"))
+    private static func json(of kind: String, _ totals: DeliveryTotals, objective: Duration) -> JSONValue {
+        var json = DeliveryReport.json(of: kind, totals).adding("objective", .count(objective.wholeMilliseconds))
+        for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] where objective > .zero {
+            guard let latency = totals.latencies.quantile(quantile) else { continue }
+            json = json.adding("\(name)Share", .string("\(ConsoleView.words(100 * (latency / objective))) %"))
         }
-        return delivery
+        return json
     }
 
     func doctor() async throws -> ConsolePage {
-        let findings = try await call("consoleFindings")["findings"]?.arrayValue ?? []
+        let findings = try await run("consoleFindings") { _, caller in
+            await console.configuration.findings(caller.app)
+        }
         let marked = findings.map { finding -> JSONValue in
             let severity = finding["severity"]?.stringValue ?? ""
             let style = ["ok": "good", "warning": "warn", "problem": "bad"][severity] ?? "soft"
@@ -147,115 +155,411 @@ extension ConsoleVisit {
         return page(
             "doctor", "Doctor",
             [
-                "findings": ConsoleView.value(.array(marked)), "isEmpty": findings.isEmpty, "summary": summary,
+                "findings": JSONValue.array(marked), "isEmpty": findings.isEmpty, "summary": summary,
                 "style": problems.isEmpty ? warnings.isEmpty ? "good" : "warn" : "bad",
-                "urgent": ConsoleView.value(.array(Array((problems + warnings).prefix(3)))),
+                "urgent": JSONValue.array(Array((problems + warnings).prefix(3))),
                 "alerts": console.configuration.runbook.map { runbook in
                     ConsoleAlert.allCases.map { ["name": $0.name, "link": $0.link(runbook)] }
                 } ?? [],
                 "hasAlerts": console.configuration.runbook != nil,
             ])
     }
+}
 
-    // MARK: Kinds
+// MARK: - Kinds
 
+extension ConsoleVisit {
     func kinds() async throws -> ConsolePage {
-        let statistics = Self.totals(try await call("consoleStatistics"))
-        let found = try await call("listKinds")["kinds"]?.arrayValue ?? []
-        let kinds = found.map { kind -> JSONValue in
-            let name = kind["definition"]?["name"] ?? ""
-            return kind.adding("name", name).adding("counts", statistics.first { $0["kind"] == name } ?? .null)
+        let counts = try await run("consoleStatistics") { try await $0.statistics(days: 1, for: $1) }.report.kinds
+        let found = try await run("listKinds") { try await $0.kinds(for: $1) }
+        let kinds = found.map { kind, move -> JSONValue in
+            let name = kind.definition.name
+            return kind.json(move: move).adding("name", .string(name))
+                .adding("counts", counts.first { Text.equal($0.name, name) }?.total.json ?? .null)
         }
-        let isPaused = found.contains { $0["appPausedAt"]?.stringValue != nil }
+        let forecast = try await run("getForecast") { try await $0.forecast(hours: 24, for: $1) }
         return page(
             "kinds", "Kinds",
             [
-                "kinds": ConsoleView.value(.array(kinds)), "isPaused": isPaused, "message": message ?? "",
-                "isEmpty": kinds.isEmpty,
-                "forecast": ConsoleView.chart(of: try await call("getForecast", query: ["hours": "24"])),
+                "kinds": JSONValue.array(kinds), "isPaused": found.contains { $0.kind.appPausedAt != nil },
+                "message": message, "isEmpty": kinds.isEmpty, "forecast": ConsoleView.chart(of: forecast),
             ])
     }
 
     func kind() async throws -> ConsolePage {
-        let name = path("kind")
-        let kind = try await call("getKind", ["kind": name])
-        let statistics = try await call("consoleStatistics", query: ["days": "7"])
-        let own = statistics["kinds"]?.arrayValue?.first { $0["kind"] == .string(name) }
-        let delivery = statistics["delivery"]?.arrayValue?.first { $0["kind"] == .string(name) }
-        let days = (own?["byDay"]?.arrayValue ?? []).reversed().map { day in
-            (day["counts"] ?? .null).adding("day", day["day"] ?? "")
+        let name = try call.path("kind")
+        let (kind, move) = try await run("getKind") { routes, caller in
+            let kind = try await routes.kind(name, for: caller)
+            return (kind, try await routes.move(of: kind, for: caller))
         }
-        var view = kind.objectValue.map(ConsoleView.members) ?? [:]
+        let report = try await run("consoleStatistics") { try await $0.statistics(days: 7, for: $1) }.report
+        let days = report.kinds.first { Text.equal($0.name, name) }?.days.reversed().map { day, counters in
+            counters.json.adding("day", .string(day))
+        }
+        let delivery = report.delivery.kinds.first { Text.equal($0.kind, name) }
+        let forecast = try await run("consoleForecast") { try await $0.forecast(hours: 24, kind: name, for: $1) }
+        var view = kind.json(move: move).objectValue.map(ConsoleView.members) ?? [:]
         view["name"] = name
-        view["message"] = message ?? ""
-        view["days"] = ConsoleView.value(.array(Array(days)))
-        view["delivery"] = ConsoleView.value(delivery ?? .null)
-        view["json"] = PrettyJSON.text(kind["definition"] ?? .null)
-        view["budget"] = try await budget(name, kind)
-        view["forecast"] = ConsoleView.chart(of: try await call("consoleForecast", ["kind": name]))
+        view["message"] = message
+        view["days"] = JSONValue.array(days ?? [])
+        view["delivery"] = delivery.map { DeliveryReport.json(of: $0.kind, $0.totals) } ?? .null
+        view["json"] = PrettyJSON.text(kind.definition.json())
+        view["budget"] = try await budget(of: kind)
+        view["forecast"] = ConsoleView.chart(of: forecast)
         return page("kind", name, view)
     }
 
     /// Reloads of today (UTC) per timeline, free ones included, beside the daily budget.
-    private func budget(_ name: String, _ kind: JSONValue) async throws -> String {
-        let use = try await call("consoleBudget", ["kind": name])
-        let (least, most) = (use["minimum"]?.numberValue?.text ?? "", use["maximum"]?.numberValue?.text ?? "")
-        guard kind["developerMode"] != .bool(true) else { return "developer mode lifts the budget" }
-        guard let average = use["average"]?.numberValue?.double else {
-            return use["timelines"] == 0 ? "no timelines" : "too many timelines for an average"
-        }
-        return "\(ConsoleView.words(average)) on average, free ones included; the budget is \(least) to \(most) a day"
+    private func budget(of kind: RegisteredKind) async throws -> String {
+        let (timelines, average) = try await run("consoleBudget") { try await $0.budgetUse(of: kind, for: $1) }
+        guard !kind.isDeveloperMode else { return "developer mode lifts the budget" }
+        guard let average else { return timelines == 0 ? "no timelines" : "too many timelines for an average" }
+        let budget = kind.definition.dailyBudget ?? DailyBudget()
+        return "\(ConsoleView.words(average)) on average, free ones included; "
+            + "the budget is \(budget.minimum) to \(budget.maximum) a day"
     }
 
     // MARK: Manifests
 
-    func manifest(_ text: String = "", changes: [JSONValue]? = nil, problem: String? = nil) -> ConsolePage {
-        var view: [String: Any] = ["manifest": text, "hasChanges": changes != nil]
-        view["changes"] = changes.map { ConsoleView.value(.array($0)) }
-        view["problem"] = problem
-        return page("manifest", "Compare a manifest", view)
+    func manifest(_ text: String = "", _ shown: [String: Any] = [:]) -> ConsolePage {
+        page("manifest", "Compare a manifest", shown.merging(["manifest": text]) { $1 })
     }
 
-    func compare(_ fields: ConsoleFields) async throws -> ConsolePage {
-        let text = (fields["manifest"] ?? "").replacing("\r\n", with: "\n")
+    func compare() async throws -> ConsolePage {
+        let text = (call.text("manifest") ?? "").replacing("\r\n", with: "\n")
         do throws(Problem) {
-            let result = try await call("consoleManifest", body: ["manifest": .string(text)])
-            return manifest(text, changes: result["changes"]?.arrayValue ?? [])
+            let changes = try await run("consoleManifest") { routes, caller in
+                try await routes.differences(try console.definitions(text, of: caller.app), for: caller)
+            }
+            let items = changes.map { change, fields -> JSONValue in
+                let differences = fields.map { name, old, new -> JSONValue in
+                    [
+                        "field": .string(name), "old": .text(old.map(PrettyJSON.text)),
+                        "new": .text(new.map(PrettyJSON.text)),
+                    ]
+                }
+                let limit = WidgetStore.timelineCountLimit
+                let moving = change.moving.map {
+                    "\($0 < limit ? "" : "at least ")\(ConsoleView.grouped("\(min($0, limit))"))"
+                }
+                return change.json.adding("differences", .array(differences)).adding("moving", .text(moving))
+            }
+            return manifest(text, ["hasChanges": true, "changes": JSONValue.array(items)])
         } catch {
-            guard error.status.kind == .clientError, error.status != .forbidden else { throw error }
-            return manifest(text, problem: error.detail)
+            guard error.isOfForm else { throw error }
+            return manifest(text, ["problem": error.detail])
         }
     }
+}
 
-    // MARK: Providers
+extension Problem {
+    /// Whether the sender of a form can correct it.
+    var isOfForm: Bool { status.kind == .clientError && status != .forbidden }
+}
 
-    func providers(tested: JSONValue? = nil) async throws -> ConsolePage {
-        let kinds = try await call("listKinds")["kinds"]?.arrayValue ?? []
+// MARK: - Providers
+
+extension ConsoleVisit {
+    func providers(tested: ProviderTrial? = nil) async throws -> ConsolePage {
+        let kinds = try await run("listKinds") { try await $0.kinds(for: $1) }.map(\.kind.definition)
         let health = console.configuration.providerHealth(app)
-        let hasNoWorkers = health == nil
-        let forecast = try await call("getForecast", query: ["hours": "24"])["providers"]?.arrayValue ?? []
-        var urls: [String: [JSONValue]] = [:]
-        for kind in kinds {
-            guard let url = kind["definition"]?["providerURL"]?.stringValue else { continue }
-            urls[url, default: []].append(kind["definition"] ?? .null)
-        }
+        let forecast = try await run("getForecast") { try await $0.forecast(hours: 24, for: $1) }.providers
+        let urls = Dictionary(grouping: kinds, by: \.providerURL)
         let items = urls.sorted { $0.key < $1.key }.map { url, kinds -> JSONValue in
-            let due = forecast.first { $0["provider"] == .string(url) }
+            let due = forecast.first { Text.equal($0.url, url) }
             return [
-                "url": .string(url), "kinds": .array(kinds), "health": health?[url] ?? .null,
-                "forecast": due?["total"] ?? 0, "now": due?["now"] ?? 0,
-                "firstKind": kinds.first?["name"] ?? .null,
+                "url": .string(url), "kinds": .array(kinds.map { $0.json() }), "health": health?[url] ?? .null,
+                "forecast": .count(due?.total ?? 0), "now": .count(due?.now ?? 0),
+                "firstKind": .text(kinds.first?.name),
             ]
         }
         var page = page(
             "providers", "Providers",
             [
-                "providers": ConsoleView.value(.array(items)), "isEmpty": items.isEmpty,
-                "hasNoWorkers": hasNoWorkers, "latency": providerLatency,
-                "tested": ConsoleView.value(tested ?? .null),
+                "providers": JSONValue.array(items), "isEmpty": items.isEmpty, "hasNoWorkers": health == nil,
+                "latency": providerLatency, "tested": tested?.json ?? .null,
             ])
         // A live update would replace the test's result.
         if tested == nil { page.live = "\(Console.base)/live" }
         return page
+    }
+}
+
+// MARK: - Widgets
+
+extension ConsoleVisit {
+    /// Widgets of a user, a device or a kind. An id leads to its widget.
+    func widgets() async throws -> ConsolePage {
+        let filter = WidgetFilter(
+            app: app, user: try call.identifier("user"), device: try call.identifier("device"),
+            kind: try call.identifier("kind"), after: try call.cursor() ?? "")
+        let id = try call.identifier("widget")
+        var found: [WidgetDetail] = []
+        var next: String?
+        if let id {
+            found = [try await run("getWidget") { try await $0.widget(id, for: $1) }].compactMap { $0 }
+        } else {
+            (found, next) = try await run("listWidgets") { try await $0.widgets(filter, limit: 50, for: $1) }
+        }
+        let names = [("user", filter.user), ("device", filter.device), ("kind", filter.kind)]
+        var view: [String: Any] = [
+            "widgets": JSONValue.array(found.map(\.json)), "isEmpty": found.isEmpty, "widget": id ?? "",
+            "hasNext": next != nil,
+        ]
+        for (name, value) in names { view[name] = value ?? "" }
+        if next != nil {
+            let items = (names + [("cursor", next)]).compactMap { name, value in
+                value.map { "\(name)=\(Text.percentEncoded($0))" }
+            }
+            view["next"] = "\(Console.base)/widgets?\(items.sorted().joined(separator: "&"))"
+        }
+        return page("widgets", "Widgets", view)
+    }
+
+    /// One widget: why it shows what it shows.
+    func widget() async throws -> ConsolePage {
+        let id = try call.path("widget")
+        let explained = try await run("explainWidget") { try await $0.explanation(of: id, for: $1) }
+        guard let widget = try await run("getWidget", .ok, { try await $0.widget(id, for: $1) }) else {
+            throw Problem.notFound
+        }
+        let devices = try await run("listDevices") { try await $0.devices(of: widget.user, for: $1) }
+        let device = devices.first { Text.equal($0.device, widget.device) }
+        let stacks = try await run("consoleStacks") { try await $0.stacks(of: widget.user, for: $1) }
+            .filter { stack in stack.explanation.items.contains { $0.widget == id } }
+        // A removed widget has none.
+        let polled = try await run("getTimeline") { try await $0.timeline(of: id, for: $1) }
+        let timeline: TimelineDetail? = if case .timeline(let detail) = polled { detail } else { nil }
+        let document = timeline.flatMap { try? JSONValue.parse($0.encoded()) }
+        var view: [String: Any] = [
+            "widget": widget.json, "explanation": explained.json,
+            "configuration": widget.json["configuration"].map(PrettyJSON.text) ?? "",
+            "steps": JSONValue.array(ConsoleSteps(explained: explained, timeline: timeline, device: device).json),
+            "stacks": JSONValue.array(stacks.map { Self.json(of: $0, marking: id) }), "hasStacks": !stacks.isEmpty,
+            "device": device?.json ?? .null, "message": message,
+            "explanationJSON": PrettyJSON.text(explained.json), "timelineJSON": document.map(PrettyJSON.text) ?? "",
+            "hasForm": try await hasForm(widget), "axis": axis(widget, timeline),
+        ]
+        view["revision"] = timeline?.revision.map { "\($0)" } ?? "none"
+        if let timeline, timeline.content == nil { view["shown"] = PrettyJSON.text(document?["shown"] ?? .null) }
+        var page = page("widget", "Widget \(id)", view)
+        page.scripts.append(TimeAxis.script)
+        page.styles = [TimeAxis.stylesheet]
+        page.live = "\(Console.base)/live?widget=\(Text.percentEncoded(id))"
+        return page
+    }
+
+    /// The stored entries on a time axis; empty without stored content.
+    private func axis(_ widget: WidgetDetail, _ timeline: TimelineDetail?) -> HTML {
+        guard let timeline, let content = timeline.content,
+            let axis = try? TimeAxis(
+                title: "Stored entries and their relevance", id: "axis", timeline: content, link: timeline.url,
+                now: WallClock.now(), timeZone: widget.environment.timeZone)
+        else { return "" }
+        return axis.html
+    }
+
+    private static func json(of stack: ExplainedStack, marking widget: String) -> JSONValue {
+        let json = stack.explanation.json
+        let items = (json["items"]?.arrayValue ?? []).map {
+            $0.adding("isThis", .bool($0["widget"] == .string(widget)))
+        }
+        return ["plan": stack.plan.json, "hold": .text(stack.explanation.hold), "items": .array(items)]
+    }
+
+    private func hasForm(_ widget: WidgetDetail) async throws(Problem) -> Bool {
+        guard mayRun("configureWidget"), widget.timelineID != nil else { return false }
+        return try await find("getIntent") { try await $0.intent(of: widget.kind, for: $1) } != nil
+    }
+
+    /// The API's form of the widget's configuration, which saves with the bearer's token.
+    func configurationForm() async throws -> Response {
+        guard mayRun("configureWidget") else { throw Problem.insufficientScope(.widgetsWrite) }
+        let widget = try call.path("widget")
+        var form = try await run("getWidgetForm") { try await $0.form(ofWidget: widget, for: $1) }.page
+        form.headers[.init("Cross-Origin-Opener-Policy")!] = "same-origin"
+        return form
+    }
+}
+
+/// The way of a widget's content, from the request to the device.
+struct ConsoleSteps: Sendable {
+    let explained: ExplainedWidget
+    let timeline: TimelineDetail?
+    let device: Registration?
+
+    /// Empty for a widget without a timeline.
+    var json: [JSONValue] {
+        guard let timeline = explained.explanation.timeline, let explanation = explained.explanation.explanation else {
+            return []
+        }
+        let facts = timeline.facts
+        return [
+            request(facts), decision(explanation), fetch(facts), stored(timeline), published(facts), delivered,
+        ]
+    }
+
+    private func step(_ name: String, _ state: String, at time: Timestamp?, _ text: String) -> JSONValue {
+        ["name": .string(name), "state": .string(state), "at": .time(time), "text": .string(text)]
+    }
+
+    private func request(_ facts: ReloadFacts) -> JSONValue {
+        let event = explained.events.first { $0.cause.role == .request || $0.cause.role == .kind }
+        let state =
+            facts.isStale
+            ? "\(facts.pending) pending"
+            : facts.sweepsAhead == 0
+                ? "all requests are rendered"
+                : facts.sweepsAhead.map { "\($0) to come from a sweep" } ?? "more sweeps wait than are examined"
+        let reason = event?.cause.reason.map { "for the reason \($0.name)" } ?? "by policy or placement"
+        let type: String = if case .found(let envelope)? = event?.lookup { ", event \(envelope.type)" } else { "" }
+        return step("Request", "done", at: event?.cause.appliedAt, "Last requested \(reason)\(type); \(state)")
+    }
+
+    private func decision(_ explanation: Explanation) -> JSONValue {
+        let (last, facts) = (explanation.last, explanation.facts)
+        return step(
+            "Decision", facts.decidedAt == nil ? "waiting" : facts.decision == .failed ? "failed" : "done",
+            at: facts.decidedAt, "\(last.text)\(last.rule.map { " (rule \($0.name))" } ?? "")")
+    }
+
+    private func fetch(_ facts: ReloadFacts) -> JSONValue {
+        guard facts.renderedAt != nil || facts.fetchTime != nil || facts.attempts > 0 else {
+            return step("Fetch", "waiting", at: nil, "Never fetched")
+        }
+        let time = facts.fetchTime.map { " in \($0.wholeMilliseconds) ms" } ?? ""
+        return step(
+            "Fetch", facts.attempts == 0 ? "done" : "failed", at: facts.renderedAt,
+            facts.attempts == 0 ? "Rendered\(time)" : "\(facts.attempts) failures since the last render\(time)")
+    }
+
+    private func stored(_ timeline: WidgetExplanation.Timeline) -> JSONValue {
+        guard let content = timeline.content else {
+            let time = timeline.facts.snapshotAt
+            return step(
+                "Stored", "waiting", at: time,
+                "Nothing stored: the widget shows its \(time == nil ? "placeholder" : "snapshot")")
+        }
+        return step(
+            "Stored", "done", at: content.storedAt, "Revision \(content.revision), \(content.bytes) bytes")
+    }
+
+    /// A worker keeps its lease until Kafka has acknowledged the message.
+    private func published(_ facts: ReloadFacts) -> JSONValue {
+        guard let revision = timeline?.revision else {
+            return step("Published", "waiting", at: nil, "Nothing to publish")
+        }
+        guard facts.lease == nil else {
+            return step("Published", "waiting", at: nil, "A worker holds the timeline now")
+        }
+        // The time of the acknowledgement is not kept.
+        return step("Published", "done", at: nil, "Revision \(revision): no publication is pending")
+    }
+
+    private var delivered: JSONValue {
+        guard let device else {
+            return step("Delivered", "waiting", at: nil, "The device is not registered for notifications")
+        }
+        let told =
+            device.triedAt == nil
+            ? "never notified"
+            : "notified by \(device.channel)\(device.answer.map { ", answered \($0)" } ?? "")"
+        let isFetched = device.fetchedAt != nil
+        return step(
+            "Delivered", isFetched && device.waiting == 0 ? "done" : "waiting", at: device.fetchedAt,
+            "\(isFetched ? "Fetched" : "Not fetched"); \(told); \(device.waiting) changes waiting")
+    }
+}
+
+// MARK: - Dead letters
+
+extension ConsoleVisit {
+    private static let filterNames = ["cause", "topic", "since", "until", "letter"]
+
+    /// The letters of a query or a form.
+    private func selection() throws(Problem) -> DeadLetterFilter {
+        var filter = DeadLetterFilter(owner: .app(app), causes: try call.deadLetterCauses())
+        filter.topic = call.text("topic")
+        filter.since = try call.time("since")
+        filter.until = try call.time("until")
+        if let text = call.text("letter") {
+            guard let id = Int64(text) else { throw .parameter("letter", "expected a number") }
+            filter.ids = [id]
+        }
+        return filter
+    }
+
+    private func fields() -> [String: Any] {
+        Dictionary(Self.filterNames.map { ($0, call.text($0) ?? "") }) { $1 }
+    }
+
+    /// Waiting dead letters, or with `all` settled ones too.
+    func deadLetters() async throws -> ConsolePage {
+        let (filter, all) = (try selection(), try call.flag("all"))
+        let letters = try await run("consoleLetters") { routes, _ in
+            try await routes.deadLetters(filter, withSettled: all)
+        }
+        var view = fields()
+        view["all"] = call.text("all") ?? ""
+        view["letters"] = JSONValue.array(letters.map(\.json))
+        view["isEmpty"] = letters.isEmpty
+        view["hasMore"] = letters.count == Routes.letterLimit
+        view["limit"] = "\(Routes.letterLimit)"
+        view["causes"] = DeadLetterCause.allCases.map { cause in
+            ["name": cause.rawValue, "isChosen": filter.causes == [cause]] as [String: Any]
+        }
+        view["message"] = message
+        return page("dead-letters", "Dead letters", view)
+    }
+
+    func deadLetter() async throws -> ConsolePage {
+        let id = try call.letterID()
+        let letter = try await run("getDeadLetter") { try await $0.deadLetter(id, for: $1) }
+        var view = letter.json.objectValue.map(ConsoleView.members) ?? [:]
+        view["isWaiting"] = letter.summary.state == .waiting
+        view["message"] = message
+        // The payload is shown with line breaks if it is JSON.
+        let payload = letter.payload ?? ""
+        view["payload"] = (try? JSONValue.parse(payload)).map(PrettyJSON.text) ?? payload
+        view["isLong"] = payload.utf8.count >= Routes.payloadLimit
+        return page("dead-letter", "Dead letter \(id)", view)
+    }
+
+    /// Replays or discards what the form selects. Without a confirmation it shows what would happen.
+    func settle() async throws -> ConsolePage {
+        let action = try call.path("letter")
+        guard ["replay", "discard"].contains(action) else { throw Problem.noRoute(path) }
+        let isConfirmed = call.text("confirmed") == "yes"
+        var (filter, view) = (try selection(), fields())
+        // The confirmation must not include letters that have arrived since the dry run.
+        let now = WallClock.now()
+        if !isConfirmed, filter.ids.isEmpty, filter.until.map({ $0 > now }) ?? true {
+            filter.until = now
+            view["until"] = now.rfc3339
+        }
+        if action == "replay" {
+            let outcome = try await run("consoleReplay") { [filter] routes, _ in
+                try await routes.replay(filter, limit: Routes.settleLimit, isRehearsal: !isConfirmed)
+            }
+            let isLimited = outcome.replayed + outcome.failed >= Routes.settleLimit
+            view["result"] = JSONValue.object(outcome.json).adding("isLimited", .bool(isLimited))
+            view["failures"] = (outcome.json["failures"]?.objectValue?.members ?? []).map { member in
+                ["code": member.key, "count": member.value.numberValue?.text ?? "0"]
+            }
+        } else {
+            let count = try await run("consoleDiscard") { [filter] routes, _ in
+                try await routes.discard(filter, isRehearsal: !isConfirmed)
+            }
+            view["result"] =
+                ["discarded": .count(count), "isLimited": .bool(count == Routes.settleLimit)] as JSONValue
+        }
+        view["isReplay"] = action == "replay"
+        view["action"] = action
+        view["isDone"] = isConfirmed
+        let terms = [("Cause", "cause"), ("Topic", "topic"), ("Kept since", "since"), ("Kept before", "until")]
+        view["terms"] = terms.compactMap { name, key in
+            (view[key] as? String).flatMap { $0.isEmpty ? nil : ["name": name, "value": $0] }
+        }
+        return page("settle", isConfirmed ? "Done" : action == "replay" ? "Replay?" : "Discard?", view)
     }
 }

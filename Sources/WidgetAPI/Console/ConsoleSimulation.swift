@@ -3,6 +3,7 @@ import JSON
 import Synchronization
 import WidgetModel
 import WidgetSimulator
+import WidgetStore
 
 /// Input of a simulation in the console: synthetic people, and providers that are made up.
 ///
@@ -24,8 +25,8 @@ struct ConsoleSimulation: Sendable {
     private let options: SimulationOptions
 
     /// - Parameter fields: texts by name; `from` is a day, today by default.
-    init(_ fields: JSONValue, now: Timestamp) throws(Problem) {
-        func text(_ name: String) -> String { fields[name]?.stringValue ?? Self.defaults[name] ?? "" }
+    init(_ fields: [String: String], now: Timestamp) throws(Problem) {
+        func text(_ name: String) -> String { fields[name] ?? Self.defaults[name] ?? "" }
         func number(_ name: String, _ range: ClosedRange<Int>) throws(Problem) -> Int {
             guard let number = Int(text(name)), range.contains(number) else {
                 throw .unprocessable(
@@ -39,7 +40,7 @@ struct ConsoleSimulation: Sendable {
             throw .unprocessable("/people", "expected at most \(Self.maximumPersonDays) days of all people together")
         }
         guard let seed = UInt64(text("seed")) else { throw .unprocessable("/seed", "expected a number") }
-        let day = text("from").isEmpty ? String(now.rfc3339.prefix(10)) : text("from")
+        let day = text("from").isEmpty ? LocalClock.utc.date(now) : text("from")
         guard Self.firstDays.contains(day), let from = Timestamp(rfc3339: "\(day)T00:00:00Z") else {
             throw .unprocessable("/from", "expected a day such as 2026-06-22, from 2000 to 2099")
         }
@@ -99,19 +100,36 @@ extension ConsoleVisit {
         return page("simulator", "Simulator", view)
     }
 
-    func simulate(_ fields: ConsoleFields) async throws -> ConsolePage {
+    func simulate() async throws -> ConsolePage {
         var values: [String: String] = [:]
-        var body = JSONObject()
-        for name in Self.fields {
-            values[name] = fields[name]?.replacing("\r\n", with: "\n")
-            body[name] = values[name].map(JSONValue.string)
-        }
+        for name in Self.fields { values[name] = call.text(name)?.replacing("\r\n", with: "\n") }
         do throws(Problem) {
-            let result = try await call("consoleSimulation", body: .object(body))
-            return simulator(values, ["html": "\(raw: result["section"]?.stringValue ?? "")" as HTML])
+            let report = try await run("consoleSimulation") { [values] routes, caller in
+                let simulation = try ConsoleSimulation(values, now: WallClock.now())
+                let app = try await simulatedApp(values["manifest"], routes, caller)
+                return try await console.simulations.run {
+                    try await simulation.run(app, rotation: routes.resources.rotation)
+                }
+            }
+            let name = "\(report.people) people, \(report.days) days from \(report.from.prefix(10))"
+            return simulator(values, ["html": SimulationPage.section(name, report)])
         } catch {
-            guard error.status.kind == .clientError, error.status != .forbidden else { throw error }
+            guard error.isOfForm else { throw error }
             return simulator(values, ["problem": error.detail])
         }
+    }
+
+    /// The app of a manifest, or the app's kinds as they are.
+    private func simulatedApp(
+        _ manifest: String?, _ routes: Routes, _ caller: Caller
+    ) async throws -> AppDefinition {
+        if let manifest {
+            let apps = try console.definitions(manifest, of: caller.app)
+            return AppDefinition(
+                name: caller.app, developerMode: apps.contains(where: \.developerMode), kinds: apps.flatMap(\.kinds))
+        }
+        let kinds = try await routes.kinds(for: caller).map(\.kind)
+        return AppDefinition(
+            name: caller.app, developerMode: kinds.first?.isDeveloperMode ?? false, kinds: kinds.map(\.definition))
     }
 }

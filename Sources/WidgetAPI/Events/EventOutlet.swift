@@ -2,7 +2,6 @@ import JSON
 package import KafkaClient
 package import WidgetEvents
 import WidgetModel
-import WidgetRepresentation
 
 /// An event acknowledged by the brokers.
 struct PublishedEvent: Hashable, Sendable {

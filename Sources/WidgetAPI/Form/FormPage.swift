@@ -1,3 +1,4 @@
+import HTTPTypes
 import Hummingbird
 import JSON
 import NIOCore
@@ -11,7 +12,15 @@ struct FormPage: Sendable {
     let savePath: String?
     let token: String
 
-    var response: Response {
+    /// The form as a page for a browser, and as JSON for others.
+    func response(to request: Request) -> Response {
+        if request.headers[.accept]?.lowercased().contains("text/html") ?? false { return page }
+        var response = Response(form.json(optionsPath: optionsPath))
+        response.headers[.vary] = "Accept"
+        return response
+    }
+
+    var page: Response {
         let nonce = RandomID.make()
         let policy = [
             "default-src 'none'", "script-src 'nonce-\(nonce)'", "style-src 'nonce-\(nonce)'", "connect-src 'self'",

@@ -6,53 +6,69 @@ import WidgetModel
 import WidgetStore
 
 /// Routes of widgets' configurations: definitions, options, forms and changes.
-extension RouteDependencies {
+extension Routes {
     /// Longest text of a search for options, in bytes.
     private static let maximumSearchBytes = 256
 
     var configurationRoutes: [APIRoute] {
         let place = ["family", "locale", "timeZone", "user", "configuration"]
         return [
-            APIRoute("getIntent", .get, "kinds/{kind}/intent", .own(.widgetsRead), handle: intent),
+            APIRoute("getIntent", .get, "kinds/{kind}/intent", .own(.widgetsRead)) { call in
+                Response(try await intent(of: try call.path("kind"), for: call.caller).intent.json())
+            },
             APIRoute(
                 "getOptions", .get, "kinds/{kind}/parameters/{parameter}/options", .own(.widgetsRead),
-                query: place + ["search"], handle: options),
+                query: place + ["search"]
+            ) { call in
+                let (kind, parameter) = (try call.path("kind"), try call.path("parameter"))
+                let search = call.text("search").flatMap { $0.isEmpty ? nil : $0 }
+                if let search, let problem = Text.identifierProblem(search, maximumBytes: Self.maximumSearchBytes) {
+                    throw Problem.parameter("search", problem)
+                }
+                let options = try await options(
+                    of: parameter, kind: kind, search: search, try WidgetPlace(call), for: call.caller)
+                return Response(json: options)
+            },
             APIRoute(
-                "getKindForm", .get, "kinds/{kind}/configuration/form", .own(.widgetsRead), query: place,
-                handle: kindForm),
+                "getKindForm", .get, "kinds/{kind}/configuration/form", .own(.widgetsRead), query: place
+            ) { call in
+                let place = try WidgetPlace(call)
+                return try await form(ofKind: try call.path("kind"), place, for: call.caller).response(to: call.request)
+            },
             APIRoute(
-                "getWidgetForm", .get, "widgets/{widget}/configuration/form", .own(.widgetsRead), query: ["locale"],
-                handle: widgetForm),
-            .change("configureWidget", .put, "widgets/{widget}/configuration", handle: configure),
+                "getWidgetForm", .get, "widgets/{widget}/configuration/form", .own(.widgetsRead), query: ["locale"]
+            ) { call in
+                let widget = try call.path("widget")
+                return try await form(ofWidget: widget, for: call.caller) { standard throws(Problem) in
+                    try WidgetEnvironment(call, standard: standard).locale
+                }.response(to: call.request)
+            },
+            .change("configureWidget", .put, "widgets/{widget}/configuration") { call in
+                let event = try await EventBody(call, path: ["widget"], members: ["configuration"])
+                    .event(of: .widgetConfigured)
+                try await check(event, for: call.caller)
+                return try await publish(event, call)
+            },
         ]
     }
 
-    // MARK: Definitions
-
-    private func intent(_ call: APICall) async throws -> Response {
-        Response(try await kind(call).intent.json())
-    }
-
-    /// The kind of the path, which must have an intent.
-    private func kind(_ call: APICall) async throws -> (definition: KindDefinition, intent: IntentDefinition) {
-        let definition = try await kind(of: call).definition
+    /// A kind that must have an intent.
+    func intent(
+        of kind: String, for caller: Caller
+    ) async throws -> (definition: KindDefinition, intent: IntentDefinition) {
+        let definition = try await self.kind(kind, for: caller).definition
         guard let intent = definition.intent else { throw Problem.noIntent(definition.name) }
         return (definition, intent)
     }
 
-    // MARK: Options
-
-    private func options(_ call: APICall) async throws -> Response {
-        let name = try call.path("parameter")
-        let search = call.text("search").flatMap { $0.isEmpty ? nil : $0 }
-        if let search, let problem = Text.identifierProblem(search, maximumBytes: Self.maximumSearchBytes) {
-            throw Problem.parameter("search", problem)
-        }
-        let place = try WidgetPlace(call)
-        let (definition, intent) = try await kind(call)
+    /// JSON of the options of a parameter: those of the definition, or the provider's.
+    private func options(
+        of name: String, kind: String, search: String?, _ place: WidgetPlace, for caller: Caller
+    ) async throws -> [UInt8] {
+        let (definition, intent) = try await intent(of: kind, for: caller)
         guard let parameter = intent.parameter(name) else { throw Problem.notFound }
         if let listed = parameter.listedOptions(intent.localizations, place.environment.locale) {
-            return Response((search.map { listed.filtered(by: $0) } ?? listed).json)
+            return (search.map { listed.filtered(by: $0) } ?? listed).json.encoded
         }
         guard parameter.hasDynamicOptions else {
             throw Problem(.notFound, "the parameter \(Text.quoted(name)) has no options")
@@ -62,89 +78,80 @@ extension RouteDependencies {
             parameter: parameter.name, search: answersSearch ? search : nil,
             context: try place.context())
         guard let provider = resources.configurations else { throw Problem.noConfigurations }
-        let options = try await provider.options(question, of: definition, app: call.app)
+        let options = try await provider.options(question, of: definition, app: caller.app)
         // The list is filtered unless the provider searches it.
-        return Response(
-            json: (answersSearch ? options : search.map { options.filtered(by: $0) } ?? options).encoded)
+        return (answersSearch ? options : search.map { options.filtered(by: $0) } ?? options).encoded
     }
 
     // MARK: Forms
 
     /// The form of a widget that is not placed yet, with dynamic defaults. If the provider fails, those of the
     /// definition stay.
-    private func kindForm(_ call: APICall) async throws -> Response {
-        var place = try WidgetPlace(call)
-        let definition = try await kind(call).definition
+    private func form(ofKind name: String, _ place: WidgetPlace, for caller: Caller) async throws -> FormPage {
+        var place = place
+        let definition = try await kind(name, for: caller).definition
         if place.configuration == nil, definition.intent?.parameters.contains(where: \.hasDynamicDefault) == true,
             let context = try? place.context(), let provider = resources.configurations
         {
-            place.configuration = try? await provider.defaults(context, of: definition, app: call.app)
+            place.configuration = try? await provider.defaults(context, of: definition, app: caller.app)
         }
-        return try form(of: definition, place, call, widget: nil)
+        return try form(of: definition, place, widget: nil, for: caller)
     }
 
-    private func widgetForm(_ call: APICall) async throws -> Response {
-        let (widget, definition) = try await find(try call.path("widget"), call)
+    /// The form of a placed widget.
+    ///
+    /// - Parameter locale: chooses the form's locale, given the widget's environment.
+    func form(
+        ofWidget id: String, for caller: Caller,
+        locale: (WidgetEnvironment) throws(Problem) -> String = \.locale
+    ) async throws -> FormPage {
+        let (widget, definition) = try await placedWidget(id, for: caller)
         guard let definition else { throw Problem.notFound }
         guard let family = widget.family else { throw Problem.kindUnreadable }
-        let locale = try WidgetEnvironment(call, standard: widget.environment).locale
         let place = WidgetPlace(
             user: widget.user, family: family,
-            environment: WidgetEnvironment(storedLocale: locale, timeZone: widget.environment.timeZone),
+            environment: WidgetEnvironment(
+                storedLocale: try locale(widget.environment), timeZone: widget.environment.timeZone),
             configuration: widget.configuration.map { WidgetConfiguration(storedCanonical: $0) })
-        return try form(of: definition, place, call, widget: widget.id)
+        return try form(of: definition, place, widget: widget.id, for: caller)
     }
 
     private func form(
-        of definition: KindDefinition, _ place: WidgetPlace, _ call: APICall, widget: String?
-    ) throws(Problem) -> Response {
+        of definition: KindDefinition, _ place: WidgetPlace, widget: String?, for caller: Caller
+    ) throws(Problem) -> FormPage {
         guard
             let form = definition.form(
                 for: place.configuration ?? .empty, family: place.family, locale: place.environment.locale)
         else { throw .noIntent(definition.name) }
-        let kindPath = "\(call.base)/kinds/\(Text.percentEncoded(definition.name))"
-        let optionsPath: @Sendable (String) -> String = { parameter in
-            "\(kindPath)/parameters/\(Text.percentEncoded(parameter))/options?\(place.query)"
-        }
-        guard call.acceptsHTML else {
-            var response = Response(form.json(optionsPath: optionsPath))
-            response.headers[.vary] = "Accept"
-            return response
-        }
-        let page = FormPage(
-            form: form, optionsPath: optionsPath,
-            savePath: widget.map { "\(call.base)/widgets/\(Text.percentEncoded($0))/configuration" },
-            token: call.bearerToken)
-        return page.response
+        let base = "/v1/apps/\(Text.percentEncoded(caller.app))"
+        let parameters = "\(base)/kinds/\(Text.percentEncoded(definition.name))/parameters"
+        return FormPage(
+            form: form, optionsPath: { "\(parameters)/\(Text.percentEncoded($0))/options?\(place.query)" },
+            savePath: widget.map { "\(base)/widgets/\(Text.percentEncoded($0))/configuration" },
+            token: String(decoding: caller.token, as: UTF8.self))
     }
 
     // MARK: Changing
 
-    private func configure(_ call: APICall) async throws -> Response {
-        let body = try await EventBody(call, path: ["widget"], members: ["configuration"])
-        let event = try body.event(of: .widgetConfigured)
-        // The placement of an unknown widget may still be in Kafka; ingest checks the event in that case.
-        if case .widget(.configured(let id, let configuration)) = event.change,
-            let (widget, definition) = try? await find(id, call),
+    /// Checks a configuration by the kind's intent. The placement of an unknown widget may still be in Kafka; ingest
+    /// checks the event in that case.
+    private func check(_ event: FreshetEvent, for caller: Caller) async throws {
+        guard case .widget(.configured(let id, let configuration)) = event.change,
+            let (widget, definition) = try? await placedWidget(id, for: caller),
             let intent = definition?.intent, let family = widget.family
-        {
-            let problems = intent.resolve(configuration, family: family).problems
-            guard problems.isEmpty else {
-                throw Problem.unprocessable(
-                    problems.map { Problem.Item(detail: $0.message, pointer: "/configuration\($0.pointer)") })
-            }
+        else { return }
+        let problems = intent.resolve(configuration, family: family).problems
+        guard problems.isEmpty else {
+            throw Problem.unprocessable(
+                problems.map { Problem.Item(detail: $0.message, pointer: "/configuration\($0.pointer)") })
         }
-        return try await publish(event, for: call)
     }
 
-    /// A widget of the bearer with the definition of its kind; nil for a retired kind.
-    private func find(_ id: String, _ call: APICall) async throws -> (WidgetDetail, KindDefinition?) {
-        let filter = WidgetFilter(app: call.app, user: call.user, widget: id)
-        guard let widget = try await store.query(.listWidgets(filter, limit: 1)).first,
-            widget.timelineID != nil
-        else { throw Problem.notFound }
+    /// A widget of the caller with the definition of its kind; nil for a retired kind.
+    private func placedWidget(_ id: String, for caller: Caller) async throws -> (WidgetDetail, KindDefinition?) {
+        guard let widget = try await widget(id, for: caller), widget.timelineID != nil else { throw Problem.notFound }
         let directory = try await directory.directory(maximumAge: .seconds(5))
-        return (widget, EventRules.find(widget.kind, call.app, directory)?.definition)
+        return (widget, EventRules.find(widget.kind, caller.app, directory)?.definition)
     }
 }
 
@@ -206,16 +213,6 @@ extension APICall {
         } catch {
             throw .parameter("configuration", "\(error)")
         }
-    }
-
-    /// Whether the caller asks for a page.
-    fileprivate var acceptsHTML: Bool {
-        request.headers[.accept]?.lowercased().contains("text/html") ?? false
-    }
-
-    /// The bearer's own token.
-    fileprivate var bearerToken: String {
-        request.headers[.authorization].map { String($0.drop { $0 != " " }.drop { $0 == " " }) } ?? ""
     }
 }
 

@@ -6,11 +6,10 @@ import NIOCore
 import PostgresClient
 import WidgetEvents
 import WidgetModel
-import WidgetRepresentation
 import WidgetStore
 
-/// Routes of devices: their environment and a stream of changes.
-extension RouteDependencies {
+/// Routes of devices: their environment, a stream of changes, and those registered for notifications.
+extension Routes {
     /// Most widgets in a stream.
     static let widgetLimit = 500
     /// Longest duration of a stream, in seconds.
@@ -23,33 +22,55 @@ extension RouteDependencies {
                 "changeEnvironment", .put, "devices/{device}/environment", .deviceEnvironmentChanged,
                 .app(.widgetsWrite), members: ["environment", "significantTimeChange"]),
             APIRoute(
-                "watchDevice", .get, "devices/{device}/events", .own(.widgetsRead), query: ["for"], handle: events),
+                "watchDevice", .get, "devices/{device}/events", .own(.widgetsRead), query: ["for"]
+            ) { call in
+                let device = try call.path("device")
+                let seconds = try call.integer("for", in: 1...Self.longestStream, default: Self.longestStream)
+                let stream = try stream(of: device, after: call.request.headers[.lastEventID], for: call.caller)
+                return respond(stream, for: .seconds(seconds), call)
+            },
+            APIRoute("listDevices", .get, "users/{user}/devices", .own(.widgetsRead)) { call in
+                let devices = try await devices(of: try call.path("user"), for: call.caller)
+                return Response(["devices": .array(devices.map(\.json))])
+            },
+            change(
+                "registerDevice", .put, "users/{user}/devices/{device}", .deviceRegistered, members: ["channel"]),
+            .change("unregisterDevice", .delete, "users/{user}/devices/{device}") { call in
+                let (user, device) = (try call.path("user"), try call.path("device"))
+                return try await publish(
+                    FreshetEvent(app: call.app, user: user, .device(.unregistered(device: device))), call)
+            },
         ]
+    }
+
+    /// The devices of a user that are registered for notifications.
+    func devices(of user: String, for caller: Caller) async throws -> [Registration] {
+        try caller.checkSight(of: user)
+        return try await store.query(.listRegistrations(app: caller.app, user: user))
     }
 
     // MARK: Stream
 
-    /// Server-sent events: what each widget of the device shows, first and after each change of content or staleness,
-    /// and the schedules of its stacks, which are planned while the stream is open.
-    ///
-    /// A client that reconnects with the id of the last event gets only later changes.
+    /// What each widget of the device shows, first and after each change of content or staleness, and the schedules of
+    /// its stacks, which are planned while the stream is open.
     ///
     /// The stream of a device without widgets, or of another user's, stays empty.
-    private func events(_ call: APICall) async throws -> Response {
-        let device = try call.path("device")
-        let seconds = try call.integer("for", in: 1...Self.longestStream, default: Self.longestStream)
-        let watch = try watch(.stream, [], for: call)
-        let stream = DeviceStream(
-            store: store, app: call.app, device: device, user: call.user, watch: watch,
-            againAfter: changes.patience,
-            known: call.request.headers[.lastEventID])
-        // The stream ends with the token, and soon after its key is removed.
-        let expiry = call.principal.expiresAt - WallClock.now()
-        let end = ContinuousClock.now + min(.seconds(seconds), max(.zero, expiry))
+    ///
+    /// - Parameter known: id of the last event that the client has; it gets only later changes.
+    private func stream(of device: String, after known: String?, for caller: Caller) throws(Problem) -> DeviceStream {
+        DeviceStream(
+            store: store, app: caller.app, device: device, user: caller.user,
+            watch: try watch(.stream, [], for: caller), againAfter: changes.patience, known: known)
+    }
+
+    /// Sends the stream as server-sent events. It ends with the token, and soon after its key is removed.
+    private func respond(_ stream: DeviceStream, for time: Duration, _ call: APICall) -> Response {
+        let expiry = call.caller.principal.expiresAt - WallClock.now()
+        let end = ContinuousClock.now + min(time, max(.zero, expiry))
         return Response { writer in
             var stream = stream
             while true {
-                guard (try? await call.checkToken()) != nil else { break }
+                guard (try? await call.caller.checkToken()) != nil else { break }
                 do {
                     let text = try await stream.news()
                     try await writer.write(ByteBuffer(string: text.isEmpty ? ": still here\n\n" : text))
@@ -58,9 +79,7 @@ extension RouteDependencies {
                     try await writer.write(ByteBuffer(string: ": the database does not answer\n\n"))
                 }
                 let left = ContinuousClock.now.duration(to: end)
-                guard left > .zero else { break }
-                let slice = min(left, changes.isLive ? changes.patience : .seconds(2))
-                guard await stream.watch.wait(atMost: slice) != .ended else { break }
+                guard left > .zero, await stream.watch.wait(atMost: min(left, patience)) != .ended else { break }
             }
         }
     }
@@ -89,7 +108,7 @@ private struct DeviceStream: Sendable {
     /// Text of the events since the last call; empty for none.
     mutating func news() async throws -> String {
         let statement = Statements.deviceTimelines(
-            app: app, device: device, user: user, limit: RouteDependencies.widgetLimit)
+            app: app, device: device, user: user, limit: Routes.widgetLimit)
         let rows = try await store.query(statement)
         let owners = Set(rows.map(\.user)).union(user.map { [$0] } ?? [])
         try await plan(for: owners)
@@ -156,7 +175,7 @@ extension DeviceSchedule {
     fileprivate var json: JSONValue {
         [
             "user": .string(user), "stack": .string(stack), "revision": .count(revision),
-            "etag": .string("W/\"\(revision)\""),
+            "etag": .string(EntityTags.tag(revision: revision)),
         ]
     }
 }

@@ -2,56 +2,103 @@ import Hummingbird
 import JSON
 import PostgresClient
 import WidgetModel
-import WidgetRepresentation
 import WidgetStore
 
 /// Routes of the app's kinds and their gallery.
-extension RouteDependencies {
+extension Routes {
     var kindRoutes: [APIRoute] {
         [
-            APIRoute("listKinds", .get, "kinds", .own(.widgetsRead), handle: list),
-            APIRoute("getKind", .get, "kinds/{kind}", .own(.widgetsRead), handle: get),
-            APIRoute("putKind", .put, "kinds/{kind}", .app(.kindsWrite), query: ["dryRun"], handle: put),
-            APIRoute("deleteKind", .delete, "kinds/{kind}", .app(.kindsWrite), handle: delete),
+            APIRoute("listKinds", .get, "kinds", .own(.widgetsRead)) { call in
+                let kinds = try await kinds(for: call.caller)
+                return Response(["kinds": .array(kinds.map { json($0.kind, $0.move, for: call.caller) })])
+            },
+            APIRoute("getKind", .get, "kinds/{kind}", .own(.widgetsRead)) { call in
+                let kind = try await kind(try call.path("kind"), for: call.caller)
+                return Response(json(kind, try await move(of: kind, for: call.caller), for: call.caller))
+            },
+            APIRoute("putKind", .put, "kinds/{kind}", .app(.kindsWrite), query: ["dryRun"]) { call in
+                let isDryRun = try call.flag("dryRun")
+                let change = try await put(try await definition(call), for: call.caller, isDryRun: isDryRun)
+                return Response(change.json, change.action == .add && !isDryRun ? .created : .ok)
+            },
+            APIRoute("deleteKind", .delete, "kinds/{kind}", .app(.kindsWrite)) { call in
+                let name = try call.path("kind")
+                let retirement = try await retire(name, for: call.caller)
+                return Response(
+                    [
+                        "app": .string(call.app), "kind": .string(name), "changed": .bool(retirement.isChanged),
+                        "timelinesLeft": .count(retirement.timelines), "paused": .bool(retirement.isPaused),
+                    ], .accepted)
+            },
             APIRoute(
                 "getPlaceholder", .get, "kinds/{kind}/placeholder", .own(.widgetsRead),
-                query: ["family", "locale", "timeZone"], handle: placeholder),
+                query: ["family", "locale", "timeZone"]
+            ) { call in
+                let (name, family) = (try call.path("kind"), try call.family())
+                let placeholder = try await placeholder(
+                    of: name, family, try WidgetEnvironment(call), for: call.caller)
+                return Response(json: placeholder.encoded)
+            },
             APIRoute(
                 "getSnapshot", .get, "kinds/{kind}/snapshot", .own(.widgetsRead),
-                query: ["family", "locale", "timeZone", "configuration", "user"], handle: snapshot),
+                query: ["family", "locale", "timeZone", "configuration", "user"]
+            ) { call in
+                Response(json: try await snapshot(of: try call.path("kind"), try WidgetPlace(call), for: call.caller))
+            },
         ]
     }
 
-    private func list(_ call: APICall) async throws -> Response {
-        let kinds = try await store.query(.listKinds(app: call.app)).readable.filter { !$0.isRetired }
-        let moves = try await moves(call)
-        return Response(["kinds": .array(kinds.map { json($0, moves, call) })])
+    // MARK: Kinds
+
+    /// The kinds that are not retired. Only those who see whole definitions see moves.
+    func kinds(for caller: Caller) async throws -> [(kind: RegisteredKind, move: KindMove?)] {
+        let kinds = try await store.query(.listKinds(app: caller.app)).readable.filter { !$0.isRetired }
+        guard caller.seesDefinitions else { return kinds.map { ($0, nil) } }
+        let moves = Dictionary(try await store.query(.listMoves()).map { ($0.kindID, $0) }) { $1 }
+        return kinds.map { ($0, moves[$0.id]) }
     }
 
-    private func get(_ call: APICall) async throws -> Response {
-        Response(json(try await kind(of: call), try await moves(call), call))
+    /// A kind that is not retired.
+    func kind(_ name: String, for caller: Caller) async throws -> RegisteredKind {
+        let kinds = try await store.query(.listKinds(app: caller.app))
+        guard let found = kinds.first(where: { Text.equal($0.name, name) }), !found.isRetired else {
+            throw Problem.notFound
+        }
+        guard case .readable(let kind) = found else { throw Problem.kindUnreadable }
+        return kind
     }
 
-    /// Whether the bearer sees the whole definition; others see the gallery's part.
-    private func seesAll(_ call: APICall) -> Bool {
-        call.user == nil && (call.principal.has(.kindsWrite) || call.principal.has(.operateRead))
+    /// The move of a kind's widgets to other timelines, if one is under way and the caller sees moves.
+    func move(of kind: RegisteredKind, for caller: Caller) async throws -> KindMove? {
+        guard caller.seesDefinitions else { return nil }
+        return try await store.query(.listMoves()).first { $0.kindID == kind.id }
     }
 
-    private func json(_ kind: RegisteredKind, _ moves: [Int32: KindMove], _ call: APICall) -> JSONValue {
-        guard seesAll(call), case .object(var object) = kind.json(move: moves[kind.id]) else { return kind.galleryJSON }
+    private func put(_ definition: KindDefinition, for caller: Caller, isDryRun: Bool) async throws -> KindChange {
+        guard let change = try await store.put(definition, of: caller.app, isDryRun: isDryRun) else {
+            throw Problem.notFound
+        }
+        if !isDryRun { _ = try? await directory.refresh() }
+        return change
+    }
+
+    private func retire(_ name: String, for caller: Caller) async throws -> Retirement {
+        guard let retirement = try await store.retire(app: caller.app, kind: name) else { throw Problem.notFound }
+        _ = try? await directory.refresh()
+        return retirement
+    }
+
+    /// The kind as the caller sees it.
+    private func json(_ kind: RegisteredKind, _ move: KindMove?, for caller: Caller) -> JSONValue {
+        guard caller.seesDefinitions, case .object(var object) = kind.json(move: move) else { return kind.galleryJSON }
         if case .object(let gallery) = kind.galleryJSON {
             for member in gallery.members where object[member.key] == nil { object[member.key] = member.value }
         }
         return .object(object)
     }
 
-    private func moves(_ call: APICall) async throws -> [Int32: KindMove] {
-        guard seesAll(call) else { return [:] }
-        return Dictionary(try await store.query(.listMoves()).map { ($0.kindID, $0) }) { $1 }
-    }
-
-    private func put(_ call: APICall) async throws -> Response {
-        let isDryRun = try call.flag("dryRun")
+    /// The definition in a body, if it has no errors and its provider may be called.
+    private func definition(_ call: APICall) async throws -> KindDefinition {
         let name = try call.path("kind")
         var body = try await call.body()
         var errors: [Problem.Item] = []
@@ -61,68 +108,45 @@ extension RouteDependencies {
                     detail: "must be the kind of the path, \(Text.quoted(name)), or left out", pointer: "/name"))
         }
         body["name"] = .string(name)
-        let definition = try await check(body, errors)
-        guard let change = try await store.put(definition, of: call.app, isDryRun: isDryRun) else {
-            throw Problem.notFound
-        }
-        if !isDryRun { _ = try? await directory.refresh() }
-        return Response(change.json, change.action == .add && !isDryRun ? .created : .ok)
-    }
-
-    /// The definition, if it has no errors and its provider may be called.
-    private func check(_ body: JSONObject, _ errors: [Problem.Item]) async throws(Problem) -> KindDefinition {
         switch KindDefinition.validate(.object(body)) {
         case .failure(let found):
-            throw .unprocessable(errors + found.errors.map { Problem.Item(detail: $0.message, pointer: $0.pointer) })
+            throw Problem.unprocessable(
+                errors + found.errors.map { Problem.Item(detail: $0.message, pointer: $0.pointer) })
         case .success(let definition):
-            var errors = errors
             if let url = try? ProviderURL(definition.providerURL),
                 let reason = await resources.providerProblem(url)
             {
                 errors.append(Problem.Item(detail: reason, pointer: "/providerURL"))
             }
-            guard errors.isEmpty else { throw .unprocessable(errors) }
+            guard errors.isEmpty else { throw Problem.unprocessable(errors) }
             return definition
         }
     }
 
-    private func delete(_ call: APICall) async throws -> Response {
-        let name = try call.path("kind")
-        guard let retirement = try await store.retire(app: call.app, kind: name) else { throw Problem.notFound }
-        _ = try? await directory.refresh()
-        return Response(
-            [
-                "app": .string(call.app), "kind": .string(name), "changed": .bool(retirement.isChanged),
-                "timelinesLeft": .count(retirement.timelines), "paused": .bool(retirement.isPaused),
-            ], .accepted)
-    }
-
     // MARK: Gallery
 
-    private func placeholder(_ call: APICall) async throws -> Response {
-        let name = try call.path("kind")
-        let family = try call.family()
-        let environment = try WidgetEnvironment(call)
+    private func placeholder(
+        of name: String, _ family: WidgetFamily, _ environment: WidgetEnvironment, for caller: Caller
+    ) async throws -> FallbackContent {
         let statement = Statements.readKindPlaceholder(
-            app: call.app, kind: name, family: family, environment: environment)
+            app: caller.app, kind: name, family: family, environment: environment)
         guard let placeholder = try await store.query(statement).first else { throw Problem.notFound }
-        return Response(json: placeholder.encoded)
+        return placeholder
     }
 
-    /// Content that a new widget would show: the current entry of an existing timeline, else the fallback content.
-    private func snapshot(_ call: APICall) async throws -> Response {
-        let name = try call.path("kind")
-        let place = try WidgetPlace(call)
-        let kind = try await kind(of: call)
+    /// JSON of the content that a new widget would show: the current entry of an existing timeline, else the fallback
+    /// content.
+    private func snapshot(of name: String, _ place: WidgetPlace, for caller: Caller) async throws -> [UInt8] {
+        let kind = try await kind(name, for: caller)
         if place.user != nil || kind.definition.sharing == .shared {
             let placement = WidgetPlacement(
-                app: call.app, widget: "gallery", user: place.user ?? "", device: "gallery", kind: name,
+                app: caller.app, widget: "gallery", user: place.user ?? "", device: "gallery", kind: name,
                 family: place.family, configuration: place.configuration ?? .empty, environment: place.environment)
             let id = kind.definition.identity(of: placement).id
-            if let timeline = try await store.query(.readTimeline(id: id, app: call.app)).first {
-                return Response(json: timeline.shown())
+            if let timeline = try await store.query(.readTimeline(id: id, app: caller.app)).first {
+                return timeline.shown()
             }
         }
-        return try await placeholder(call)
+        return try await placeholder(of: name, place.family, place.environment, for: caller).encoded
     }
 }

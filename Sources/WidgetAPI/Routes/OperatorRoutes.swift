@@ -1,73 +1,88 @@
+import HTTPTypes
 import Hummingbird
+import JSON
 import WidgetModel
-import WidgetRepresentation
 import WidgetStore
 
 /// Routes for operators: explanations, forecasts, erasing and pausing.
-extension RouteDependencies {
+extension Routes {
     var operatorRoutes: [APIRoute] {
         [
-            APIRoute("explainWidget", .get, "widgets/{widget}/explanation", .app(.operateRead), handle: explain),
-            APIRoute("getForecast", .get, "forecast", .app(.operateRead), query: ["hours"], handle: forecast),
-            APIRoute("getDelivery", .get, "delivery", .app(.operateRead), query: ["days"], handle: delivery),
-            APIRoute("eraseUser", .delete, "users/{user}", .app(.operate), handle: erase),
-            APIRoute("pauseApp", .put, "pause", .app(.operate)) { try await set(true, $0) },
-            APIRoute("resumeApp", .delete, "pause", .app(.operate)) { try await set(false, $0) },
-            APIRoute("pauseKind", .put, "kinds/{kind}/pause", .app(.operate)) { try await set(true, $0) },
-            APIRoute("resumeKind", .delete, "kinds/{kind}/pause", .app(.operate)) { try await set(false, $0) },
+            APIRoute("explainWidget", .get, "widgets/{widget}/explanation", .app(.operateRead)) { call in
+                Response(try await explanation(of: try call.path("widget"), for: call.caller).json)
+            },
+            APIRoute("getForecast", .get, "forecast", .app(.operateRead), query: ["hours"]) { call in
+                let hours = try call.integer("hours", in: 1...168, default: 24)
+                return Response(try await forecast(hours: hours, for: call.caller).json)
+            },
+            APIRoute("getDelivery", .get, "delivery", .app(.operateRead), query: ["days"]) { call in
+                let days = try call.integer("days", in: 1...DeliveryTotals.keptDays, default: 1)
+                let kinds = try await store.query(.listKinds(app: call.app)).readable
+                return Response(try await delivery(of: kinds, days: days, for: call.caller).json(app: call.app))
+            },
+            APIRoute("eraseUser", .delete, "users/{user}", .app(.operate)) { call in
+                // A person without data is erased too.
+                guard let erasure = try await store.erase(user: try call.path("user"), of: call.app) else {
+                    throw Problem.notFound
+                }
+                return Response(erasure.json)
+            },
+            pausing("pauseApp", .put, "pause"), pausing("resumeApp", .delete, "pause"),
+            pausing("pauseKind", .put, "kinds/{kind}/pause"), pausing("resumeKind", .delete, "kinds/{kind}/pause"),
         ]
     }
 
-    private func explain(_ call: APICall) async throws -> Response {
-        let widget = try call.path("widget")
-        let ignored = try await store.query(.ignoredEvents(app: call.app, widget: widget))
-        guard let explanation = try await store.query(.readExplanation(app: call.app, widget: widget)).first else {
+    /// Why a widget shows what it shows.
+    func explanation(of widget: String, for caller: Caller) async throws -> ExplainedWidget {
+        let app = caller.app
+        let ignored = try await store.query(.ignoredEvents(app: app, widget: widget))
+        guard let explanation = try await store.query(.readExplanation(app: app, widget: widget)).first else {
             var problem = Problem.notFound
             for event in ignored { problem.detail += "; ignored: \(event.sentence())" }
             throw problem
         }
         let keys = [explanation.widget, explanation.user, explanation.device]
-        let refused = try await store.query(.refusedRequests(app: call.app, keys: keys))
-        let events = await resources.lookup.events(explanation.timeline?.causes ?? [], of: call.app)
+        let refused = try await store.query(.refusedRequests(app: app, keys: keys))
+        let events = await resources.lookup.events(explanation.timeline?.causes ?? [], of: app)
         let registered = try await store.query(
             .listRegistrations(
-                app: call.app, user: explanation.user, device: explanation.device, timeline: explanation.timelineID)
+                app: app, user: explanation.user, device: explanation.device, timeline: explanation.timelineID)
         ).first
-        return Response(
-            explanation.json(events: events, refused: refused, ignored: ignored, registration: registered))
+        return ExplainedWidget(
+            explanation: explanation, events: events, refused: refused, ignored: ignored, registration: registered)
     }
 
-    private func forecast(_ call: APICall) async throws -> Response {
-        let hours = try call.integer("hours", in: 1...168, default: 24)
-        let rows = try await store.query(.forecastDue(app: call.app, hours: hours))
-        return Response(Forecast(rows, hours: hours).json)
+    /// Scheduled reloads of the next hours.
+    ///
+    /// - Parameter kind: nil: of all kinds.
+    func forecast(hours: Int, kind: String? = nil, for caller: Caller) async throws -> Forecast {
+        let rows = try await store.query(.forecastDue(app: caller.app, hours: hours))
+        return Forecast(rows.filter { row in kind.map { Text.equal(row.kind, $0) } ?? true }, hours: hours)
     }
 
-    private func delivery(_ call: APICall) async throws -> Response {
-        let days = try call.integer("days", in: 1...DeliveryTotals.keptDays, default: 1)
-        let kinds = try await store.query(.listKinds(app: call.app)).readable
-        let report = try await DeliveryReport(
-            of: call.app, kinds: kinds, days: days, objective: resources.objective, from: store)
-        return Response(report.json(app: call.app))
-    }
-
-    /// Erases a person as `freshet users erase` does; a person without data is erased too.
-    private func erase(_ call: APICall) async throws -> Response {
-        guard let erasure = try await store.erase(user: try call.path("user"), of: call.app) else {
-            throw Problem.notFound
-        }
-        return Response(erasure.json)
+    func delivery(of kinds: [RegisteredKind], days: Int, for caller: Caller) async throws -> DeliveryReport {
+        try await DeliveryReport(
+            of: caller.app, kinds: kinds, days: days, objective: resources.objective, from: store)
     }
 
     // MARK: Pausing
 
-    /// Pauses or resumes the app, or the kind of a path with one.
-    private func set(_ isPaused: Bool, _ call: APICall) async throws -> Response {
-        let kind = call.parameters.get("kind") == nil ? nil : try call.path("kind")
+    /// Route that pauses (`PUT`) or resumes (`DELETE`) the app, or the kind of a path with one.
+    private func pausing(_ id: String, _ method: HTTPRequest.Method, _ path: String) -> APIRoute {
+        APIRoute(id, method, path, .app(.operate)) { call in
+            let kind = path.contains("{kind}") ? try call.path("kind") : nil
+            let outcome = try await set(isPaused: method == .put, kind: kind, for: call.caller)
+            return Response(outcome.json(app: call.app, kind: kind))
+        }
+    }
+
+    /// Pauses or resumes a kind, or the app if it is nil.
+    @discardableResult
+    func set(isPaused: Bool, kind: String?, for caller: Caller) async throws -> PauseOutcome {
         let outcome =
             isPaused
-            ? try await store.pause(app: call.app, kind: kind) : try await store.resume(app: call.app, kind: kind)
+            ? try await store.pause(app: caller.app, kind: kind) : try await store.resume(app: caller.app, kind: kind)
         guard let outcome else { throw Problem.notFound }
-        return Response(outcome.json(app: call.app, kind: kind))
+        return outcome
     }
 }

@@ -5,17 +5,12 @@ import JSON
 import NIOCore
 import WidgetModel
 
-/// An authorised request: the bearer may use the route, and owns the app in the path.
-struct APICall: Sendable {
-    /// Largest body of a request, in bytes.
-    static let maximumBodyBytes = 262_144
-
-    let request: Request
+/// A bearer who uses the API, by a request or by a page of the console.
+struct Caller: Sendable {
     let principal: Principal
-    let context: APIContext
+    /// The bearer's token, which is verified again during long requests.
+    let token: [UInt8]
     let gate: APIGate
-    let parameters: Parameters
-    let query: [(name: String, value: String)]
 
     var app: String { principal.app }
     var quotas: Quotas { gate.quotas }
@@ -23,25 +18,48 @@ struct APICall: Sendable {
     /// The user that the bearer is limited to; nil for the whole app.
     var user: String? { principal.user }
 
+    /// Whether the bearer sees whole definitions of kinds; others see the gallery's part.
+    var seesDefinitions: Bool { user == nil && (principal.has(.kindsWrite) || principal.has(.operateRead)) }
+
     /// Checks that the token has not expired and that its key is still current. Long requests call it repeatedly.
     func checkToken() async throws(Problem) {
         do throws(TokenRefusal) {
-            _ = try await gate.verifier.principal(authorization: request.headers[.authorization])
+            _ = try await gate.verifier.principal(token: token)
         } catch {
             throw .unauthorized(error)
         }
     }
 
+    /// Checks that the bearer may know whether a user exists.
+    func checkSight(of user: String) throws(Problem) {
+        if let own = self.user, !Text.equal(own, user) { throw .notFound }
+    }
+
     /// Counts the call as several requests.
-    func counts(as requests: Int) throws(Problem) {
+    func count(requests: Int) throws(Problem) {
         try quotas.take(.requests, requests - 1, least: 0, for: principal)
     }
+}
+
+/// A request of a caller, and the reading of its path, query and body.
+struct APICall: Sendable {
+    /// Largest body of a request, in bytes.
+    static let maximumBodyBytes = 262_144
+
+    let request: Request
+    let context: APIContext
+    let caller: Caller
+    /// Parameters of the query, or the fields of a form of the console, percent-decoded.
+    var query: [(name: String, value: String)] = []
+
+    var app: String { caller.app }
+    var user: String? { caller.user }
 
     // MARK: Path
 
     /// An id in the path.
     func path(_ name: String, maximumBytes: Int = Text.maximumIdentifierBytes) throws(Problem) -> String {
-        guard let raw = parameters.get(name), let text = raw.removingPercentEncoding else {
+        guard let raw = context.parameters.get(name), let text = raw.removingPercentEncoding else {
             throw .parameter(name, "is not percent-encoded UTF-8")
         }
         if let problem = Text.identifierProblem(text, maximumBytes: maximumBytes) {
@@ -52,7 +70,7 @@ struct APICall: Sendable {
 
     // MARK: Query
 
-    /// The parameters of a query, percent-decoded.
+    /// The parameters of a query or a form, percent-decoded.
     static func query(_ text: String) throws(Problem) -> [(name: String, value: String)] {
         var query: [(name: String, value: String)] = []
         for pair in text.split(separator: "&") {
@@ -68,8 +86,10 @@ struct APICall: Sendable {
         return query
     }
 
-    /// Refuses unknown parameters, so that misspelt names are not ignored.
-    func allowQuery(_ names: [String]) throws(Problem) {
+    /// Reads the query, which may have parameters of these names.
+    mutating func readQuery(allowing names: [String]) throws(Problem) {
+        query = try Self.query(request.uri.query ?? "")
+        // Misspelt names are not ignored.
         for (name, _) in query where !names.contains(where: { Text.equal($0, name) }) {
             throw .parameter(
                 Text.printable(name, maximum: 64),
@@ -112,6 +132,20 @@ struct APICall: Sendable {
         return time
     }
 
+    /// Id of the last element of the page before, which is opaque to callers.
+    func cursor() throws(Problem) -> String? {
+        guard let text = text("cursor") else { return nil }
+        guard let bytes = Base64URL.decode(text), let id = String(validating: bytes, as: UTF8.self),
+            !id.isEmpty, id.utf8.count <= 256, !id.utf8.contains(0)
+        else { throw .unknownCursor }
+        return id
+    }
+
+    /// Cursor of the page after one of `limit` elements; nil after the last page.
+    static func cursor<Element>(after page: [Element], limit: Int, _ id: (Element) -> String) -> String? {
+        page.count == limit ? page.last.map { Base64URL.encode(id($0).utf8) } : nil
+    }
+
     // MARK: Body
 
     /// The whole body, if it arrives in time.
@@ -145,7 +179,7 @@ struct APICall: Sendable {
             throw Problem.unsupportedEncoding
         }
         let buffer = try await Self.collect(
-            request, context, upTo: Self.maximumBodyBytes, within: gate.receiveTime)
+            request, context, upTo: Self.maximumBodyBytes, within: caller.gate.receiveTime)
         guard buffer.readableBytes > 0 else { throw Problem.badRequest("expected a body of application/json") }
         return Array(buffer.readableBytesView)
     }

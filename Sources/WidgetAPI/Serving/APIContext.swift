@@ -21,26 +21,57 @@ struct APIContext: RequestContext {
 
     /// Address of the client or its proxy; nil if it is no network address.
     var peer: Peer? { channel.remoteAddress.flatMap(Peer.init) }
+
+    /// Metadata key of the request's id in its logger.
+    fileprivate static let requestIDKey = "request"
+
+    /// The id for the response and for log messages, from ``APIMiddleware``.
+    var requestID: String { logger[metadataKey: Self.requestIDKey].map { "\($0)" } ?? RandomID.make() }
 }
 
-/// Gives every request an id for its response and log messages: the caller's `X-Request-Id` if it is valid, else a new
-/// one.
-struct RequestIDMiddleware: RouterMiddleware {
+/// Gives every request an id, lets pages of the configured origins call the API (CORS), and turns errors into problem
+/// documents.
+struct APIMiddleware: RouterMiddleware {
+    /// Origins of pages. Browser credentials are not allowed; callers send a token.
+    var origins: Set<String> = []
+    /// Methods of the routes at a path; empty for an unknown path.
+    let methods: @Sendable (String) -> [String]
+    let logger: Logger
+
+    private static let corsMethods = "GET, PUT, POST, DELETE"
+    private static let corsHeaders = "Authorization, Content-Type, Idempotency-Key, If-None-Match, X-Request-Id"
+    private static let corsExposed =
+        "ETag, Age, Location, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id, Freshet-Stale, Freshet-Revision, "
+        + "Freshet-Position"
+
     func handle(
         _ request: Request, context: APIContext, next: @concurrent (Request, APIContext) async throws -> Response
     ) async throws -> Response {
-        let id = request.headers[.requestID].flatMap { RequestID.isSane($0) ? $0 : nil } ?? RandomID.make()
+        let id = request.headers[.requestID].flatMap { Self.isSane(requestID: $0) ? $0 : nil } ?? RandomID.make()
         var context = context
-        context.logger[metadataKey: requestIDKey] = .string(id)
-        var response = try await next(request, context)
+        context.logger[metadataKey: APIContext.requestIDKey] = .string(id)
+        let origin = origins.isEmpty ? nil : request.headers[.origin]
+        let isPreflight =
+            origin != nil && request.method == .options && request.headers[.accessControlRequestMethod] != nil
+        var response: Response
+        do {
+            let path = request.uri.path
+            guard isPreflight || (path == "/" || !path.hasSuffix("/")) && !path.contains("//") else {
+                throw Problem.emptySegment(path)
+            }
+            response = isPreflight ? Response(status: .noContent) : try await next(request, context)
+        } catch let error as HTTPError {
+            response = problem(error, request.uri.path).response
+        } catch {
+            response = Problem(answering: error, path: request.uri.path, logger).response
+        }
         response.headers[.requestID] = id
+        if let origin { allow(origin, isPreflight: isPreflight, in: &response.headers) }
         return response
     }
-}
 
-enum RequestID {
-    /// Up to 128 letters, digits, dots, underscores and hyphens.
-    static func isSane(_ text: String) -> Bool {
+    /// Whether a caller's id has up to 128 letters, digits, dots, underscores and hyphens.
+    static func isSane(requestID text: String) -> Bool {
         (1...128).contains(text.utf8.count)
             && text.utf8.allSatisfy { byte in
                 switch byte {
@@ -51,14 +82,25 @@ enum RequestID {
                 }
             }
     }
-}
 
-/// Metadata key of the id in a request's logger.
-private let requestIDKey = "request"
+    private func allow(_ origin: String, isPreflight: Bool, in headers: inout HTTPFields) {
+        headers.append(HTTPField(name: .vary, value: "Origin"))
+        guard origins.contains(origin) else { return }
+        headers[.accessControlAllowOrigin] = origin
+        guard isPreflight else {
+            headers[.accessControlExposeHeaders] = Self.corsExposed
+            return
+        }
+        headers[.accessControlAllowMethods] = Self.corsMethods
+        headers[.accessControlAllowHeaders] = Self.corsHeaders
+        headers[.accessControlMaxAge] = "600"
+    }
 
-extension RequestContext {
-    /// The id from ``RequestIDMiddleware``.
-    var requestID: String { logger[metadataKey: requestIDKey].map { "\($0)" } ?? RandomID.make() }
+    private func problem(_ error: HTTPError, _ path: String) -> Problem {
+        guard error.status == .notFound else { return Problem(error.status, error.status.reasonPhrase) }
+        let allowed = methods(path)
+        return allowed.isEmpty ? .noRoute(path) : .methodNotAllowed(allowed)
+    }
 }
 
 extension HTTPField.Name {

@@ -5,7 +5,7 @@ import JSON
 import Logging
 import WidgetModel
 
-/// Authentication, rate limits and authorisation in front of every route. Attempted changes are written to the audit
+/// Authentication, rate limits and authorisation in front of every operation. Attempted changes are written to the audit
 /// log.
 struct APIGate: Sendable {
     let verifier: TokenVerifier
@@ -16,69 +16,79 @@ struct APIGate: Sendable {
     let receiveTime: Duration
     let logger: Logger
 
+    /// The response of a route to a request.
     func respond(_ route: APIRoute, _ request: Request, _ context: APIContext) async -> Response {
-        let response: Response
+        let path = request.uri.description
+        let caller: Caller
         do throws(Problem) {
-            let bearer = try await authenticate(request.headers[.authorization], context)
-            return await respond(route, request, context, to: bearer, context.parameters)
+            caller = try await authenticate(request.headers[.authorization], context)
+        } catch {
+            if route.operation.isAudited { audit(nil, route.id, path: path, error.status, context) }
+            return error.response
+        }
+        var response: Response
+        do throws(Problem) {
+            response = try await run(route.operation, for: caller, path: path, context, outcome: \.status) {
+                // Another tenant's app is not found.
+                guard let app = context.parameters.get("app")?.removingPercentEncoding, Text.equal(app, caller.app)
+                else { throw Problem.notFound }
+                var call = APICall(request: request, context: context, caller: caller)
+                try call.readQuery(allowing: route.query)
+                return try await route.handle(call)
+            }
         } catch {
             response = error.response
         }
-        if route.isAudited { audit(nil, route.id, path: request.uri.description, response.status, context) }
+        response.headers.append(contentsOf: quotas.headers(for: caller.principal))
         return response
     }
 
-    /// The response to the bearer of a verified token.
+    /// Runs an operation for a caller who may use it, within the caller's quota.
     ///
-    /// - Parameter parameters: parameters of the route's path, percent-encoded.
-    func respond(
-        _ route: APIRoute, _ request: Request, _ context: APIContext, to bearer: Principal, _ parameters: Parameters
-    ) async -> Response {
-        var response: Response
+    /// - Parameters:
+    ///   - path: of the request, for the audit log.
+    ///   - outcome: status of a value.
+    func run<Value>(
+        _ operation: Operation, for caller: Caller, path: String, _ context: APIContext,
+        outcome: (Value) -> HTTPResponse.Status, _ body: () async throws -> Value
+    ) async throws(Problem) -> Value {
+        let principal = caller.principal
         do {
-            try quotas.take(.requests, for: bearer)
-            try check(bearer, route, parameters)
-            let call = try APICall(
-                request: request, principal: bearer, context: context, gate: self, parameters: parameters,
-                query: APICall.query(request.uri.query ?? ""))
-            try call.allowQuery(route.query)
-            response = try await route.handle(call)
+            try quotas.take(.requests, for: principal)
+            guard principal.has(operation.access.scope) else {
+                throw Problem.insufficientScope(operation.access.scope)
+            }
+            guard !operation.access.isAppWide || principal.user == nil else {
+                throw Problem.forbidden("a token of one user is not allowed to do this for the whole app")
+            }
+            let value = try await body()
+            if operation.isAudited { audit(principal, operation.id, path: path, outcome(value), context) }
+            return value
         } catch {
-            response = ProblemMiddleware.problem(error, request, context.logger).response
+            let problem = Problem(answering: error, path: path, context.logger)
+            if operation.isAudited { audit(principal, operation.id, path: path, problem.status, context) }
+            throw problem
         }
-        response.headers.append(contentsOf: quotas.headers(for: bearer))
-        if route.isAudited { audit(bearer, route.id, path: request.uri.description, response.status, context) }
-        return response
     }
 
     /// Verifies the token. After too many refused tokens from the address, only remembered tokens are accepted.
-    func authenticate(_ header: String?, _ context: APIContext) async throws(Problem) -> Principal {
-        do throws(TokenRefusal) {
-            if let known = try verifier.known(authorization: header) { return known }
+    private func authenticate(_ header: String?, _ context: APIContext) async throws(Problem) -> Caller {
+        do {
+            let token = try TokenVerifier.token(in: header)
+            if let known = try verifier.known(token: token) {
+                return Caller(principal: known, token: token, gate: self)
+            }
+            if let failures, let peer = context.peer, let wait = failures.state(peer).wait {
+                throw Problem.tooManyFailures(wait)
+            }
+            return Caller(principal: try await verifier.principal(token: token), token: token, gate: self)
+        } catch let problem as Problem {
+            throw problem
         } catch {
-            throw refused(error, context)
-        }
-        if let failures, let peer = context.peer, let wait = failures.state(peer).wait { throw .tooManyFailures(wait) }
-        do throws(TokenRefusal) {
-            return try await verifier.principal(authorization: header)
-        } catch {
-            throw refused(error, context)
-        }
-    }
-
-    /// The response to a refused token. A missing token is not counted as a failure.
-    private func refused(_ refusal: TokenRefusal, _ context: APIContext) -> Problem {
-        guard refusal != .missing, let failures, let peer = context.peer else { return .unauthorized(refusal) }
-        return failures.take(peer).map { .tooManyFailures($0) } ?? .unauthorized(refusal)
-    }
-
-    /// Checks app, scope and user. Another tenant's app is not found.
-    private func check(_ principal: Principal, _ route: APIRoute, _ parameters: Parameters) throws(Problem) {
-        guard let app = parameters.get("app")?.removingPercentEncoding, Text.equal(app, principal.app)
-        else { throw .notFound }
-        guard principal.has(route.access.scope) else { throw .insufficientScope(route.access.scope) }
-        guard !route.access.isAppWide || principal.user == nil else {
-            throw .forbidden("a token of one user is not allowed to do this for the whole app")
+            let refusal = error as? TokenRefusal ?? .malformed
+            // A missing token is not counted as a failure.
+            guard refusal != .missing, let failures, let peer = context.peer else { throw .unauthorized(refusal) }
+            throw failures.take(peer).map { .tooManyFailures($0) } ?? .unauthorized(refusal)
         }
     }
 

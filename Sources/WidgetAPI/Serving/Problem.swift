@@ -2,6 +2,7 @@ import HTTPTypes
 import Hummingbird
 import JSON
 import KafkaClient
+import Logging
 import NIOCore
 import NIOHTTP1
 import PostgresClient
@@ -256,6 +257,19 @@ extension Problem {
             }
         self.init(status, "the provider's answer is not available: \(failure.message)", title: "Provider failed")
         headers[.retryAfter] = failure.retryAfter.map { "\($0.seconds(roundedUp: 1))" }
+    }
+
+    /// The problem for an error of an operation. Errors of the server are logged, and internal ones are not disclosed.
+    init(answering error: any Error, path: String, _ logger: Logger) {
+        guard let problem = Problem(explaining: error) else {
+            logger.error("an API request failed", metadata: ["path": "\(path)", "error": "\(error)"])
+            self = .internal
+            return
+        }
+        if problem.status.code >= 500 {
+            logger.warning("the API cannot answer", metadata: ["error": "\(error)"])
+        }
+        self = problem
     }
 
     /// The problem for an error of a route; nil for an internal error.

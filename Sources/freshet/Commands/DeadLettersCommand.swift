@@ -3,8 +3,8 @@ import FreshetService
 import JSON
 import PostgresClient
 import ReloadIngest
+import WidgetAPI
 import WidgetModel
-import WidgetRepresentation
 import WidgetStore
 
 struct DeadLettersCommand: AsyncParsableCommand {

@@ -2,9 +2,9 @@ import ArgumentParser
 import FreshetService
 import JSON
 import KafkaClient
+import WidgetAPI
 import WidgetEvents
 import WidgetModel
-import WidgetRepresentation
 import WidgetStore
 
 struct ExplainCommand: AppCommand {
@@ -66,21 +66,10 @@ struct ExplainCommand: AppCommand {
             throw CommandFailure(.failure, "app \(Text.quoted(app)) has no widget \(Text.quoted(widget))\(events)")
         }
         if history { return try await showHistory(explanation.timelineID, settings) }
-        let keys = [explanation.widget, explanation.user, explanation.device]
-        let refused = try await store.query(.refusedRequests(app: app, keys: keys))
         let reader = settings.namedKafka.map { KafkaReader(configuration: $0, logger: LogSettings.ofCommands) }
-        let events = await EventLookup(
-            reader: reader, topics: settings.topics.inputs, sorts: settings.topics.inputSorts
-        ).events(explanation.timeline?.causes ?? [], of: app)
-        let registered = try await store.query(
-            .listRegistrations(
-                app: app, user: explanation.user, device: explanation.device, timeline: explanation.timelineID)
-        ).first
-        let text = ExplanationText(
-            widget: explanation, events: events, refused: refused, ignored: ignored, registration: registered)
-        output.print(
-            explanation.json(events: events, refused: refused, ignored: ignored, registration: registered),
-            or: text.lines.joined(separator: "\n"))
+        let lookup = EventLookup(reader: reader, topics: settings.topics.inputs, sorts: settings.topics.inputSorts)
+        let explained = try await ExplainedWidget(explanation, ignored: ignored, lookup: lookup, from: store)
+        output.print(explained.json, or: ExplanationText(explained).lines.joined(separator: "\n"))
     }
 
     private func showHistory(_ timeline: TimelineID?, _ settings: Settings) async throws {
@@ -168,12 +157,11 @@ struct ExplainCommand: AppCommand {
 
 /// An explanation as text: one labelled statement per line.
 struct ExplanationText {
-    let widget: WidgetExplanation
-    let events: [ExplainedEvent]
-    var refused: [RefusedRequest] = []
-    var ignored: [EventOutcome] = []
-    /// Registration of the widget's device.
-    var registration: Registration?
+    private let explained: ExplainedWidget
+
+    init(_ explained: ExplainedWidget) { self.explained = explained }
+
+    private var widget: WidgetExplanation { explained.explanation }
     private var now: Timestamp { widget.readAt }
 
     var lines: [String] {
@@ -197,7 +185,9 @@ struct ExplanationText {
         add("last", "\(explanation.last)")
         addRefused(add)
         add("requested", requested(facts))
-        for event in events { for (index, text) in texts(of: event).enumerated() { add(index == 0 ? "by" : "", text) } }
+        for event in explained.events {
+            for (index, text) in texts(of: event).enumerated() { add(index == 0 ? "by" : "", text) }
+        }
         add("fetch", fetch(facts))
         add("eligible", eligible(explanation))
         add("policy", policy(facts))
@@ -207,7 +197,7 @@ struct ExplanationText {
         if let content = timeline.content {
             add("stored", "revision \(content.revision), \(content.bytes) bytes, \(content.storedAt.words(from: now))")
         }
-        if let registration {
+        if let registration = explained.registration {
             let sentences = registration.sentences(storedRevision: timeline.content?.revision, at: now)
             for (index, text) in sentences.enumerated() { add(index == 0 ? "device" : "", text) }
         }
@@ -215,8 +205,8 @@ struct ExplanationText {
     }
 
     private func addRefused(_ add: (String, String) -> Void) {
-        for event in ignored { add("ignored", event.sentence { $0.words(from: now) }) }
-        for letter in refused {
+        for event in explained.ignored { add("ignored", event.sentence { $0.words(from: now) }) }
+        for letter in explained.refused {
             let place = "\(letter.topic) partition \(letter.partition) offset \(letter.offset)"
             let sentence = Explanation.Sentence(
                 "refused \(letter.receivedAt.words(from: now)): \(place): \(letter.code): \(letter.error)",
@@ -333,5 +323,45 @@ extension Registration {
         case let revision?: sentences.append("shows revision \(revision), older than the stored \(storedRevision)")
         }
         return sentences
+    }
+}
+
+extension ExplainCommand {
+    /// Explains the stacks of a name, one on each device.
+    func explainStack(_ name: String, of user: String, _ store: WidgetStore, _ settings: Settings) async throws {
+        let stacks = try await store.explainStacks(
+            named: name, of: user, app: app, policy: settings.stacks, at: WallClock.now()
+        ).filter { stack in device.map { Text.equal($0, stack.stack.device) } ?? true }
+        guard !stacks.isEmpty else {
+            throw CommandFailure(
+                .failure,
+                "user \(Text.quoted(user)) of app \(Text.quoted(app)) has no stack \(Text.quoted(name)) with widgets")
+        }
+        output.print(
+            .array(stacks.map(\.json)),
+            or: stacks.map(Self.text).joined(separator: "\n\n"))
+    }
+
+    private static func text(_ stack: ExplainedStack) -> String {
+        var lines = ["stack \(stack.stack.name) on device \(stack.stack.device)"]
+        if let hold = stack.explanation.hold { lines.append("  held: \(hold)") }
+        lines += ["", "now"]
+        for item in stack.explanation.items {
+            let name = item.widget ?? "suggestion of \(item.content.kind) \(item.content.configuration.canonical)"
+            let value = item.value.map { " (value \(JSONValue.rounded($0).canonical))" } ?? ""
+            lines.append("  \(item.isOnTop ? "*" : " ") \(name)\(value): \(item.sentence)")
+        }
+        lines += ["", "until \(stack.plan.until.rfc3339)"]
+        for rotation in stack.plan.schedule.rotations {
+            lines.append("  \(rotation.from.rfc3339)  \(name(of: rotation.item)): \(rotation.reason.words)")
+        }
+        return lines.joined(separator: "\n")
+    }
+
+    private static func name(of item: StackSchedule.Item) -> String {
+        switch item {
+        case .widget(let id): id
+        case .suggestion(let content): "suggestion of \(content.kind) \(content.configuration.canonical)"
+        }
     }
 }

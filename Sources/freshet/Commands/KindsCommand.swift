@@ -3,8 +3,8 @@ import Foundation
 import FreshetService
 import JSON
 import PostgresClient
+import WidgetAPI
 import WidgetModel
-import WidgetRepresentation
 import WidgetStore
 
 struct KindsCommand: AsyncParsableCommand {

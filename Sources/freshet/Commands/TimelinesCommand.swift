@@ -1,8 +1,8 @@
 import ArgumentParser
 import FreshetService
 import JSON
+import WidgetAPI
 import WidgetModel
-import WidgetRepresentation
 import WidgetStore
 
 struct TimelinesCommand: AsyncParsableCommand {

@@ -2,9 +2,9 @@ import ArgumentParser
 import FreshetService
 import JSON
 import PostgresClient
+import WidgetAPI
 import WidgetEvents
 import WidgetModel
-import WidgetRepresentation
 import WidgetStore
 
 struct WidgetsCommand: AsyncParsableCommand {

@@ -13,7 +13,6 @@ import Synchronization
 import WidgetAPI
 import WidgetDelivery
 import WidgetModel
-import WidgetRepresentation
 import WidgetStore
 
 /// The demo: a node with every role, a sample provider, and the services and devices of its apps.

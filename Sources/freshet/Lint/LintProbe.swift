@@ -1,7 +1,6 @@
 import JSON
 import ReloadWorkers
 import WidgetModel
-import WidgetRepresentation
 
 /// Asks a provider everything that the rules look at.
 struct LintProbe: Sendable {

@@ -7,7 +7,6 @@ import ReloadWorkers
 import SampleProvider
 import ServiceLifecycle
 import WidgetModel
-import WidgetRepresentation
 
 /// Asks a provider under development as the service asks it: signed, limited, and read by the same decoders.
 struct ProviderTrial: Sendable {

@@ -6,7 +6,6 @@ import KafkaClient
 import SampleProvider
 import ServiceLifecycle
 import WidgetModel
-import WidgetRepresentation
 
 struct ProviderCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,8 +1,8 @@
 import Charts
 import FreshetService
 import JSON
+import WidgetAPI
 import WidgetModel
-import WidgetRepresentation
 import WidgetSimulator
 
 extension SimulateCommand {

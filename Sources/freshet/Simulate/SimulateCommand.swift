@@ -2,9 +2,9 @@ import ArgumentParser
 import Foundation
 import FreshetService
 import JSON
+import WidgetAPI
 import WidgetEvents
 import WidgetModel
-import WidgetRepresentation
 import WidgetSimulator
 
 struct SimulateCommand: AsyncParsableCommand {

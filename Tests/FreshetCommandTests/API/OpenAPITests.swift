@@ -30,7 +30,7 @@ struct OpenAPITests {
         store: WidgetStore(
             pool: PostgresPool(configuration: PostgresConfiguration(connectionString: ""), logger: quietLogger)),
         readiness: Readiness(checks: []), logger: quietLogger
-    ).parts.routes
+    ).routes.table
 
     private static let methods = ["get", "put", "post", "delete", "patch", "head", "options"]
 
@@ -77,7 +77,7 @@ struct OpenAPITests {
             }
             #expect(operation.path == route.template)
             #expect(operation.method == route.method.rawValue.lowercased())
-            #expect(operation.value["security"] == [["token": [.string(route.access.scope.rawValue)]]])
+            #expect(operation.value["security"] == [["token": [.string(route.operation.access.scope.rawValue)]]])
             let inPath = operation.parameters.filter { $0["in"] == "path" }.compactMap { $0["name"]?.stringValue }
             let names = route.template.split(separator: "/").filter { $0.hasPrefix("{") }
                 .map { String($0.dropFirst().dropLast()) }

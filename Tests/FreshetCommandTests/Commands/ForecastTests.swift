@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-@testable import WidgetRepresentation
+@testable import WidgetAPI
 @testable import WidgetStore
 @testable import freshet
 

@@ -4,7 +4,6 @@ import ReloadWorkers
 import TestSupport
 import Testing
 import WidgetModel
-import WidgetRepresentation
 
 @testable import FreshetService
 @testable import SampleProvider

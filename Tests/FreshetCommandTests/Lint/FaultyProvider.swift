@@ -4,7 +4,6 @@ import ReloadWorkers
 import Synchronization
 import TestSupport
 import WidgetModel
-import WidgetRepresentation
 
 /// A provider with all mistakes that lint detects, each in one of four kinds.
 enum FaultyProvider {

@@ -3,7 +3,6 @@ import JSON
 import TestSupport
 import Testing
 import WidgetModel
-import WidgetRepresentation
 
 @testable import freshet
 

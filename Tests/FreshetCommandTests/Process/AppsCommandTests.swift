@@ -2,8 +2,8 @@ import Foundation
 import JSON
 import TestSupport
 import Testing
+import WidgetAPI
 import WidgetModel
-import WidgetRepresentation
 import WidgetStore
 
 @testable import FreshetService

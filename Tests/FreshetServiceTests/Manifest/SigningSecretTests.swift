@@ -1,6 +1,6 @@
 import TestSupport
 import Testing
-import WidgetRepresentation
+import WidgetModel
 
 @Suite("Signing secrets", .timeLimit(.patience))
 struct SigningSecretTests {

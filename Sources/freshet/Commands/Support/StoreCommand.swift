@@ -2,8 +2,8 @@ import ArgumentParser
 import Foundation
 import FreshetService
 import JSON
+import WidgetAPI
 import WidgetModel
-import WidgetRepresentation
 import WidgetStore
 
 /// A command on the store of the configured database.

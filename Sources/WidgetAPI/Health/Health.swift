@@ -1,4 +1,9 @@
+import Hummingbird
+import JSON
+package import Logging
+import ServiceLifecycle
 import Synchronization
+import WidgetModel
 
 /// A dependency of the process.
 package struct ReadinessCheck: Sendable {
@@ -19,6 +24,14 @@ struct ReadinessReport: Sendable {
     var items: [(name: String, missing: String?)]
 
     var isReady: Bool { items.allSatisfy { $0.missing == nil } }
+
+    /// `{"status", "missing": [{"name", "reason"}]}`
+    var json: JSONValue {
+        let missing = items.compactMap { item -> JSONValue? in
+            item.missing.map { ["name": .string(item.name), "reason": .string($0)] }
+        }
+        return ["status": isReady ? "ready" : "notReady", "missing": .array(missing)]
+    }
 }
 
 /// Runs the readiness checks concurrently, each with a time limit, and at most once a second, so that probes cause no
@@ -115,5 +128,78 @@ package struct Liveness: Sendable {
             guard let silence = probe.silence(), silence > probe.limit else { return nil }
             return Wedged(name: probe.name, silence: silence)
         }
+    }
+}
+
+/// Health checks for orchestrators.
+struct HealthRoutes: Sendable {
+    let readiness: Readiness
+    let liveness: Liveness
+
+    static let paths: Set<String> = ["/health/live", "/health/ready"]
+
+    func add(to router: Router<APIContext>) {
+        router.onGet("health/live") { [liveness] _, _ in
+            let wedged = liveness.wedged()
+            guard !wedged.isEmpty else { return Response(["status": "live"]) }
+            let loops = wedged.map { loop -> JSONValue in
+                ["name": .string(loop.name), "silentSeconds": .seconds(loop.silence)]
+            }
+            return Response(["status": "wedged", "loops": .array(loops)], .serviceUnavailable)
+        }
+        router.onGet("health/ready") { [readiness] _, _ in
+            let report = await readiness.report()
+            return Response(report.json, report.isReady ? .ok : .serviceUnavailable)
+        }
+    }
+}
+
+/// A server of `/health/live`, `/health/ready` and `/metrics` on a port of its own, for processes of any role.
+package final class HealthService: Service {
+    /// Limits for probes, which send no bodies.
+    package static let shortTimes = ConnectionTimes(receive: .seconds(5))
+
+    private let host: String
+    private let port: Int
+    private let routes: HealthRoutes
+    private let metrics: @Sendable () -> String
+    private let times: ConnectionTimes
+    private let onListening: @Sendable (Int) -> Void
+    private let logger: Logger
+
+    /// - Parameters:
+    ///   - port: 0 lets the system choose.
+    ///   - metrics: returns the page at `/metrics`, quickly and without I/O.
+    ///   - onListening: called with the port once the service listens.
+    package init(
+        host: String, port: Int, readiness: Readiness, liveness: Liveness,
+        metrics: @escaping @Sendable () -> String = { "" }, times: ConnectionTimes = shortTimes, logger: Logger,
+        onListening: @escaping @Sendable (Int) -> Void = { _ in }
+    ) {
+        self.host = host
+        self.port = port
+        routes = HealthRoutes(readiness: readiness, liveness: liveness)
+        self.metrics = metrics
+        self.times = times
+        self.onListening = onListening
+        self.logger = logger
+    }
+
+    /// Serves until graceful shutdown or cancellation.
+    package func run() async throws {
+        let router = Router(context: APIContext.self)
+        router.add(
+            middleware: APIMiddleware(
+                methods: { HealthRoutes.paths.union(["/metrics"]).contains($0) ? ["GET", "HEAD"] : [] },
+                logger: logger))
+        routes.add(to: router)
+        router.onGet("metrics") { [metrics] _, _ in
+            Response(
+                status: .ok, headers: [.contentType: PrometheusText.contentType],
+                body: ResponseBody(byteBuffer: ByteBuffer(string: metrics())))
+        }
+        let application = Application(
+            serving: router, host: host, port: port, times: times, logger: logger, onListening: onListening)
+        try await application.run()
     }
 }

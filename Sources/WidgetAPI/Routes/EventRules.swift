@@ -7,20 +7,20 @@ import WidgetStore
 /// Checks the events of one request before they are published: permissions of the bearer, and existence of kinds, so
 /// that the caller gets the errors that ingest would find.
 struct EventRules: Sendable {
-    let parts: RouteDependencies
+    let routes: Routes
     /// The directory, if it was read for this request.
     var latest: KindDirectory?
 
     /// - Parameter pointer: place of a kind of a reload request in the body; nil for its place among the kinds.
     mutating func check(
-        _ event: FreshetEvent, _ call: APICall, kindAt pointer: ((String) -> String)? = nil
+        _ event: FreshetEvent, _ caller: Caller, kindAt pointer: ((String) -> String)? = nil
     ) async throws {
         switch event.change {
         case .widget(.placed(let placement)):
-            if let user = call.user, !Text.equal(placement.user, user) {
+            if let user = caller.user, !Text.equal(placement.user, user) {
                 throw Problem.forbidden("a token of one user places widgets of this user only")
             }
-            guard let kind = try await find(placement.kind, of: call.app) else {
+            guard let kind = try await find(placement.kind, of: caller.app) else {
                 throw Problem.unprocessable([Self.unknown(placement.kind, at: "/kind")])
             }
             if let problem = kind.definition.problem(with: kind.definition.resolve(placement)) {
@@ -28,28 +28,28 @@ struct EventRules: Sendable {
             }
         case .reload(let request):
             if request.reason == .operator {
-                guard call.principal.has(.operate) else { throw Problem.insufficientScope(.operate) }
-                guard call.user == nil else {
+                guard caller.principal.has(.operate) else { throw Problem.insufficientScope(.operate) }
+                guard caller.user == nil else {
                     throw Problem.forbidden("a token of one user cannot request operator reloads")
                 }
             }
-            try await check(request, call, pointer)
+            try await check(request, caller, kindAt: pointer)
         case .device(.environment(_, let environment, _)):
             if let problem = environment.problems.first {
                 throw Problem.unprocessable("/environment\(problem.pointer)", problem.message)
             }
-            guard call.user == nil else {
+            guard caller.user == nil else {
                 throw Problem.forbidden("a token of one user cannot change a device for all of its users")
             }
         case .person, .interaction, .device:
-            if let user = call.user, !Text.equal(user, event.user) {
+            if let user = caller.user, !Text.equal(user, event.user) {
                 throw Problem.forbidden("a token of one user changes stacks, habits and devices of this user only")
             }
-            for (kind, pointer) in event.kindsOfPerson where try await find(kind, of: call.app) == nil {
+            for (kind, pointer) in event.kindsOfPerson where try await find(kind, of: caller.app) == nil {
                 throw Problem.unprocessable([Self.unknown(kind, at: pointer)])
             }
             if case .device(.registered(let device, let channel)) = event.change, let user = event.user {
-                try await checkRegistration(of: device, user: user, channel: channel, app: call.app)
+                try await checkRegistration(of: device, user: user, channel: channel, app: caller.app)
             }
         // Ingest ignores those of another user's widgets.
         case .widget(.configured), .widget(.removed), .view: break
@@ -59,29 +59,29 @@ struct EventRules: Sendable {
     private func checkRegistration(
         of device: String, user: String, channel: DeliveryChannel, app name: String
     ) async throws {
-        let registrations = parts.resources.ingest.registrations
+        let registrations = routes.resources.ingest.registrations
         if case .apns(let address) = channel,
             let problem = registrations.problem(ofTopic: address.topic, app: name)
         {
             throw Problem.unprocessable("/channel/apns/topic", problem)
         }
-        guard let app = try await parts.directory.directory(maximumAge: .seconds(5)).apps[name] else { return }
-        let devices = try await parts.store.query(.registeredDevices(of: [(app.id, user)])).map(\.device)
+        guard let app = try await routes.directory.directory(maximumAge: .seconds(5)).apps[name] else { return }
+        let devices = try await routes.store.query(.registeredDevices(of: [(app.id, user)])).map(\.device)
         guard devices.contains(where: { Text.equal($0, device) }) || devices.count < registrations.devicesPerUser
         else { throw Problem.unprocessable("/device", registrations.tooManyDevices) }
     }
 
     private mutating func check(
-        _ request: ReloadRequest, _ call: APICall, _ pointer: ((String) -> String)?
+        _ request: ReloadRequest, _ caller: Caller, kindAt pointer: ((String) -> String)?
     ) async throws {
-        if let user = call.user {
+        if let user = caller.user {
             guard case .user(let asked) = request.audience, Text.equal(asked, user) else {
                 throw Problem.forbidden("a token of one user requests reloads of this user only: audience {\"user\"}")
             }
         }
         guard case .kinds(let names) = request.kinds else { return }
-        let directory = try await directory(with: names, of: call.app)
-        let unknown = names.enumerated().filter { !Self.isKnown($1, call.app, directory) }
+        let directory = try await directory(with: names, of: caller.app)
+        let unknown = names.enumerated().filter { !Self.isKnown($1, caller.app, directory) }
             .map { Self.unknown($1, at: pointer?($1) ?? "/kinds/\($0)") }
         guard unknown.isEmpty else { throw Problem.unprocessable(unknown) }
     }
@@ -108,11 +108,11 @@ struct EventRules: Sendable {
 
     private mutating func directory(with names: [String], of app: String) async throws -> KindDirectory {
         if let latest { return latest }
-        let known = try await parts.directory.directory(maximumAge: .seconds(5))
+        let known = try await routes.directory.directory(maximumAge: .seconds(5))
         if names.allSatisfy({ Self.isKnown($0, app, known) }) { return known }
         // A kind may just have been registered.
         let unknown = names.filter { Self.find($0, app, known) == nil }.map { DirectoryName(app: app, kind: $0) }
-        let read = try await parts.directory.refresh(ifRegistered: unknown) ?? known
+        let read = try await routes.directory.refresh(ifRegistered: unknown) ?? known
         latest = read
         return read
     }

@@ -3,24 +3,48 @@ import WidgetEvents
 package import WidgetModel
 package import WidgetStore
 
-extension WidgetExplanation {
-    /// The explanation for the API and the commands.
+/// Why a widget shows what it shows, for the API, the console and the commands.
+package struct ExplainedWidget: Sendable {
+    package let explanation: WidgetExplanation
+    /// Causes with their events in Kafka.
+    package let events: [ExplainedEvent]
+    /// Requests for the widget that became dead letters, latest first.
+    package let refused: [RefusedRequest]
+    /// Lifecycle events of the widget without effect, latest first.
+    package let ignored: [EventOutcome]
+    /// Of the widget's device.
+    package let registration: Registration?
+}
+
+extension ExplainedWidget {
+    /// Explains a widget of an app.
     ///
-    /// - Parameters:
-    ///   - events: causes with their events in Kafka.
-    ///   - refused: requests for the widget that became dead letters, latest first.
-    ///   - ignored: lifecycle events of the widget without effect, latest first.
-    ///   - registration: of the widget's device.
-    package func json(
-        events: [ExplainedEvent], refused: [RefusedRequest] = [], ignored: [EventOutcome] = [],
-        registration: Registration? = nil
-    ) -> JSONValue {
+    /// - Parameter ignored: lifecycle events without effect; they are all that there is of an unknown widget.
+    package init(
+        _ explanation: WidgetExplanation, ignored: [EventOutcome], lookup: EventLookup, from store: WidgetStore
+    )
+        async throws
+    {
+        let app = explanation.app
+        self.explanation = explanation
+        self.ignored = ignored
+        let keys = [explanation.widget, explanation.user, explanation.device]
+        refused = try await store.query(.refusedRequests(app: app, keys: keys))
+        events = await lookup.events(explanation.timeline?.causes ?? [], of: app)
+        registration = try await store.query(
+            .listRegistrations(
+                app: app, user: explanation.user, device: explanation.device, timeline: explanation.timelineID)
+        ).first
+    }
+
+    package var json: JSONValue {
+        let widget = explanation
         var object: JSONObject = [
-            "app": .string(app), "widget": .string(widget), "kind": .string(kind),
-            "family": .text(family?.name), "user": .string(user), "device": .string(device),
-            "removed": .bool(isRemoved), "timeline": .text(timelineID?.description),
+            "app": .string(widget.app), "widget": .string(widget.widget), "kind": .string(widget.kind),
+            "family": .text(widget.family?.name), "user": .string(widget.user), "device": .string(widget.device),
+            "removed": .bool(widget.isRemoved), "timeline": .text(widget.timelineID?.description),
         ]
-        if let timeline, let explanation {
+        if let timeline = widget.timeline, let explanation = widget.explanation {
             let facts = timeline.facts
             object["status"] = .string(explanation.status.rawValue)
             object["next"] = explanation.nextJSON
@@ -29,7 +53,7 @@ extension WidgetExplanation {
             object["requests"] = facts.requestsJSON
             object["events"] = .array(events.map(\.json))
             object["budget"] = explanation.budget.json
-            object["views"] = viewsJSON(timeline, explanation)
+            object["views"] = widget.viewsJSON(timeline, explanation)
             object["lastFetch"] = facts.fetchJSON
             object["age"] = .seconds(facts.age)
             object["lane"] = .string(facts.lane.name)
@@ -37,17 +61,20 @@ extension WidgetExplanation {
             object["pausedAt"] = ["kind": .time(facts.kindPausedAt), "app": .time(facts.appPausedAt)]
             object["shows"] = timeline.shownJSON
         } else {
-            object["status"] = .string(isRemoved ? "removed" : timeline == nil ? "replaced" : "unreadable")
+            let isReplaced = !widget.isRemoved && widget.timeline == nil
+            object["status"] = .string(widget.isRemoved ? "removed" : isReplaced ? "replaced" : "unreadable")
         }
-        if let unreadable { object["unreadable"] = .string(unreadable) }
+        if let unreadable = widget.unreadable { object["unreadable"] = .string(unreadable) }
         object["refused"] = .array(refused.map(\.json))
         object["ignored"] = .array(ignored.map(\.json))
         object["delivery"] = registration?.json ?? .null
-        object["readAt"] = .time(readAt)
+        object["readAt"] = .time(widget.readAt)
         return .object(object)
     }
+}
 
-    private func viewsJSON(_ timeline: Timeline, _ explanation: Explanation) -> JSONValue {
+extension WidgetExplanation {
+    fileprivate func viewsJSON(_ timeline: Timeline, _ explanation: Explanation) -> JSONValue {
         let views = timeline.facts.views
         return [
             "viewsADay": .decimal((views.viewsADay * 10).rounded() / 10), "widgets": .count(timeline.widgets),

@@ -2,9 +2,9 @@ import KafkaClient
 import Logging
 import TestSupport
 import Testing
+import WidgetAPI
 import WidgetEvents
 import WidgetModel
-import WidgetRepresentation
 
 @testable import WidgetStore
 

@@ -1,0 +1,142 @@
+import HTTPTypes
+import Hummingbird
+import JSON
+import NIOCore
+import PostgresClient
+import ReloadIngest
+import WidgetModel
+import WidgetStore
+
+extension Console {
+    /// Operations of the pages alone: the HTTP API does not serve them.
+    static let operations = [
+        Operation(id: "consoleStatistics", access: .app(.operateRead), isAudited: false),
+        Operation(id: "consoleFindings", access: .app(.operateRead), isAudited: false),
+        Operation(id: "consoleManifest", access: .app(.operateRead), isAudited: true),
+        Operation(id: "consoleSimulation", access: .app(.operateRead), isAudited: true),
+        Operation(id: "consoleForecast", access: .app(.operateRead), isAudited: false),
+        Operation(id: "consoleBudget", access: .app(.operateRead), isAudited: false),
+        Operation(id: "consoleCancel", access: .app(.operate), isAudited: true),
+        Operation(id: "consoleStacks", access: .app(.operateRead), isAudited: false),
+        Operation(id: "consoleLetters", access: .app(.operateRead), isAudited: false),
+        Operation(id: "consoleReplay", access: .app(.operate), isAudited: true),
+        Operation(id: "consoleDiscard", access: .app(.operate), isAudited: true),
+        Operation(id: "consoleWatch", access: .app(.operateRead), isAudited: false),
+    ]
+
+    /// The definitions of a manifest, which must be those of the app.
+    func definitions(_ manifest: String, of app: String) throws(Problem) -> [AppDefinition] {
+        let apps: [AppDefinition]
+        switch configuration.readManifest(manifest) {
+        case .success(let found): apps = found
+        case .failure(let problem): throw .unprocessable("/manifest", problem.text)
+        }
+        if let other = apps.first(where: { !Text.equal($0.name, app) }) {
+            throw .unprocessable("/manifest", "the app \(Text.quoted(other.name)) is not the token's")
+        }
+        return apps
+    }
+}
+
+/// Functions that only the console calls.
+extension Routes {
+    /// Most dead letters in a list.
+    static let letterLimit = 200
+    /// Most dead letters that one action replays or discards.
+    static let settleLimit = 10_000
+    /// Interval of the refreshes of a page that changes.
+    private static let refreshInterval = Duration.seconds(5)
+
+    // MARK: Kinds
+
+    /// Statistics of the kinds, and the kinds with retired ones.
+    func statistics(
+        days: Int, for caller: Caller
+    ) async throws -> (report: KindReport, kinds: [RegisteredKind]) {
+        let rows = try await store.query(.readKindStatistics(app: caller.app, days: days))
+        let kinds = try await store.query(.listKinds(app: caller.app)).readable
+        return (KindReport(rows, delivery: try await delivery(of: kinds, days: days, for: caller)), kinds)
+    }
+
+    /// Number of a kind's timelines, up to a limit, and the mean of their reloads today (UTC), free ones included; nil
+    /// without timelines or beyond the limit.
+    func budgetUse(of kind: RegisteredKind, for caller: Caller) async throws -> (timelines: Int, average: Double?) {
+        let rows = try await store.query(.readKindStatistics(app: caller.app, days: 1))
+        let counted = Statements.countTimelines(kindID: kind.id, limit: WidgetStore.timelineCountLimit)
+        let timelines = try await store.query(counted).first ?? 0
+        guard timelines > 0, timelines < WidgetStore.timelineCountLimit else { return (timelines, nil) }
+        let today = rows.first { Text.equal($0.kind, kind.definition.name) }?.counters ?? KindCounters()
+        return (timelines, Double(today.reloaded + today.unchanged) / Double(timelines))
+    }
+
+    /// Cancels pending reloads of everyone.
+    func cancel(_ kind: String, for caller: Caller) async throws {
+        guard try await store.cancelWork(app: caller.app, kind: kind) != nil else { throw Problem.notFound }
+    }
+
+    /// Changes that a manifest's definitions would make, with the old and the new value of each field.
+    func differences(
+        _ apps: [AppDefinition], for caller: Caller
+    ) async throws -> [(change: KindChange, fields: [(name: String, old: JSONValue?, new: JSONValue?)])] {
+        let changes = try await store.difference(apps)
+        let old = try await kinds(for: caller).map(\.kind.definition)
+        let new = apps.flatMap(\.kinds)
+        return changes.map { change in
+            let before = old.first { Text.equal($0.name, change.kind) }?.json().objectValue
+            let after = new.first { Text.equal($0.name, change.kind) }?.json().objectValue
+            guard let before, let after else { return (change, []) }
+            let names = before.keys + after.keys.filter { before[$0] == nil }
+            return (change, names.filter { before[$0] != after[$0] }.map { ($0, before[$0], after[$0]) })
+        }
+    }
+
+    // MARK: People
+
+    /// All stacks of a user, explained.
+    func stacks(of user: String, for caller: Caller) async throws -> [ExplainedStack] {
+        let names = try await store.stacks(of: user, app: caller.app).map(\.name)
+        var explained: [ExplainedStack] = []
+        for name in Set(names).sorted() { explained += try await stacks(named: name, of: user, for: caller) }
+        return explained
+    }
+
+    // MARK: Dead letters
+
+    /// Dead letters that wait, or with settled ones.
+    func deadLetters(_ filter: DeadLetterFilter, withSettled: Bool) async throws -> [DeadLetterSummary] {
+        withSettled
+            ? try await store.query(.listAllDeadLetters(filter, limit: Self.letterLimit))
+            : try await store.query(.listDeadLetters(filter, limit: Self.letterLimit))
+    }
+
+    /// Discards dead letters, or counts those that would be.
+    func discard(_ selection: DeadLetterFilter, isRehearsal: Bool) async throws -> Int {
+        let filter = selection.withoutWaitingEvents
+        return isRehearsal
+            ? try await store.query(Statements.countDeadLetters(filter, limit: Self.settleLimit)).first ?? 0
+            : try await store.query(.discardDeadLetters(filter, limit: Self.settleLimit)).count
+    }
+
+    // MARK: Live parts
+
+    /// Server-sent events `changed` for a page: at every change of the widget's timeline, and at an interval.
+    func changes(of widget: String?, for caller: Caller) async throws -> Response {
+        var keys: Set<TimelineChanges.Key> = []
+        if let widget {
+            let statement = Statements.readWidgetTimeline(app: caller.app, widget: widget)
+            guard let timeline = try await store.query(statement).first else { throw Problem.notFound }
+            keys = [.timeline(timeline.id)]
+        }
+        let watch = try watch(.stream, keys, for: caller)
+        let time = min(.seconds(Self.longestStream), max(.zero, caller.principal.expiresAt - WallClock.now()))
+        let end = ContinuousClock.now + time
+        return Response { writer in
+            while ContinuousClock.now < end {
+                guard await watch.wait(atMost: Self.refreshInterval) != .ended,
+                    (try? await caller.checkToken()) != nil
+                else { break }
+                try await writer.write(ByteBuffer(string: "event: changed\ndata:\n\n"))
+            }
+        }
+    }
+}
