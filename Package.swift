@@ -74,7 +74,8 @@ let package = Package(
             name: "PostgresClient", dependencies: ["CLibpq", logging, crypto], swiftSettings: strictWithC),
         .target(name: "JSON", swiftSettings: strict),
         .target(
-            name: "WidgetModel", dependencies: ["JSON", crypto], resources: [.embedInCode("Values/TimeZones.txt")],
+            name: "WidgetModel", dependencies: ["JSON", crypto, metrics],
+            resources: [.embedInCode("Values/TimeZones.txt")],
             swiftSettings: strict),
         .target(
             name: "Charts", dependencies: ["JSON", "WidgetModel"], resources: [.embedInCode("chart.css")],
@@ -106,8 +107,7 @@ let package = Package(
             name: "WidgetDelivery",
             dependencies: [
                 "PostgresClient", "ReloadWorkers", "JSON", "WidgetModel", "WidgetStore", logging, lifecycle, httpClient,
-                jwt,
-                http2, nio,
+                jwt, http2, nio, metrics,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             swiftSettings: strict),
@@ -203,7 +203,8 @@ let package = Package(
         .testTarget(
             name: "JSONTests", dependencies: ["JSON", "Randomness", "TestSupport"], swiftSettings: strict),
         .testTarget(
-            name: "WidgetModelTests", dependencies: ["JSON", "WidgetModel", "Simulation", "Randomness", "TestSupport"],
+            name: "WidgetModelTests",
+            dependencies: ["JSON", "WidgetModel", "Simulation", "Randomness", "TestSupport", metrics],
             swiftSettings: strict),
         .testTarget(
             name: "WidgetEventsTests",
@@ -249,7 +250,7 @@ let package = Package(
             name: "WidgetAPITests",
             dependencies: [
                 "WidgetAPI", "Charts", "PostgresClient", "JSON", "WidgetModel", "WidgetStore",
-                "TestSupport", logging, hummingbird, crypto, lifecycle,
+                "TestSupport", logging, hummingbird, crypto, lifecycle, metrics,
                 .product(name: "HummingbirdTesting", package: "hummingbird"),
             ],
             exclude: ["Form/form.py", "Console/console.py"],

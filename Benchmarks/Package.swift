@@ -76,7 +76,7 @@ let package = Package(
             swiftSettings: strictWithC),
         .target(name: "JSON", path: "Freshet/JSON", swiftSettings: strict),
         .target(
-            name: "WidgetModel", dependencies: ["JSON", crypto], path: "Freshet/WidgetModel",
+            name: "WidgetModel", dependencies: ["JSON", crypto, metrics], path: "Freshet/WidgetModel",
             resources: [.embedInCode("Values/TimeZones.txt")], swiftSettings: strict),
         .target(
             name: "WidgetEvents", dependencies: ["JSON", "WidgetModel"], path: "Freshet/WidgetEvents",

@@ -45,14 +45,12 @@ struct ClaimLoop {
         do {
             let next = try await turn()
             failures = 0
-            context.statistics.count { $0.claimTrouble = nil }
+            context.condition.claimed()
             return next
         } catch let error as PostgresError {
             guard error.canPass else { throw error }
-            context.statistics.count { counts in
-                counts.databaseErrors += 1
-                counts.claimTrouble = "\(error)"
-            }
+            context.metrics.databaseErrors.increment()
+            context.condition.claimed(problem: "\(error)")
             if error.asksForLess { context.claimSize.ended(begun: began, isInTime: false, at: context.clock.elapsed) }
             failures += 1
             context.logger.error("cannot claim", metadata: ["error": "\(error)", "failures": "\(failures)"])
@@ -148,10 +146,8 @@ struct ClaimLoop {
             watermarks.claimed(rows)
             guard let claim = Claim(rows) else { continue }
             lists += claim.lists.count
-            context.statistics.count { counts in
-                counts.claims += 1
-                counts.claimed += claim.count
-            }
+            context.metrics.claims.increment()
+            context.metrics.claimed.increment(by: claim.count)
             pipeline.enter(claim, known, startedAt: startedAt, leaseEnds: startedAt + lease)
         }
         if wishes.contains(where: { $0.lane == .bulk }) { context.signal.signal(.sweeps) }

@@ -86,10 +86,8 @@ package final class LocalHandOver: HandOverReceiving {
         guard let pipeline = open.withLock({ $0 }) else { return }
         defer { pipeline.context.leases.unreserve(grant.statement.timelines) }
         guard let claim else { return }
-        pipeline.context.statistics.count { counts in
-            counts.claims += 1
-            counts.claimed += claim.count
-        }
+        pipeline.context.metrics.claims.increment()
+        pipeline.context.metrics.claimed.increment(by: claim.count)
         pipeline.enter(
             claim, pipeline.directory.directory(), startedAt: grant.grantedAt,
             leaseEnds: grant.grantedAt + grant.statement.lease)

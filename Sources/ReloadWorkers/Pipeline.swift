@@ -67,7 +67,7 @@ final class Pipeline: Sendable {
         if !decisions.orphans.isEmpty { start(.collect(decisions.orphans)) }
         for provider in queue.append(decisions.fetches) { startRequests(of: provider) }
         guard !decisions.unreadable.isEmpty else { return }
-        context.statistics.count { $0.unreadable += decisions.unreadable.count }
+        context.metrics.unreadableTimelines.increment(by: decisions.unreadable.count)
         end(decisions.unreadable)
     }
 
@@ -224,7 +224,6 @@ final class Pipeline: Sendable {
         if !isStopping {
             context.logger.error("timelines are given up", metadata: ["count": "\(count)", "error": "\(error)"])
         }
-        context.statistics.count { $0.released += count }
     }
 
     /// Makes ``works``, ``patientWorks`` and the closer end once everything is done.

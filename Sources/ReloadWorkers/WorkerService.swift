@@ -23,6 +23,7 @@ package struct WorkerService: Service {
 
     /// - Parameters:
     ///   - signal: signals work of ingest in the same process, and of others by notifications.
+    ///   - condition: receives the errors of claims.
     ///   - clock: clock of leases, intervals and time limits.
     ///   - onStored: called for every timeline with changed content, with the event that caused the reload; it must be
     ///     quick.
@@ -33,7 +34,8 @@ package struct WorkerService: Service {
     package init(
         configuration: WorkerConfiguration, pool: PostgresPool, directory: DirectoryCache,
         fetcher: any ProviderFetching, publisher: any TimelinePublishing, signal: WorkSignal = WorkSignal(),
-        statistics: WorkerStatistics = WorkerStatistics(), clock: any Clock<Duration> = ContinuousClock(),
+        metrics: MetricRegistry = MetricRegistry(), condition: WorkerCondition = WorkerCondition(),
+        clock: any Clock<Duration> = ContinuousClock(),
         onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
         decisions: (any DecisionPublishing)? = nil, handOver: LocalHandOver = LocalHandOver(),
         history: DatabaseHistory? = nil, heartbeat: Heartbeat = Heartbeat(), logger: Logger
@@ -42,7 +44,8 @@ package struct WorkerService: Service {
         context = WorkerContext(
             configuration: configuration, pool: pool, fetcher: fetcher,
             output: TimelineProducer(publisher, backoff: configuration.outputBackoff, clock: clock), signal: signal,
-            statistics: statistics, clock: clock, onStored: onStored, logger: logger, decisions: decisions)
+            metrics: metrics, condition: condition, clock: clock, onStored: onStored, logger: logger,
+            decisions: decisions)
         pipeline = Pipeline(context: context, directory: directory)
         (self.directory, self.heartbeat, self.handOver) = (directory, heartbeat, handOver)
         self.history = history ?? DatabaseHistory(of: pool)
@@ -53,6 +56,12 @@ package struct WorkerService: Service {
                 metadata: ["lists": "\(lists)"])
         }
     }
+
+    /// Service that adds the counts of kinds to the database. It must stop after this one.
+    package var kindRecorder: KindRecorder { context.kinds }
+
+    /// Latest requests to the providers of an app, by URL.
+    package func providers(of app: String) -> [String: ProviderRecord] { context.protection.records(of: app) }
 
     /// Works until graceful shutdown, then finishes the timelines in flight within the grace time and gives back the
     /// rest. After a cancellation there is no grace time.
@@ -195,13 +204,12 @@ package struct WorkerService: Service {
 
     /// Ends settled lists, and gives back the others for other workers.
     private func giveBack() async {
-        let (open, timelines) = context.leases.abandon()
+        let open = context.leases.abandon()
         // A task of its own, since this one may be cancelled. The pool's and the statement's time limits bound it.
         await Task {
             while await pipeline.closer.endSome() {}
             if hasDrained.isSet { _ = try? await context.pool.execute(.leaveWorkers(context.worker)) }
             guard !open.isEmpty else { return }
-            context.statistics.count { $0.released += timelines }
             do {
                 let count = try await context.pool.execute(
                     .giveBackLists(open.map { (hold: $0.list.hold, delay: Duration.zero, counts: $0.mayBeStored) }))

@@ -37,7 +37,7 @@ package final class APIService: Service {
         self.onListening = onListening
         quotas = Quotas(
             requests: configuration.rateLimit, burst: configuration.rateBurst, configuration.quotas,
-            changes: resources.changes, pool: store.pool)
+            changes: resources.changes, pool: store.pool, metrics: resources.metrics)
     }
 
     /// Serves until graceful shutdown or cancellation.

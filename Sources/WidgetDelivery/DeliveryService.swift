@@ -3,7 +3,7 @@ package import Logging
 package import PostgresClient
 package import ReloadWorkers
 import ServiceLifecycle
-import WidgetModel
+package import WidgetModel
 package import WidgetStore
 
 /// The delivery role of a process: marks the devices that show changed timelines, and notifies them.
@@ -21,7 +21,7 @@ package struct DeliveryService: Service {
     private let configuration: DeliveryConfiguration
     private let store: WidgetStore
     private let notifier: DeviceNotifier
-    private let statistics: DeliveryStatistics
+    private let metrics: MetricRegistry
     private let pulse: DeliveryPulse
     private let shares = AppShares(limit: lists)
     private let room = WorkSignal()
@@ -32,12 +32,12 @@ package struct DeliveryService: Service {
     ///   - webhooks: HTTP client for webhooks, made with `ProviderClient.configuration(egress:)`.
     package init(
         configuration: DeliveryConfiguration, store: WidgetStore, directory: DirectoryCache, apns: APNsAccounts,
-        webhooks: HTTPClient, egress: EgressGuard, statistics: DeliveryStatistics = DeliveryStatistics(),
+        webhooks: HTTPClient, egress: EgressGuard, metrics: MetricRegistry = MetricRegistry(),
         pulse: DeliveryPulse = DeliveryPulse(), logger: Logger
     ) {
         self.configuration = configuration
         self.store = store
-        self.statistics = statistics
+        self.metrics = metrics
         self.pulse = pulse
         self.logger = logger
         notifier = DeviceNotifier(
@@ -46,7 +46,7 @@ package struct DeliveryService: Service {
             webhooks: WebhookClient(http: webhooks, egress: egress, timeout: configuration.timeout), store: store,
             directory: directory,
             routes: RouteBackoff(backoff: configuration.restBackoff, probeTime: configuration.timeout),
-            statistics: statistics, logger: logger)
+            metrics: metrics, logger: logger)
     }
 
     /// Runs until the task is cancelled, or until the graceful shutdown, which ends the lists at work first.
@@ -79,7 +79,7 @@ package struct DeliveryService: Service {
             .markDevices(limit: configuration.chunk, window: configuration.policy.window)
         ).first
         guard let marked, marked.app != nil else { return false }
-        statistics.count { $0.marked += Int(marked.devices) }
+        metrics.deliveryMarked.increment(by: Int(marked.devices))
         return true
     }
 
@@ -92,7 +92,7 @@ package struct DeliveryService: Service {
                 except: heldUp)
             guard let marked = try await store.query(statement).first, let app = marked.app else { return false }
             guard marked.isHeldUp else {
-                statistics.count { $0.marked += Int(marked.devices) }
+                metrics.deliveryMarked.increment(by: Int(marked.devices))
                 return true
             }
             heldUp.append(app)
@@ -170,7 +170,7 @@ package struct DeliveryService: Service {
             do {
                 return try await body()
             } catch {
-                statistics.count { $0.databaseErrors += 1 }
+                metrics.deliveryDatabaseErrors.increment()
                 guard error.isRetriable, attempt < Self.databaseAttempts else { throw error }
                 try await Task.sleep(for: configuration.databaseBackoff.delay(attempt: attempt))
                 attempt += 1
@@ -199,7 +199,7 @@ package struct DeliveryService: Service {
             } catch let error as PostgresError {
                 try Task.checkCancellation()
                 guard error.canPass else { throw error }
-                statistics.count { $0.databaseErrors += 1 }
+                metrics.deliveryDatabaseErrors.increment()
                 failures += 1
                 logger.error("cannot \(what)", metadata: ["error": "\(error)", "failures": "\(failures)"])
                 pause = max(interval ?? .zero, configuration.databaseBackoff.bound(attempt: failures))

@@ -100,7 +100,7 @@ struct BadInputTests {
             #expect(
                 try await ingest.store.integer("SELECT requested FROM timeline WHERE identity = '\(id)'")
                     == 1 + BadMessage.all.count)
-            #expect(service.statistics.snapshot.deadLetters == BadMessage.all.count)
+            #expect(service.metrics.ingestDeadLetters.total() == BadMessage.all.count)
 
             let rows = try await ingest.store.pool.withTransaction { connection in
                 try await connection.query(.deadLettersToForward(limit: 100, lease: .zero))
@@ -182,7 +182,7 @@ struct BadInputTests {
             #expect(try await ingest.store.integer("SELECT count(*) FROM widget") == 50)
             #expect(
                 try await ingest.store.integer("SELECT count(*) FROM dead_letter WHERE code = 'databaseRefused'") == 1)
-            #expect(service.statistics.snapshot.events == 50)
+            #expect(service.metrics.ingestEvents.total(["outcome": "applied"]) == 50)
         }
     }
 
@@ -201,7 +201,7 @@ struct BadInputTests {
                 try await ingest.publish([ingest.push("u1", kinds: ["Later"])])
                 try await ingest.waitUntilApplied(2)
             }
-            #expect(service.statistics.snapshot.deadLetters == 0)
+            #expect(service.metrics.ingestDeadLetters.total() == 0)
         }
     }
 }

@@ -173,7 +173,7 @@ struct ConsumerFaultTests {
                     let joining = Task {
                         try await ingest.running([second]) {
                             try await eventually("the second process has its share") {
-                                if second.statistics.snapshot.events > 0 { return true }
+                                if second.metrics.ingestEvents.total(["outcome": "applied"]) > 0 { return true }
                                 try await ingest.publish((0..<20).map { ingest.push("u\($0)") })
                                 return false
                             }

@@ -38,8 +38,10 @@ struct DiversionTests {
                 #expect(try await ingest.letters("cause = 'diverted' AND payload IS NOT NULL") == 21)
                 #expect(try await ingest.letters("cause = 'unknownKind'") == 6)
                 // The position is stored before the service counts.
-                try await eventually("one event is diverted") { second.statistics.snapshot.diverted == 1 }
-                #expect(second.statistics.snapshot.deadLetters == 0)
+                try await eventually("one event is diverted") {
+                    second.metrics.ingestEvents.total(["outcome": "diverted"]) == 1
+                }
+                #expect(second.metrics.ingestDeadLetters.total() == 0)
 
                 let (outcome, wasDiverted) = try await ingest.replayer.resume(app: good)
                 #expect(outcome.replayed == 21 && outcome.failed == 0 && wasDiverted)
@@ -63,7 +65,7 @@ struct DiversionTests {
             let second = ingest.service()
             try await ingest.running([first, second]) {
                 try await eventually("both have partitions") {
-                    [first, second].allSatisfy { $0.statistics.snapshot.assignedPartitions > 0 }
+                    [first, second].allSatisfy { $0.metrics.ingestPartitions.total() > 0 }
                 }
                 try await ingest.publish((0..<6).map { _ in ingest.bad() })
                 try await eventually("the app is diverted") { try await ingest.isDiverted() }

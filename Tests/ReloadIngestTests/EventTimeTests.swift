@@ -97,7 +97,7 @@ struct EventTimeTests {
                     ], at: WallClock.now())
                 try await ingest.waitUntilApplied(11)
             }
-            #expect(service.statistics.snapshot.deadLetters == 0)
+            #expect(service.metrics.ingestDeadLetters.total() == 0)
             #expect(try await ingest.store.widget("w1")?.environment == berlin)
             #expect(try await ingest.store.widget("w2")?.timelineID == nil)
             #expect(try await ingest.store.integer("SELECT count(*) FROM registration WHERE channel <> 0") == 0)
@@ -179,7 +179,7 @@ struct EventTimeTests {
                     ], at: WallClock.now(), handling: EventHandling(isOrderedByArrival: true))
                 try await ingest.waitUntilApplied(13)
             }
-            #expect(service.statistics.snapshot.deadLetters == 0)
+            #expect(service.metrics.ingestDeadLetters.total() == 0)
             #expect(
                 try await store.integer("SELECT count(*) FROM registration WHERE registered_at <= now()") == 2)
             #expect(try await store.integer("SELECT count(*) FROM timeline WHERE viewed_at = \(Self.sql(at))") == 1)

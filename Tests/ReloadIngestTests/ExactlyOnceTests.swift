@@ -114,7 +114,7 @@ struct ExactlyOnceTests {
                 try await ingest.waitUntilApplied(200)
             }
             #expect(try await ingest.counted() == 260)
-            #expect(service.statistics.snapshot.fencedPartitions >= 1)
+            #expect(service.metrics.ingestFenced.total() >= 1)
         }
     }
 
@@ -202,7 +202,7 @@ struct ExactlyOnceTests {
                         try await ingest.waitUntilApplied(2000 + round * 200)
                     }
                     try await eventually("the second service has its share") {
-                        if second.statistics.snapshot.events > 0 { return true }
+                        if second.metrics.ingestEvents.total(["outcome": "applied"]) > 0 { return true }
                         try await ingest.publish((0..<50).map { ingest.push("u\($0)") })
                         return false
                     }
@@ -210,12 +210,15 @@ struct ExactlyOnceTests {
                 try await ingest.publish((0..<1000).map { ingest.push("u\($0 % 50)") })
                 try await eventually("all events are applied") {
                     try await ingest.applied() == ingest.counted()
-                        && first.statistics.snapshot.events + second.statistics.snapshot.events >= 9000
+                        && first.metrics.ingestEvents.total(["outcome": "applied"])
+                            + second.metrics.ingestEvents.total(["outcome": "applied"]) >= 9000
                 }
             }
             let applied = try await ingest.applied()
             #expect(try await ingest.counted() == applied)
-            #expect(first.statistics.snapshot.events + second.statistics.snapshot.events == applied)
+            #expect(
+                first.metrics.ingestEvents.total(["outcome": "applied"])
+                    + second.metrics.ingestEvents.total(["outcome": "applied"]) == applied)
         }
     }
 }

@@ -98,7 +98,6 @@ struct HandOverTests {
             #expect(try await ingest.store.integer("SELECT count(*) FROM work WHERE lease IS NULL") == 1)
             let state = workers.now
             #expect(state.open == 0 && state.claims.count == 1 && state.refusals == 1)
-            #expect(service.statistics.snapshot.handedOver == 1)
             #expect(try await ingest.store.unappointed() == 0)
         }
     }
@@ -118,7 +117,6 @@ struct HandOverTests {
                 try await eventually("other workers are woken") { signals.withLock { $0 } == 1 }
             }
             #expect(workers.now.claims.map(\.count) == [10] && workers.now.open == 0)
-            #expect(service.statistics.snapshot.handedOver == 10)
             let ready = "SELECT sum(cardinality(timelines)) FROM work WHERE lease IS NULL AND ready_at <= now()"
             #expect(try await ingest.store.integer(ready) == 20)
             #expect(try await ingest.store.unappointed() == 0)
@@ -269,7 +267,7 @@ struct HandOverTests {
                 try await ingest.publish([.placed(.test("new", user: "new"))], at: at, key: "k")
                 try await ingest.waitUntilApplied(301)
             }
-            #expect(service.statistics.snapshot.batches == 3)
+            #expect(service.metrics.ingestBatches.total() == 3)
             #expect(signals.withLock { $0 } == 2)
             #expect(workers.now.claims.map(\.count) == [1] && workers.now.open == 0)
             #expect(

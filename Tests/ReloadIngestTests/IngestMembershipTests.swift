@@ -2,6 +2,7 @@ import KafkaClient
 import PostgresClient
 import TestSupport
 import Testing
+import WidgetModel
 import WidgetStore
 
 @testable import ReloadIngest
@@ -83,7 +84,7 @@ struct IngestMembershipTests {
     func handOver() async throws {
         try await IngestHarness.lend(partitions: 4) { ingest in
             let (first, second) = (ingest.service(), ingest.service())
-            func partitions(_ service: IngestService) -> Int { service.statistics.snapshot.assignedPartitions }
+            func partitions(_ service: IngestService) -> Int { service.metrics.ingestPartitions.total() }
             try await ingest.running([first]) {
                 try await eventually("the first process reads everything") { partitions(first) == 16 }
                 try await ingest.running([second]) {

@@ -50,9 +50,8 @@ struct IngestServiceTests {
             // Further views within an hour of a counted view do not count; the two may be in one batch or in two.
             #expect(try await value("t.views", "w1") == 1)
             #expect(try await ingest.store.unappointed() == 0)
-            let counts = service.statistics.snapshot
-            #expect(counts.events == 9)
-            #expect(counts.deadLetters == 0)
+            #expect(service.metrics.ingestEvents.total(["outcome": "applied"]) == 9)
+            #expect(service.metrics.ingestDeadLetters.total() == 0)
         }
     }
 
@@ -107,7 +106,7 @@ struct IngestServiceTests {
             #expect(try await ingest.store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 0)
             #expect(try await ingest.store.integer("SELECT count(*) FROM widget") == 1)
             #expect(try await ingest.store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 0)
-            #expect(service.statistics.snapshot.deadLetters == 0)
+            #expect(service.metrics.ingestDeadLetters.total() == 0)
         }
     }
 
@@ -143,7 +142,7 @@ struct IngestServiceTests {
                     "SELECT count(*) FROM sweep WHERE audience = 1 AND audience_id = 'crowd'") == 1)
             // None of them touched a timeline.
             #expect(try await ingest.store.integer("SELECT count(*) FROM timeline WHERE requested > 1") == 0)
-            #expect(service.statistics.snapshot.marked == 0)
+            #expect(service.metrics.ingestMarked.total() == 0)
         }
     }
 
@@ -160,10 +159,9 @@ struct IngestServiceTests {
                 }
                 try await ingest.waitUntilApplied(100_000)
             }
-            let counts = service.statistics.snapshot
-            #expect(counts.events == 100_000)
-            #expect(counts.marked <= counts.batches * 1000)
-            #expect(counts.marked < 100_000)
+            #expect(service.metrics.ingestEvents.total(["outcome": "applied"]) == 100_000)
+            let marked = service.metrics.ingestMarked.total()
+            #expect(marked < 100_000 && marked <= service.metrics.ingestBatches.total() * 1000)
             // The events are folded, yet each is counted once.
             #expect(
                 try await ingest.store.integer("SELECT sum(requested) - count(*) FROM timeline") == 100_000)

@@ -43,7 +43,7 @@ struct OrderTests {
             }
             #expect(try await shown(ingest) == 1)
             #expect(try await ingest.store.integer("SELECT count(*) FROM unplaced_widget") == 1)
-            #expect(service.statistics.snapshot.deadLetters == 0)
+            #expect(service.metrics.ingestDeadLetters.total() == 0)
         }
     }
 
@@ -141,7 +141,7 @@ struct OrderTests {
                 try await ingest.waitUntilApplied(9)
                 #expect(try await outcome("late", ingest)?.code == "unknownWidget")
             }
-            #expect(service.statistics.snapshot.deadLetters == 0)
+            #expect(service.metrics.ingestDeadLetters.total() == 0)
         }
     }
 

@@ -4,6 +4,7 @@ import PostgresClient
 import TestSupport
 import Testing
 import WidgetEvents
+import WidgetModel
 import WidgetStore
 
 @testable import ReloadIngest
@@ -72,7 +73,7 @@ struct OtherLogTests {
                     try await eventually("no obstacles remain") { service.obstacles.isEmpty }
                 }
                 #expect(log.lines.count { $0.level == .critical } == 1)
-                #expect(service.statistics.snapshot.outOfRange == 1)
+                #expect(service.metrics.ingestOutOfRange.total() == 1)
             }
         }
     }
@@ -148,7 +149,7 @@ struct OtherLogTests {
                 try await eventually("the other log is recognized") {
                     service.obstacles.contains { $0.contains("another message at the offset 10") }
                 }
-                #expect(service.statistics.snapshot.outOfRange == 1)
+                #expect(service.metrics.ingestOutOfRange.total() == 1)
             }
         }
     }

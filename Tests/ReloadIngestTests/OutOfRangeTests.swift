@@ -51,8 +51,8 @@ struct OutOfRangeTests {
             }
             let lost = bounds.earliest - 3
             #expect(try await ingest.counted() == 100 - Int(bounds.earliest))
-            #expect(service.statistics.snapshot.lostToRetention == Int(lost))
-            #expect(service.statistics.snapshot.outOfRange == 1)
+            #expect(service.metrics.ingestLost.total() == Int(lost))
+            #expect(service.metrics.ingestOutOfRange.total() == 1)
             let line = try #require(log.lines.first { $0.level == .critical })
             #expect(line.metadata["topic"] == "\(topic)" && line.metadata["partition"] == "0")
             #expect(line.metadata["from"] == "3" && line.metadata["to"] == "\(bounds.earliest)")
@@ -84,7 +84,7 @@ struct OutOfRangeTests {
                     try await ingest.store.integer("SELECT count(*) FROM widget WHERE id = 'w-new'") == 1
                 }
                 #expect(try await ingest.counted() == 0)
-                #expect(service.statistics.snapshot.lostToRetention == 0)
+                #expect(service.metrics.ingestLost.total() == 0)
                 _ = try await ingest.store.pool.execute(.setPosition(topic: topic, partition: 0, nextOffset: nil))
                 try await eventually("the partition resumes") {
                     try await ingest.store.pool.query(Statements.listPositions())
@@ -137,8 +137,8 @@ struct OutOfRangeTests {
             try await ingest.running([service]) {
                 try await eventually("the log is read from its beginning") { try await ingest.counted() == 50 }
             }
-            #expect(service.statistics.snapshot.outOfRange == 1)
-            #expect(service.statistics.snapshot.lostToRetention == 0)
+            #expect(service.metrics.ingestOutOfRange.total() == 1)
+            #expect(service.metrics.ingestLost.total() == 0)
             let line = try #require(log.lines.first { $0.level == .critical })
             #expect(line.metadata["cause"].map { "\($0)" }?.contains("beyond the end of the log (50)") == true)
             let position = try await ingest.store.pool.query(Statements.listPositions()).first { $0.topic == topic }

@@ -48,8 +48,8 @@ struct StaleDirectoryTests {
                     (0..<people).map { ingest.push("u\($0)") } + [ingest.push("u0", kinds: ["Added"])])
                 try await ingest.waitUntilApplied(people + 2)
             }
-            #expect(service.statistics.snapshot.events == people + 2)
-            #expect(service.statistics.snapshot.deadLetters == 0)
+            #expect(service.metrics.ingestEvents.total(["outcome": "applied"]) == people + 2)
+            #expect(service.metrics.ingestDeadLetters.total() == 0)
         }
     }
 }

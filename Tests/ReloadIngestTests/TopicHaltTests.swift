@@ -62,7 +62,7 @@ struct TopicHaltTests {
                 let second = ingest.service()
                 try await ingest.running([second]) {
                     try await eventually("the second process reads") {
-                        second.statistics.snapshot.assignedPartitions > 0
+                        second.metrics.ingestPartitions.total() > 0
                     }
                     try await ingest.publish((0..<8).map { _ in change(good) })
                     try await ingest.waitUntilApplied(15)
@@ -176,7 +176,7 @@ struct TopicHaltTests {
                 if isShared { try await ingest.waitUntilApplied(31) }
                 // The position is stored before the service counts.
                 try await eventually("dropped events are counted") {
-                    service.statistics.snapshot.dropped == (isShared ? 3 : 0)
+                    service.metrics.ingestEvents.total(["outcome": "dropped"]) == (isShared ? 3 : 0)
                 }
                 #expect(try await ingest.letters("replayed_at IS NULL") == 26)
                 let lost = EventName(app: good, id: "lost")
@@ -235,7 +235,9 @@ struct TopicHaltTests {
                 try await ingest.publishGarbage(1)
                 try await ingest.publish([ingest.everyone(Self.nobody), ingest.everyone(good), change(Self.nobody)])
                 try await eventually("the events are applied") { try await ingest.generation(of: good) == 1 }
-                try await eventually("dropped events are counted") { service.statistics.snapshot.dropped == 2 }
+                try await eventually("dropped events are counted") {
+                    service.metrics.ingestEvents.total(["outcome": "dropped"]) == 2
+                }
                 try await eventually("those of the other topic are kept") {
                     try await ingest.letters("app = '\(Self.nobody)'") == 12
                 }
@@ -244,7 +246,7 @@ struct TopicHaltTests {
                 try await ingest.register(Self.nobody)
                 try await ingest.publish([ingest.everyone(Self.nobody)])
                 try await eventually("the event is applied") { try await ingest.generation(of: Self.nobody) == 1 }
-                #expect(service.statistics.snapshot.dropped == 2)
+                #expect(service.metrics.ingestEvents.total(["outcome": "dropped"]) == 2)
                 try await ingest.store.sql("UPDATE dead_letter SET discarded_at = now()")
                 try await service.flow.enforceQuotas()
                 #expect(service.flow.fullTopics.isEmpty)

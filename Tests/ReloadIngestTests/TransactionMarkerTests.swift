@@ -2,6 +2,7 @@ import KafkaClient
 import PostgresClient
 import TestSupport
 import Testing
+import WidgetModel
 import WidgetStore
 
 @testable import ReloadIngest
@@ -34,7 +35,7 @@ struct TransactionMarkerTests {
                 #expect(next.obstacles == [])
             }
             #expect(try await ingest.counted() == 2)
-            #expect(next.statistics.snapshot.outOfRange == 0)
+            #expect(next.metrics.ingestOutOfRange.total() == 0)
         }
     }
 
@@ -76,7 +77,7 @@ struct TransactionMarkerTests {
             await consumer.shutdown()
             let stored = try await pool.query(.listPositions()).filter { $0.topic == places[0].topic }
             #expect(stored.map(\.nextOffset) == [5, nil])
-            #expect(service.statistics.snapshot.fencedPartitions == 1)
+            #expect(service.metrics.ingestFenced.total() == 1)
         }
     }
 }

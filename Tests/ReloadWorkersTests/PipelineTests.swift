@@ -61,7 +61,7 @@ struct PipelineTests {
                     service.signal.signal()
                     try await expectPublished([id], worker, topic)
                     #expect(topic.message(of: id)?.value?.contains("second.") == true)
-                    #expect(topic.messages == 2 && service.counts.requests == 2)
+                    #expect(topic.messages == 2 && service.metrics.providerRequests.total() == 2)
                 }
             }
         }
@@ -132,7 +132,7 @@ struct PipelineTests {
                     try await expectPublished(ids, worker, topic)
                 }
                 for id in ids { #expect(topic.message(of: id)?.value?.contains("everyone.") == true) }
-                #expect(services.reduce(0) { $0 + $1.counts.swept } == 250)
+                #expect(services.reduce(0) { $0 + $1.metrics.swept.total() } == 250)
                 #expect(try await worker.store.integer("SELECT count(*) FROM sweep") == 0)
             }
         }
@@ -205,7 +205,7 @@ struct PipelineTests {
                 try await serving([service]) {
                     try await expectPublished([id], worker, topic)
                     answer(worker, "handed over.")
-                    let claims = service.counts.claims
+                    let claims = service.metrics.claims.total()
                     let grant = try #require(service.handOver.reserve([kindID]))
                     #expect(grant.statement.shares.map(\.kindIDs) == [[kindID]])
                     var input = MarkInput()
@@ -221,7 +221,7 @@ struct PipelineTests {
                     service.handOver.accept(grant, Claim(rows.compactMap(\.timeline), token: token))
                     try await expectPublished([id], worker, topic)
                     #expect(topic.message(of: id)?.value?.contains("handed over.") == true)
-                    #expect(service.counts.claims == claims + 1)
+                    #expect(service.metrics.claims.total() == claims + 1)
                 }
                 #expect(service.handOver.reserve([kindID]) == nil, "a stopped service grants nothing")
                 #expect(try await worker.store.lists() == 0)

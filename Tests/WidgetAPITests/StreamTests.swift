@@ -140,15 +140,15 @@ struct StreamTests {
 
     @Test("Open polls and streams are counted")
     func metric() throws {
-        let registry = PrometheusRegistry()
+        let registry = MetricRegistry()
         let changes = TimelineChanges(metrics: registry)
         let holder = TimelineChanges.Holder(app: "a")
         var streams = try (0..<3).map { _ in try changes.watch(.stream, [], for: holder) }
         let poll = try changes.watch(.poll, [], for: holder)
-        #expect(registry.text.contains(#"freshet_api_waiting{sort="stream"} 3"#), "\(registry.text)")
-        #expect(registry.text.contains(#"freshet_api_waiting{sort="poll"} 1"#))
+        #expect(registry.page.contains(#"freshet_api_waiting{sort="stream"} 3"#), "\(registry.page)")
+        #expect(registry.page.contains(#"freshet_api_waiting{sort="poll"} 1"#))
         streams.removeAll()
-        #expect(registry.text.contains(#"freshet_api_waiting{sort="stream"} 0"#))
+        #expect(registry.page.contains(#"freshet_api_waiting{sort="stream"} 0"#))
         withExtendedLifetime(poll) {}
     }
 }

@@ -178,7 +178,7 @@ struct AnswerTableTests {
             try await delivery.change()
             try await delivery.mark()
             #expect(try await delivery.service.notify())
-            #expect(delivery.statistics.snapshot.pushes(.unanswered) == 0)
+            #expect(delivery.metrics.deliveryPushes.total(["effect": "unanswered"]) == 0)
             #expect(delivery.apns.statistics.accepted == 1 && delivery.apns.statistics.connections == 2)
         }
     }
@@ -194,7 +194,7 @@ struct AnswerTableTests {
             try await delivery.change()
             try await delivery.mark()
             #expect(try await delivery.makeServiceWith(configuration, DeliveryPulse()).notify())
-            #expect(delivery.statistics.snapshot.pushes(.unanswered) == 1)
+            #expect(delivery.metrics.deliveryPushes.total(["effect": "unanswered"]) == 1)
             #expect(try await delivery.waiting() == 1)
         }
     }

@@ -104,7 +104,7 @@ struct BadTokenTests {
             #expect(try await tokens(delivery) == 5)
             #expect(delivery.apns.statistics.received == 6 && delivery.apns.statistics.accepted == 4)
             #expect(log.count(of: "APNs refused a push") == 1)
-            #expect(delivery.statistics.snapshot.pushes(.answered(.badToken)) == 1)
+            #expect(delivery.metrics.deliveryPushes.total(["effect": "badToken"]) == 1)
             #expect(
                 try await delivery.store.integer(
                     "SELECT count(*) FROM registration WHERE retry_at >= now() + interval '290 s'") == 1)
@@ -114,7 +114,7 @@ struct BadTokenTests {
             try await deliver(delivery, service)
             #expect(try await tokens(delivery) == 4 && log.count(of: "a device token is forgotten") == 1)
             #expect(delivery.apns.statistics.received == 11)
-            #expect(delivery.statistics.snapshot.pushes(.answered(.forget)) == 1)
+            #expect(delivery.metrics.deliveryPushes.total(["effect": "forget"]) == 1)
         }
     }
 
@@ -151,7 +151,7 @@ struct BadTokenTests {
             for _ in 0..<3 { try await deliver(delivery, service) }
             #expect(try await tokens(delivery) == 500)
             #expect(delivery.apns.statistics.received == 2_000)
-            #expect(delivery.statistics.snapshot.pushes(.answered(.badToken)) == 1_500)
+            #expect(delivery.metrics.deliveryPushes.total(["effect": "badToken"]) == 1_500)
             #expect(log.count(of: "APNs refused a push") == 1)
             let route = try #require(try await delivery.store.pool.query(.registeredRoutes()).first)
             #expect(route.devices == 500 && route.badTokens == 500)
@@ -264,7 +264,7 @@ struct BadTokenTests {
                 for _ in 0..<2 { try await deliver(to: "d\(index)", delivery, service) }
             }
             #expect(try await tokens(delivery) == 30)
-            #expect(delivery.statistics.snapshot.pushes(.answered(.badToken)) == 60)
+            #expect(delivery.metrics.deliveryPushes.total(["effect": "badToken"]) == 60)
         }
     }
 

@@ -32,7 +32,7 @@ struct ConnectionTests {
             while try await delivery.service.notify() {}
             let statistics = delivery.apns.statistics
             #expect(statistics.byToken.count == Self.devices && statistics.byToken.values.allSatisfy { $0 == 1 })
-            #expect(statistics.connections == 1 && delivery.statistics.snapshot.pushes(.unanswered) == 0)
+            #expect(statistics.connections == 1 && delivery.metrics.deliveryPushes.total(["effect": "unanswered"]) == 0)
             #expect(try await delivery.waiting() == 0)
         }
     }
@@ -96,7 +96,7 @@ struct ConnectionTests {
             try await delivery.change()
             try await delivery.mark()
             while try await delivery.service.notify() {}
-            #expect(taken.withLock { $0 } == 1 && delivery.statistics.snapshot.pushes(.unanswered) == 1)
+            #expect(taken.withLock { $0 } == 1 && delivery.metrics.deliveryPushes.total(["effect": "unanswered"]) == 1)
         }
     }
 

@@ -20,7 +20,7 @@ struct DeliveryHarness: Sendable {
     let store: TestStore
     let service: DeliveryService
     let apns: APNsStandIn
-    let statistics: DeliveryStatistics
+    let metrics: MetricRegistry
     let configuration: DeliveryConfiguration
     fileprivate let opened: OpenAccounts
     /// Creates the delivery of another process.
@@ -181,7 +181,7 @@ func withDelivery(
     let limits = try limits(apns, configuration.timeout)
     let http = HTTPClient(
         eventLoopGroupProvider: .singleton, configuration: APNsAccounts.configuration(trusting: limits))
-    let (statistics, opened) = (DeliveryStatistics(), OpenAccounts())
+    let (metrics, opened) = (MetricRegistry(), OpenAccounts())
     do {
         try await withStore(apps) { store in
             let egress = EgressGuard(try EgressPolicy(allowing: ["127.0.0.0/8"]))
@@ -193,13 +193,13 @@ func withDelivery(
                 return DeliveryService(
                     configuration: configuration, store: store.store, directory: DirectoryCache(pool: store.pool),
                     apns: opened.add(APNsAccounts(keys: configuration.apnsKeys, configuration: client)), webhooks: http,
-                    egress: egress, statistics: statistics, pulse: pulse,
+                    egress: egress, metrics: metrics, pulse: pulse,
                     logger: logger)
             }
             try await body(
                 DeliveryHarness(
                     store: store, service: makeService(configuration, DeliveryPulse()), apns: apns,
-                    statistics: statistics, configuration: configuration, opened: opened,
+                    metrics: metrics, configuration: configuration, opened: opened,
                     makeServiceWith: makeService))
         }
     } catch {
@@ -248,11 +248,6 @@ final class TestClock: Sendable {
     var now: Timestamp { time.withLock { $0 } }
 
     func advance(by duration: Duration) { time.withLock { $0 = $0 + duration } }
-}
-
-extension DeliveryStatistics.Snapshot {
-    /// Pushes of all apps with an effect.
-    func pushes(_ effect: PushEffect) -> Int { pushes.values.reduce(0) { $0 + ($1[effect] ?? 0) } }
 }
 
 extension APNsStandIn.Fault {

@@ -80,8 +80,9 @@ struct PushTests {
             let statistics = delivery.apns.statistics
             #expect(statistics.accepted == 4 && statistics.refused.isEmpty && statistics.connections == 2)
             #expect(
-                delivery.statistics.snapshot.pushes.mapValues { $0[.answered(.accepted)] }
-                    == [TestKinds.app: 2, TestKinds.otherApp: 2])
+                [TestKinds.app, TestKinds.otherApp].map {
+                    delivery.metrics.deliveryPushes.total(["app": $0, "effect": "accepted"])
+                } == [2, 2])
         }
     }
 
@@ -216,7 +217,7 @@ struct PushTests {
             try await delivery.record("w2")
             try await delivery.deliver()
             #expect(delivery.apns.statistics.received == 0)
-            #expect(delivery.statistics.snapshot.spared == 1)
+            #expect(delivery.metrics.deliverySpared.total() == 1)
             #expect(try await delivery.waiting() == 0)
         }
     }

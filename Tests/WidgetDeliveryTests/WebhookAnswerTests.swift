@@ -42,7 +42,9 @@ extension WebhookTests {
             try await delivery.deliver()
             let failing = try await delivery.store.pool.query(.failingWebhooks())
             #expect(failing.count == 1 && failing[0].disabledAt != nil && failing[0].error.contains("410"))
-            #expect(backend.requests(to: .options).count == 1 && delivery.statistics.snapshot.webhookDevices.isEmpty)
+            #expect(
+                backend.requests(to: .options).count == 1
+                    && delivery.metrics.deliveryWebhookDevices.total(["outcome": "accepted"]) == 0)
             #expect(try await delivery.waiting() == 0)
             backend.respond(to: .options) { _ in .body([]) }
             #expect(try await !delivery.store.pool.query(.enableWebhook(app: TestKinds.app)).isEmpty)

@@ -211,9 +211,9 @@ struct WebhookTests {
                 try await delivery.makeDue()
                 try await delivery.deliver()
             }
-            let counts = delivery.statistics.snapshot
-            let stuck = try #require(counts.webhookStuck[TestKinds.app])
-            #expect(stuck > 0 && stuck < counts.webhookFailures[TestKinds.app] ?? 0)
+            let devices = delivery.metrics.deliveryWebhookDevices
+            let stuck = devices.total(["app": TestKinds.app, "outcome": "stuck"])
+            #expect(stuck > 0 && stuck < devices.total(["app": TestKinds.app, "outcome": "failed"]))
         }
     }
 

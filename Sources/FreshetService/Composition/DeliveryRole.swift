@@ -11,14 +11,13 @@ struct DeliveryRole: Service {
     let configuration: DeliveryConfiguration
     let apns: HTTPClient.Configuration
     let webhooks: HTTPClient.Configuration
-    let statistics: DeliveryStatistics
 
     func run() async throws {
         try await APNsAccounts.with(keys: configuration.apnsKeys, configuration: apns) { apns in
             try await HTTPClient.withHTTPClient(configuration: webhooks) { webhooks in
                 try await DeliveryService(
                     configuration: configuration, store: WidgetStore(pool: wiring.pool), directory: wiring.directory,
-                    apns: apns, webhooks: webhooks, egress: wiring.egress, statistics: statistics,
+                    apns: apns, webhooks: webhooks, egress: wiring.egress, metrics: wiring.metrics,
                     pulse: wiring.deliveryPulse, logger: wiring.logger
                 ).run()
             }

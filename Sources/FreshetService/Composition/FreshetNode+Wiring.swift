@@ -42,16 +42,17 @@ extension FreshetNode {
         let producer: KafkaProducer?
         /// Publisher of decisions, if it is enabled.
         let decisions: DecisionLog?
-        /// Nil for roles that the node does not run.
-        let workerStatistics: WorkerStatistics?
-        let deliveryStatistics: DeliveryStatistics?
-        let output = OutputCondition()
+        let metrics: MetricRegistry
+        let condition = WorkerCondition()
         let heartbeat = Heartbeat()
         let deliveryPulse = DeliveryPulse()
 
         /// - Throws: ``CommandFailure`` when the settings of providers cannot be used; `KafkaError`.
-        init(settings: Settings, kafka: KafkaConfiguration, pool: PostgresPool, logger: Logger) throws {
+        init(
+            settings: Settings, kafka: KafkaConfiguration, pool: PostgresPool, metrics: MetricRegistry, logger: Logger
+        ) throws {
             self.settings = settings
+            self.metrics = metrics
             self.kafka = kafka
             self.pool = pool
             self.logger = logger
@@ -62,9 +63,8 @@ extension FreshetNode {
             limits = try settings.connectionLimits()
             providers = NodeProviders(egress: egress, connectionsPerHost: configuration.concurrency, limits: limits)
             configurations = ConfigurationClient(
-                fetcher: providers, directory: directory, configuration: configuration, logger: logger)
-            workerStatistics = settings.role.runsWorkers ? WorkerStatistics() : nil
-            deliveryStatistics = settings.role.runsDelivery ? DeliveryStatistics() : nil
+                fetcher: providers, directory: directory, configuration: configuration, metrics: metrics,
+                logger: logger)
             let decides = settings.role.runsIngest || settings.role.runsWorkers
             // The API publishes the requested changes.
             producer =
@@ -104,7 +104,7 @@ extension FreshetNode {
                 onDeadLetters: { deadLetters.signal() },
                 onAssigned: { assignment.signal() },
                 onDecisions: onDecisions, workers: settings.role.runsWorkers ? handOver : nil,
-                defaults: defaults,
+                defaults: defaults, metrics: metrics,
                 makeConsumer: { [logger] in try KafkaConsumer(configuration: consumer, logger: logger) })
             let forwarder = DeadLetterForwarder(
                 pool: pool, producer: producer, topic: settings.topics.deadLetters, signal: deadLetters,
@@ -121,23 +121,19 @@ extension FreshetNode {
                 assignment: assignment)
         }
 
-        /// The workers, and the services that wake them and keep their counts.
-        func workers(
-            _ postgres: PostgresConfiguration, onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?
-        ) -> [any Service] {
-            guard let statistics = workerStatistics, let producer else { return [] }
-            let service = WorkerService(
+        func workers(onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?) -> WorkerService? {
+            guard settings.role.runsWorkers, let producer else { return nil }
+            return WorkerService(
                 configuration: configuration, pool: pool, directory: directory, fetcher: providers,
                 publisher: KafkaTimelinePublisher(
-                    producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout, condition: output),
-                signal: work, statistics: statistics, onStored: onStored, decisions: decisions, handOver: handOver,
-                history: history, heartbeat: heartbeat, logger: logger)
-            return [listener(postgres), StatisticsFlusher(pool: pool, statistics: statistics, logger: logger), service]
+                    producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout, condition: condition),
+                signal: work, metrics: metrics, condition: condition, onStored: onStored, decisions: decisions,
+                handOver: handOver, history: history, heartbeat: heartbeat, logger: logger)
         }
 
         /// - Throws: ``CommandFailure`` when the keys or authorities of the settings cannot be read.
         func delivery() throws(CommandFailure) -> [any Service] {
-            guard let statistics = deliveryStatistics else { return [] }
+            guard settings.role.runsDelivery else { return [] }
             var webhookLimits = limits
             webhookLimits.readTimeout = settings.delivery.service.timeout
             return [
@@ -145,13 +141,14 @@ extension FreshetNode {
                     wiring: self, configuration: try settings.deliveryConfiguration(),
                     apns: APNsAccounts.configuration(trusting: try settings.apnsLimits()),
                     webhooks: ProviderClient.configuration(
-                        egress: egress, connectionsPerHost: configuration.concurrency, limits: webhookLimits),
-                    statistics: statistics)
+                        egress: egress, connectionsPerHost: configuration.concurrency, limits: webhookLimits))
             ]
         }
 
         /// Settings of the console; nil: it is off.
-        func console(findings: @escaping @Sendable (_ app: String) async -> [JSONValue]) -> ConsoleConfiguration? {
+        func console(
+            workers: WorkerService?, findings: @escaping @Sendable (_ app: String) async -> [JSONValue]
+        ) -> ConsoleConfiguration? {
             guard settings.console.enabled, let key = settings.console.key.flatMap(ConsoleKey.init(base64:)) else {
                 return nil
             }
@@ -161,7 +158,7 @@ extension FreshetNode {
             console.runbook = settings.console.runbook
             console.findings = findings
             console.readManifest = { Manifest.definitions(of: $0) }
-            console.providerHealth = { [workerStatistics] app in workerStatistics?.health(ofProvidersOf: app) }
+            console.providerHealth = { app in workers?.health(ofProvidersOf: app) }
             console.onListening = { [logger] port in
                 logger.notice("the console listens on a port of its own", metadata: ["port": "\(port)"])
             }
@@ -171,7 +168,7 @@ extension FreshetNode {
         func api(port: ListeningPort, console: ConsoleConfiguration?, readiness: Readiness, liveness: Liveness)
             -> [any Service]
         {
-            let changes = TimelineChanges(limits: settings.api.waits)
+            let changes = TimelineChanges(limits: settings.api.waits, metrics: metrics)
             let service = APIService(
                 configuration: settings.api, store: WidgetStore(pool: pool),
                 resources: resources(changes), console: console, readiness: readiness, liveness: liveness,
@@ -200,7 +197,7 @@ extension FreshetNode {
             resources.lookup = EventLookup(
                 reader: KafkaReader(configuration: kafka, logger: logger), topics: settings.topics.inputs,
                 sorts: settings.topics.inputSorts)
-            resources.changes = changes
+            (resources.changes, resources.metrics) = (changes, metrics)
             resources.providerProblem = ProviderCheck(settings.providers).problem
             resources.askProvider = { url, secrets in await probe.trial(url, secrets: secrets) }
             resources.configurations = configurations

@@ -2,10 +2,10 @@ package import JSON
 package import KafkaClient
 package import Logging
 package import PostgresClient
-package import ReloadIngest
-package import ReloadWorkers
+import ReloadIngest
+import ReloadWorkers
 package import ServiceLifecycle
-package import WidgetAPI
+import WidgetAPI
 import WidgetDelivery
 package import WidgetModel
 package import WidgetStore
@@ -23,6 +23,7 @@ package final class FreshetNode: Sendable {
     package let store: WidgetStore
     /// Configuration for the brokers of the settings, or for the embedded cluster.
     package let kafka: KafkaConfiguration
+    package let metrics: MetricRegistry
     private let wiring: Wiring
     private let ingest: IngestParts?
     private let preparation: NodePreparation
@@ -45,17 +46,18 @@ package final class FreshetNode: Sendable {
     /// Composes the node from its settings. Opens no connection, and starts nothing but an embedded cluster.
     ///
     /// - Parameters:
-    ///   - observer: registry of the process's metrics, which `/metrics` and the console show; nil for none.
+    ///   - metrics: registry of the process's metrics, which `/metrics` and the console show.
     ///   - onStored: called on a worker's task with every timeline whose stored content has changed, and the event that
     ///     caused it; must return quickly.
     ///   - findings: findings of the doctor that concern an app, for the console.
     /// - Throws: ``CommandFailure`` or `KafkaError` for settings that cannot be used.
     package init(
-        settings: Settings, logger: Logger, observer: PrometheusRegistry? = nil,
+        settings: Settings, logger: Logger, metrics: MetricRegistry = MetricRegistry(),
         onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
         findings: @escaping @Sendable (_ app: String) async -> [JSONValue] = { _ in [] }
     ) throws {
         self.logger = logger
+        self.metrics = metrics
         let postgres = try settings.postgresConfiguration()
         let pool = PostgresPool(configuration: postgres, logger: logger)
         self.pool = pool
@@ -66,36 +68,41 @@ package final class FreshetNode: Sendable {
         cluster = ClusterCheck(pool: pool, kafka: kafka, isNew: embedded != nil, logger: logger)
         unprepared = prepared.mark(.timelines)
 
-        let wiring = try Wiring(settings: settings, kafka: kafka, pool: pool, logger: logger)
+        let wiring = try Wiring(settings: settings, kafka: kafka, pool: pool, metrics: metrics, logger: logger)
         self.wiring = wiring
         let ingest = wiring.ingest()
         self.ingest = ingest
         unassigned = ingest?.assignment.mark(.timelines)
         apiPort = settings.role.runsAPI ? ListeningPort() : nil
         healthPort = settings.health.port.map { _ in ListeningPort() }
-        let metrics = observer.map { NodeMetrics(registry: $0, wiring: wiring, ingest: ingest?.service) }
+        let workers = wiring.workers(onStored: onStored)
+        let sampler = MetricSampler(wiring: wiring, ingest: ingest?.service)
         let readiness = wiring.readiness(phase: phase, ingest: ingest?.service)
         let liveness = wiring.liveness(ingest: ingest?.service)
         var front: [any Service] = []
         if let healthPort {
             front.append(
                 wiring.health(
-                    port: healthPort, readiness: readiness, liveness: liveness, metrics: { metrics?.page ?? "" }))
+                    port: healthPort, readiness: readiness, liveness: liveness,
+                    metrics: {
+                        sampler.readMemory()
+                        return metrics.page
+                    }))
         }
         if let apiPort {
-            let console = wiring.console(findings: findings)
+            let console = wiring.console(workers: workers, findings: findings)
             front += wiring.api(port: apiPort, console: console, readiness: readiness, liveness: liveness)
-            if let console, let metrics {
-                front.append(metrics.recorder(of: console.history, every: settings.metrics.interval))
-            }
+            if let console { front.append(console.history.recorder(of: metrics, every: settings.metrics.interval)) }
         }
         self.front = front
-        var back = wiring.workers(postgres, onStored: onStored)
+        var back: [any Service] = []
+        if let workers { back = [wiring.listener(postgres), workers.kindRecorder, workers] }
         // Services stop in reverse order: this one stops after the workers, which record decisions.
         if let decisions = wiring.decisions { back.insert(decisions, at: 0) }
         back += try wiring.delivery()
         back += ingest?.services ?? []
-        if let metrics { back.append(metrics.sampler.service) }
+        // Without a reader, the database is not asked.
+        if healthPort != nil || settings.console.enabled { back.append(sampler.service) }
         self.back = back
         release = {
             await wiring.providers.shutdown()
@@ -152,10 +159,5 @@ package final class FreshetNode: Sendable {
         let healthPort = try await healthPort?.wait()
         if let ingest, let unassigned { try await ingest.assignment.wait(past: unassigned) }
         return Endpoint(bootstrapServers: kafka.bootstrapServers, apiPort: port, healthPort: healthPort)
-    }
-
-    /// Returns the counts of ingest and of the workers; nil for a role that the node does not run.
-    package func statistics() -> (ingest: IngestStatistics.Snapshot?, workers: WorkerStatistics.Snapshot?) {
-        (ingest?.service.statistics.snapshot, wiring.workerStatistics?.snapshot)
     }
 }

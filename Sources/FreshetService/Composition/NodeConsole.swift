@@ -22,30 +22,26 @@ extension Manifest {
     }
 }
 
-extension WorkerStatistics {
+extension WorkerService {
     /// Returns the health of an app's providers in this process, by URL, for the console.
     func health(ofProvidersOf app: String) -> [String: JSONValue] {
-        let open = snapshot.openBreakers
-        var health: [String: JSONValue] = [:]
-        for (provider, record) in providers where Text.equal(provider.app, app) {
-            let isOpen = open.contains(provider)
-            health[provider.url] = [
-                "breaker": isOpen ? "open" : "closed", "style": isOpen ? "bad" : "good",
+        providers(of: app).mapValues { record in
+            [
+                "breaker": record.isOpen ? "open" : "closed", "style": record.isOpen ? "bad" : "good",
                 "limit": .count(record.limit), "milliseconds": .count(record.latency?.wholeMilliseconds),
                 "answeredAt": .time(record.answeredAt), "failedAt": .time(record.failedAt),
                 "failure": .text(record.failure),
             ]
         }
-        return health
     }
 }
 
-extension NodeMetrics {
+extension MetricHistory {
     /// Returns a service that records samples of the metrics for the console's charts.
-    func recorder(of history: MetricHistory, every interval: Duration) -> BackgroundService {
+    func recorder(of metrics: MetricRegistry, every interval: Duration) -> BackgroundService {
         BackgroundService("console history") { [self] in
             while true {
-                history.record(page)
+                record(metrics)
                 try await Task.sleep(for: interval)
             }
         }

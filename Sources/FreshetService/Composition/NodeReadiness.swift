@@ -12,7 +12,7 @@ extension FreshetNode.Wiring {
     func readiness(phase: NodePhase, ingest: IngestService?) -> Readiness {
         var checks = [
             ReadinessCheck(name: "process") { phase.missing },
-            database(isWritten: ingest != nil || workerStatistics != nil),
+            database(isWritten: ingest != nil || settings.role.runsWorkers),
             migrations, cluster,
         ]
         if let ingest {
@@ -20,16 +20,14 @@ extension FreshetNode.Wiring {
                 ReadinessCheck(name: "ingest") {
                     let obstacles = ingest.obstacles
                     guard obstacles.isEmpty else { return obstacles.joined(separator: "; ") }
-                    return ingest.statistics.snapshot.blockedBy.map { "the database does not take a batch: \($0)" }
+                    return ingest.status.blockedBy.map { "the database does not take a batch: \($0)" }
                 })
         }
-        if let workerStatistics {
+        if settings.role.runsWorkers {
             checks += [
-                ReadinessCheck(name: "workers") {
-                    workerStatistics.snapshot.claimTrouble.map {
-                        "the database does not let timelines be claimed: \($0)"
-                    }
-                }, ReadinessCheck(name: "output") { [output] in output.problem },
+                ReadinessCheck(name: "workers") { [condition] in
+                    condition.claimProblem.map { "the database does not let timelines be claimed: \($0)" }
+                }, ReadinessCheck(name: "output") { [condition] in condition.outputProblem },
             ]
         }
         return Readiness(checks: checks)

@@ -1,5 +1,6 @@
 import KafkaClient
 import Logging
+import Metrics
 import PostgresClient
 import WidgetEvents
 import WidgetModel
@@ -229,7 +230,7 @@ extension IngestService {
         let begun = ContinuousClock.now
         do {
             let outcome = try await transact(step.fold, advancing: step.advances, batch, handsOver: handsOver)
-            meter.committed(step.items, of: batch, step.fold, outcome, took: begun.duration(to: .now))
+            count(step, outcome, of: batch, took: begun.duration(to: .now))
             return (step, .success(outcome))
         } catch {
             return (step, .failure(error))
@@ -260,18 +261,44 @@ extension IngestService {
         }
     }
 
-    /// Counts and logs what a committed transaction did, and wakes those who go on with it.
-    fileprivate func report(_ outcome: BatchApplier.Outcome, of fold: BatchFold, in batch: PreparedBatch) {
-        statistics.update {
-            $0.blockedBy = nil
-            $0.batches += 1
-            $0.events += fold.accepted + fold.rejected.count - outcome.rejected.count
-            $0.deadLetters += outcome.rejected.count
-            $0.diverted += fold.diverted.count
-            $0.dropped += fold.dropped.count
-            $0.marked += outcome.marked
-            $0.handedOver += outcome.claim?.count ?? 0
+    /// Counts what a committed transaction did.
+    private func count(
+        _ step: BatchStep, _ outcome: BatchApplier.Outcome, of batch: PreparedBatch, took time: Duration
+    ) {
+        var applied: [EventType?: Int] = [:]
+        var oldest = Int64.max
+        for item in step.items {
+            applied[batch.type(item), default: 0] += 1
+            let time = batch.batch.records[item].timestampMilliseconds
+            if time >= 0, time < oldest { oldest = time }
         }
+        func count(_ record: Int, _ outcome: EventOutcomeLabel) {
+            let type = batch.type(record)
+            applied[type, default: 0] -= 1
+            metrics.ingestEvents(type.metricLabel, outcome.rawValue).increment()
+        }
+        for event in outcome.rejected {
+            count(event.record, .deadLetter)
+            metrics.ingestDeadLetters(DeadLetterCause(code: event.code).rawValue).increment()
+        }
+        for event in step.fold.diverted { count(event.record, .diverted) }
+        for event in step.fold.dropped { count(event.record, .dropped) }
+        for event in outcome.ignored {
+            metrics.ingestIgnored(batch.type(event.record).metricLabel, event.reason.rawValue).increment()
+        }
+        for (type, count) in applied where count > 0 {
+            metrics.ingestEvents(type.metricLabel, EventOutcomeLabel.applied.rawValue).increment(by: count)
+        }
+        metrics.ingestBatches.increment()
+        metrics.ingestMarked.increment(by: outcome.marked)
+        metrics.ingestBatchEvents.record(step.items.count)
+        metrics.ingestApplySeconds.record(time)
+        if oldest < .max { metrics.ingestEventAge.record(PendingMessages.age(since: oldest)) }
+    }
+
+    /// Logs what a committed transaction did, and wakes those who go on with it.
+    fileprivate func report(_ outcome: BatchApplier.Outcome, of fold: BatchFold, in batch: PreparedBatch) {
+        status.blockedBy = nil
         defaults?.ask(outcome.undecided)
         if outcome.lists > 0 { onWork(.timelines) }
         if outcome.sweeps > 0 { onWork(.sweeps) }
@@ -307,5 +334,22 @@ extension IngestService {
             }
         }
         return MarkDecisions.records(of: outcome.marks, directory: fold.directory) + refused
+    }
+}
+
+// MARK: - Labels of metrics
+
+/// Values of the label `outcome` of ``MetricRegistry/ingestEvents``.
+enum EventOutcomeLabel: String, CaseIterable {
+    case applied
+    case deadLetter = "dead_letter"
+    case diverted
+    case dropped
+}
+
+extension EventType? {
+    /// The type without prefix and version, such as `push.received`.
+    var metricLabel: String {
+        map { String($0.rawValue.dropFirst("freshet.".count).dropLast(".v1".count)) } ?? "unknown"
     }
 }

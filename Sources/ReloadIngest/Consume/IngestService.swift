@@ -4,7 +4,7 @@ package import PostgresClient
 import ServiceLifecycle
 import Synchronization
 package import WidgetEvents
-import WidgetModel
+package import WidgetModel
 package import WidgetStore
 
 /// Consumes the input topics and applies each event exactly once (DESIGN.md, “Ingest”).
@@ -18,7 +18,7 @@ package final class IngestService: Service {
     let directory: DirectoryCache
     let decoder: RecordDecoder
     let logger: Logger
-    package let statistics = IngestStatistics()
+    package let metrics: MetricRegistry
     /// Obstacles of this process's ingest.
     package let status = IngestStatus()
     /// Heartbeat while events are handled.
@@ -40,7 +40,7 @@ package final class IngestService: Service {
     let cluster = Mutex<String?>(nil)
     let flow: IngestFlow
     let tally: EventTally
-    let meter: IngestMeter
+    let pending: PendingMessages
 
     package init(
         configuration: IngestConfiguration, pool: PostgresPool, directory: DirectoryCache, logger: Logger,
@@ -48,7 +48,7 @@ package final class IngestService: Service {
         onDeadLetters: @escaping @Sendable () -> Void,
         onAssigned: @escaping @Sendable () -> Void = {},
         onDecisions: (@Sendable ([TimelineDecidedEvent]) -> Void)? = nil, workers: (any HandOverReceiving)? = nil,
-        defaults: PlacementDefaults? = nil,
+        defaults: PlacementDefaults? = nil, metrics: MetricRegistry = MetricRegistry(),
         makeConsumer: @escaping @Sendable () throws -> KafkaConsumer
     ) {
         self.configuration = configuration
@@ -61,6 +61,7 @@ package final class IngestService: Service {
         self.onDecisions = onDecisions
         self.workers = workers
         self.defaults = defaults
+        self.metrics = metrics
         self.makeConsumer = makeConsumer
         applier = BatchApplier(
             pool: pool, audienceLimit: configuration.audienceLimit, recordsDecisions: onDecisions != nil,
@@ -72,8 +73,13 @@ package final class IngestService: Service {
             interval: configuration.flowInterval, logger: logger)
         tally = EventTally(
             window: configuration.deadLetters.window, allowedApps: configuration.topics.allowedApps)
-        meter = IngestMeter(topics: configuration.topics.all)
+        pending = PendingMessages(topics: configuration.topics.all)
         decoder = RecordDecoder(configuration.topics, maximumEventBytes: configuration.maximumEventBytes)
+        let types = (EventType.allCases.map(Optional.some) + [nil]).map(\.metricLabel)
+        metrics.ingestEvents.begin(types, EventOutcomeLabel.allCases.map(\.rawValue))
+        metrics.ingestIgnored.begin(types, WidgetIgnoredReason.allCases.map(\.rawValue))
+        metrics.ingestPartitions.set(0)
+        metrics.ingestDeadLetters.begin(DeadLetterCause.allCases.filter { $0 != .diverted }.map(\.rawValue))
     }
 
     /// Restricts taking positions to those of this Kafka cluster.
@@ -111,7 +117,7 @@ package final class IngestService: Service {
                 defer {
                     current.withLock { $0 = nil }
                     heartbeat.rest()
-                    statistics.update { $0.assignedPartitions = 0 }
+                    metrics.ingestPartitions.set(0)
                 }
                 try await consume(consumer)
                 return
@@ -120,7 +126,7 @@ package final class IngestService: Service {
             } catch {
                 if begun.duration(to: .now) >= configuration.restartCap * 2 { failures = 0 }
                 failures += 1
-                statistics.update { $0.restarts += 1 }
+                metrics.ingestRestarts.increment()
                 status.recordConsumerFailure(error)
                 membership.doubtBrokers()
                 logger.error(
@@ -220,11 +226,9 @@ package final class IngestService: Service {
     ///
     /// - Throws: `CancellationError` if the service is to stop.
     func waitForDatabase(_ message: String, attempt: Int, events: Int) async throws {
-        statistics.update {
-            $0.retries += 1
-            // A single conflict with another transaction is not an outage.
-            if attempt > 1 || events == 1 { $0.blockedBy = message }
-        }
+        metrics.ingestRetries.increment()
+        // A single conflict with another transaction is not an outage.
+        if attempt > 1 || events == 1 { status.blockedBy = message }
         logger.warning(
             "the database did not take a batch; trying again",
             metadata: ["error": "\(message)", "attempt": "\(attempt)", "events": "\(events)"])

@@ -2,6 +2,7 @@ import KafkaClient
 import Logging
 import PostgresClient
 import Synchronization
+import WidgetModel
 import WidgetStore
 
 /// Handles the events of one consumer: keeps the positions of its partitions, and applies its batches.
@@ -54,8 +55,8 @@ final class IngestSession {
     }
 
     private func apply(_ batch: KafkaBatch) async throws {
-        service.meter.received(batch)
-        defer { service.meter.ended() }
+        service.pending.received(batch)
+        defer { service.pending.ended() }
         try await BatchRun(of: PreparedBatch(batch, decoder: service.decoder), in: self).apply()
     }
 
@@ -87,8 +88,7 @@ final class IngestSession {
             await consumer.assign(starts)
             status.clearObstacles(of: starts.keys)
         }
-        let count = positions.epochs.count
-        service.statistics.update { $0.assignedPartitions = count }
+        service.metrics.ingestPartitions.set(positions.epochs.count)
         service.onAssigned()
     }
 
@@ -137,7 +137,7 @@ final class IngestSession {
     /// Gives up partitions that another process has taken. Those that belong to this process are taken again at the
     /// next `look`.
     private func leaveFenced(_ partitions: [TopicPartition]) async {
-        service.statistics.update { $0.fencedPartitions += partitions.count }
+        service.metrics.ingestFenced.increment(by: partitions.count)
         logger.warning(
             "another process has moved positions of this one's partitions",
             metadata: ["partitions": "\(partitions.summary)"])
@@ -156,7 +156,7 @@ final class IngestSession {
             return
         }
         if positions.areApplied(advances, stored: stored) {
-            service.statistics.update { $0.blockedBy = nil }
+            status.blockedBy = nil
             positions.applied(advances)
             commitToKafka(advances)
             for work in WorkSignal.Work.allCases { service.onWork(work) }
@@ -242,7 +242,7 @@ final class IngestSession {
             guard await service.pause(attempt: 3) else { throw CancellationError() }
             await move(partition, to: positions.start(of: partition) ?? .at(offset))
         case (_, .stop):
-            service.statistics.update { $0.outOfRange += 1 }
+            service.metrics.ingestOutOfRange.increment()
             _ = status.recordStandstill(
                 of: partition,
                 reason: "partition \(partition) is stopped: \(gap.explanation); to go on: \(gap.command)")
@@ -257,10 +257,8 @@ final class IngestSession {
             else { return }
             var lost: Int64 = 0
             if case .retention(let count) = gap.cause { lost = count }
-            service.statistics.update {
-                $0.outOfRange += 1
-                $0.lostToRetention += Int(lost)
-            }
+            service.metrics.ingestOutOfRange.increment()
+            service.metrics.ingestLost.increment(by: Int(lost))
             logger.critical(
                 "the log did not have the next offset of a partition; it goes on at the earliest",
                 metadata: [

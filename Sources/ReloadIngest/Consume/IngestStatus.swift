@@ -27,6 +27,7 @@ package final class IngestStatus: Sendable {
     }
 
     private let obstacles = Mutex<[Subject: Obstacle]>([:])
+    private let databaseError = Mutex<String?>(nil)
 
     package init() {}
 
@@ -38,6 +39,12 @@ package final class IngestStatus: Sendable {
     /// Sets a reason of another part, such as a halt; nil removes it.
     package func set(_ reason: String?, for name: String) {
         obstacles.withLock { $0[.named(name)] = reason.map { Obstacle(reason: $0) } }
+    }
+
+    /// Database error of the current batch; nil for none.
+    package var blockedBy: String? {
+        get { databaseError.withLock { $0 } }
+        set { databaseError.withLock { $0 = newValue } }
     }
 
     // MARK: Events

@@ -23,7 +23,7 @@ struct Collector: Sendable {
                 orphans.map { context.messages.removed($0.id, revision: $0.revision) })
             try Task.checkCancellation()
             acknowledged = outcome.acknowledged.map { orphans[$0] }
-            context.statistics.count { $0.unpublished += orphans.count - acknowledged.count }
+            context.metrics.unpublished.increment(by: orphans.count - acknowledged.count)
         }
         if !acknowledged.isEmpty {
             let buried = acknowledged
@@ -34,7 +34,7 @@ struct Collector: Sendable {
                 }
             }
             collected = Set(locked).subtracting(revived)
-            context.statistics.count { $0.collected += collected.count }
+            context.metrics.collected.increment(by: collected.count)
             if !revived.isEmpty { context.signal.signal(.timelines) }
         }
         let touched = Set(orphans.map(\.row))

@@ -206,7 +206,7 @@ final class WorkListCloser: Sendable {
             sent.append((row: published.row, id: published.id, revision: 0))
         }
         let outcome = await context.output.publish(contents)
-        context.statistics.count { $0.published += outcome.acknowledged.count }
+        context.metrics.published.increment(by: outcome.acknowledged.count)
         for place in outcome.acknowledged + outcome.refused.map(\.index) {
             last[sent[place].row] = sent[place]
         }

@@ -22,19 +22,23 @@ package final class ConfigurationClient: ConfigurationProvider {
     private let answers = AnswerCache()
     private let answered = WorkSignal()
     private let directoryAge: Duration
-    private let questions = QuestionMeter()
+    private let metrics: MetricRegistry
 
     package init(
         fetcher: any ProviderFetching, directory: DirectoryCache,
-        configuration: WorkerConfiguration = WorkerConfiguration(), clock: any Clock<Duration> = ContinuousClock(),
-        logger: Logger
+        configuration: WorkerConfiguration = WorkerConfiguration(), metrics: MetricRegistry = MetricRegistry(),
+        clock: any Clock<Duration> = ContinuousClock(), logger: Logger
     ) {
         self.fetcher = fetcher
         self.directory = directory
         self.clock = WorkerClock(clock)
         maximumResponseBytes = configuration.maximumResponseBytes
         directoryAge = configuration.directoryAge
-        protection = ProviderProtection(configuration.protectionRules, statistics: WorkerStatistics(), logger: logger)
+        protection = ProviderProtection(configuration.protectionRules, logger: logger)
+        self.metrics = metrics
+        metrics.providerQuestions.begin(
+            [ProviderEndpoint.options, .defaults].map(\.rawValue),
+            ["answered"] + ConfigurationFailure.Reason.allCases.map(\.rawValue))
     }
 
     package func options(
@@ -104,10 +108,10 @@ package final class ConfigurationClient: ConfigurationProvider {
     ) async throws(ConfigurationFailure) -> (answer: Answer, size: Int) {
         do throws(ConfigurationFailure) {
             let answer = try await request(endpoint, body, of: kind, app: app, timeout: timeout, read: read)
-            questions.count(endpoint)
+            metrics.providerQuestions(endpoint.rawValue, "answered").increment()
             return answer
         } catch {
-            questions.count(endpoint, failure: error)
+            metrics.providerQuestions(endpoint.rawValue, error.reason.rawValue).increment()
             throw error
         }
     }
@@ -172,29 +176,6 @@ package final class ConfigurationClient: ConfigurationProvider {
         } else {
             protection.failed(ticket, failure, at: clock.elapsed)
         }
-    }
-}
-
-/// Counts requests for options and defaults.
-private struct QuestionMeter: Sendable {
-    /// By endpoint and outcome.
-    private let counters: [[String]: Counter]
-
-    init() {
-        let outcomes = ["answered"] + ConfigurationFailure.Reason.allCases.map(\.rawValue)
-        let keys = [ProviderEndpoint.options, .defaults].flatMap { endpoint in
-            outcomes.map { [endpoint.rawValue, $0] }
-        }
-        counters = Dictionary(
-            uniqueKeysWithValues: keys.map { key in
-                let dimensions = Array(zip(MetricCatalogue.providerQuestions.labels, key))
-                return (key, Counter(label: MetricCatalogue.providerQuestions.name, dimensions: dimensions))
-            })
-    }
-
-    /// - Parameter failure: nil for an answer.
-    func count(_ endpoint: ProviderEndpoint, failure: ConfigurationFailure? = nil) {
-        counters[[endpoint.rawValue, failure?.reason.rawValue ?? "answered"]]?.increment()
     }
 }
 

@@ -57,7 +57,6 @@ struct SnapshotRunner: Sendable {
             !context.restingEndpoints.isResting(.snapshot, of: batch.provider, at: context.clock.elapsed),
             context.protection.isAvailable(batch.provider, at: context.clock.elapsed)
         else { return }
-        context.statistics.count { $0.snapshotRequests += 1 }
         let call = ProviderCall(
             url: batch.provider.url, endpoint: .snapshot, secrets: batch.app.signingSecrets,
             body: wanted.requestBody, timeout: limit,
@@ -67,22 +66,20 @@ struct SnapshotRunner: Sendable {
                 call, of: batch.provider, absence: Self.absence
             ) { try snapshots(in: $0, of: wanted, batch) }
             guard !writes.isEmpty else { return }
-            let stored = try await context.pool.query(Statements.saveSnapshots(writes)).first ?? 0
-            context.statistics.count { $0.snapshots += Int(stored) }
+            _ = try await context.pool.query(Statements.saveSnapshots(writes))
         } catch {
             guard !Task.isCancelled else { return }
-            count(error as? ProviderFailure ?? ProviderFailure(.storage, "\(error)"), wanted.count, batch)
+            log(error as? ProviderFailure ?? ProviderFailure(.storage, "\(error)"), wanted.count, batch)
         }
     }
 
-    /// Snapshots of an answer. Failed ones are counted.
+    /// Snapshots of an answer. Failed ones are logged.
     private func snapshots(
         in answer: [UInt8], of wanted: [TimelineJob], _ batch: TimelineBatch
     ) throws(ProviderFailure) -> [SnapshotWrite] {
         let response = try FallbackResponse.parse { () throws(JSONError) in
             try FallbackResponse.snapshots(answer, requested: wanted.map(\.timeline.id))
         }
-        context.statistics.count { $0.foreign += response.foreignCount }
         var writes: [SnapshotWrite] = []
         for (job, outcome) in zip(wanted, response.outcomes) {
             if case .value(let entry) = outcome {
@@ -91,14 +88,13 @@ struct SnapshotRunner: Sendable {
                         row: job.timeline.row, token: job.claim.token, entry: String(decoding: entry, as: UTF8.self)
                     ))
             } else if let failure = ProviderFailure(outcome) {
-                count(failure, 1, batch)
+                log(failure, 1, batch)
             }
         }
         return writes
     }
 
-    private func count(_ failure: ProviderFailure, _ timelines: Int, _ batch: TimelineBatch) {
-        context.statistics.count { $0.snapshotFailures[failure.reason, default: 0] += timelines }
+    private func log(_ failure: ProviderFailure, _ timelines: Int, _ batch: TimelineBatch) {
         context.logger.debug(
             "no snapshots",
             metadata: [
@@ -203,7 +199,6 @@ struct PlaceholderLoop: Sendable {
     private func fetch(_ wanted: [ClaimedPlaceholder], _ kind: RegisteredKind, _ app: RegisteredApp) async throws {
         let provider = ProviderKey(kind)
         let identities = wanted.map { $0.key.identity(of: kind) }
-        context.statistics.count { $0.placeholderRequests += 1 }
         let call = ProviderCall(
             url: kind.definition.providerURL, endpoint: .placeholder, secrets: app.signingSecrets,
             body: PlaceholderRequest.encode(identities, kind: kind.definition.name),
@@ -214,11 +209,10 @@ struct PlaceholderLoop: Sendable {
                 try read($0, wanted, identities, kind)
             }
         } catch let failure as ProviderFailure {
-            count(failure, wanted.count, kind)
+            log(failure, wanted.count, kind)
             results = wanted.map { PlaceholderResult($0, content: nil, delay: delay(after: failure, of: $0)) }
         }
         _ = try await context.pool.execute(.finishPlaceholders(results))
-        context.statistics.count { $0.placeholders += results.count { $0.content != nil } }
     }
 
     private func read(
@@ -232,7 +226,7 @@ struct PlaceholderLoop: Sendable {
                 return PlaceholderResult(placeholder, content: String(decoding: content, as: UTF8.self))
             }
             let failure = ProviderFailure(outcome) ?? ProviderFailure(.missing, "the answer leaves it out")
-            count(failure, 1, kind)
+            log(failure, 1, kind)
             return PlaceholderResult(placeholder, content: nil, delay: delay(after: failure, of: placeholder))
         }
     }
@@ -244,8 +238,7 @@ struct PlaceholderLoop: Sendable {
         return backoff.base + backoff.delay(attempt: Int(placeholder.attempts) + 1, using: &generator)
     }
 
-    private func count(_ failure: ProviderFailure, _ placeholders: Int, _ kind: RegisteredKind) {
-        context.statistics.count { $0.placeholderFailures[failure.reason, default: 0] += placeholders }
+    private func log(_ failure: ProviderFailure, _ placeholders: Int, _ kind: RegisteredKind) {
         context.logger.debug(
             "no placeholders",
             metadata: [

@@ -1,5 +1,6 @@
 import JSON
 import Logging
+import Metrics
 import PostgresClient
 import Tracing
 import WidgetModel
@@ -59,8 +60,6 @@ struct FetchRunner: Sendable {
         } catch let failure as ProviderFailure {
             try await isolate(failure, in: &batch, ticket)
         }
-        let fetched = batch.jobs.count { $0.answer != nil }
-        context.statistics.count { $0.fetched += fetched }
     }
 
     /// Gives timelines back that are not requested.
@@ -68,12 +67,7 @@ struct FetchRunner: Sendable {
         _ jobs: [TimelineJob], by delay: Duration, _ reason: Postponement, of batch: TimelineBatch
     ) -> [TimelineJob] {
         guard !jobs.isEmpty else { return [] }
-        context.statistics.count { counts in
-            counts.released += jobs.count
-            if reason == .resting { counts.restingTimelines += jobs.count }
-            if reason == .lease { counts.lateTimelines += jobs.count }
-        }
-        for job in jobs { context.statistics.count(kind: job.claim.kind.id) { $0.count(.released) } }
+        for (kind, count) in jobs.kinds { context.kinds.count(.released, count, of: kind) }
         if reason == .lease {
             context.logger.notice(
                 "timelines waited too long for a request to their provider and are given back",
@@ -115,11 +109,12 @@ struct FetchRunner: Sendable {
     ) async throws {
         let jobs = batch.jobs[range]
         let provider = batch.provider
-        context.statistics.count { counts in
-            counts.requests += 1
-            counts.requestedTimelines += jobs.count
+        for (kind, count) in jobs.kinds {
+            context.kinds.count(kind: kind.id) { counters in
+                counters.requests += 1
+                counters.asked += count
+            }
         }
-        context.statistics.count(asked: jobs)
         let longest = jobs.timeout
         let timeout = min(longest, max(.zero, timeLeft(of: jobs)))
         let call = ProviderCall(
@@ -130,7 +125,7 @@ struct FetchRunner: Sendable {
             let bytes = try await send(call, within: batch.newestTrace(of: range))
             let answered = try read(bytes, into: &batch, range, after: context.clock.elapsed - began)
             let now = context.clock.elapsed
-            context.meter.asked(for: range.count, took: now - began)
+            count("answered", range.count, took: now - began)
             context.protection.answered(ticket, timeout: longest, at: now)
             context.protection.batchSucceeded(range.count, of: provider, at: now)
             if isPaid { context.protection.payBackRetries(answered, of: provider, at: now) }
@@ -141,7 +136,7 @@ struct FetchRunner: Sendable {
                 throw CancellationError()
             }
             failure.fetchTime = now - began
-            context.meter.asked(for: range.count, took: now - began, failure: failure)
+            count(failure.reason.rawValue, range.count, took: now - began)
             if failure.reason == .timeout, timeout < longest / 2 {
                 // The lease ended, which says nothing about the provider.
                 context.protection.givenUp(ticket, at: now)
@@ -153,6 +148,13 @@ struct FetchRunner: Sendable {
             context.protection.givenUp(ticket, at: context.clock.elapsed)
             throw error
         }
+    }
+
+    /// Counts a request that has ended.
+    private func count(_ outcome: String, _ timelines: Int, took time: Duration) {
+        context.metrics.providerRequests(outcome).increment()
+        context.metrics.providerBatch.record(timelines)
+        context.metrics.providerSeconds.record(time)
     }
 
     private func send(_ call: ProviderCall, within trace: String?) async throws -> [UInt8] {
@@ -188,11 +190,10 @@ struct FetchRunner: Sendable {
             answered += 1
             batch.jobs[index].answer = parsed
             if !parsed.lints.isEmpty {
-                context.statistics.count(kind: batch.jobs[index].claim.kind.id) { $0.count(parsed.lints) }
+                context.kinds.count(kind: batch.jobs[index].claim.kind.id) { $0.count(parsed.lints) }
             }
         }
         if response.foreignCount > 0 {
-            context.statistics.count { $0.foreign += response.foreignCount }
             context.logger.warning(
                 "a provider answered for timelines that were not asked for",
                 metadata: ["app": "\(batch.app.name)", "count": "\(response.foreignCount)"])
@@ -242,11 +243,7 @@ struct FetchRunner: Sendable {
                     "timeline": "\(job.timeline.id)", "message": "\(failure.message)",
                 ])
         }
-        let (requests, poisonous) = (bisection.requests, bisection.failures.count(where: \.isPoison))
-        context.statistics.count { counts in
-            counts.bisected += requests > 0 ? 1 : 0
-            counts.poisonous += poisonous
-        }
+        context.metrics.poisonous.increment(by: bisection.failures.count(where: \.isPoison))
     }
 
     private func fail(_ range: Range<Int>, of batch: inout TimelineBatch, _ failure: ProviderFailure) {

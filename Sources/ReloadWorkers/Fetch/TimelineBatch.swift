@@ -41,6 +41,16 @@ struct TimelineBatch: Sendable {
 }
 
 extension TimelineJob {
+    /// Time since which the reload was possible: that of its due list. After a failed attempt, a targeted request may
+    /// be older than the retry's list.
+    var wantedSince: Timestamp {
+        let dueAt = claim.list.dueAt
+        guard timeline.attempts > 0, let requested = timeline.requestedAt,
+            timeline.renderedAt.map({ requested > $0 }) ?? true
+        else { return dueAt }
+        return min(requested, dueAt)
+    }
+
     var lane: ReloadLane { claim.list.lane }
     var rules: ReloadRules { ReloadRules(claim.kind.definition, developerMode: claim.kind.isDeveloperMode) }
 
@@ -49,6 +59,13 @@ extension TimelineJob {
 }
 
 extension Collection<TimelineJob> {
+    /// Number of the timelines of each kind.
+    var kinds: some Collection<(kind: RegisteredKind, count: Int)> {
+        var kinds: [Int32: (kind: RegisteredKind, count: Int)] = [:]
+        for job in self { kinds[job.claim.kind.id, default: (job.claim.kind, 0)].count += 1 }
+        return kinds.values
+    }
+
     /// The earliest end of their leases.
     var leaseEnds: Duration { lazy.map(\.claim.leaseEnds).min() ?? .zero }
     /// The longest time limit of their kinds' requests.

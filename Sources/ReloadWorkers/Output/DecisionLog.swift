@@ -15,14 +15,6 @@ package protocol DecisionPublishing: Sendable {
 /// Publishes decisions to their topic in the background: bounded, one send at a time, each message once. Decisions
 /// without room or acknowledgement are counted and logged, not retried.
 package final class DecisionLog: DecisionPublishing, Service {
-    package struct Counts: Hashable, Sendable {
-        package var published = 0
-        /// Not acknowledged by Kafka.
-        package var failed = 0
-        /// Not recorded: too many waited.
-        package var dropped = 0
-    }
-
     private static let batch = 1_000
     private static let logInterval = Duration.seconds(60)
     /// Time limit of the last decisions when the process stops.
@@ -31,9 +23,9 @@ package final class DecisionLog: DecisionPublishing, Service {
 
     private struct State {
         var waiting: [(decision: TimelineDecidedEvent, time: Timestamp)] = []
-        var counts = Counts()
-        /// Counts in the latest log message, and its time.
-        var logged = Counts()
+        /// Losses since the latest log message: not acknowledged by Kafka, and not recorded since too many waited.
+        var failed = 0
+        var dropped = 0
         var loggedAt: Duration?
     }
 
@@ -61,15 +53,13 @@ package final class DecisionLog: DecisionPublishing, Service {
         self.logger = logger
     }
 
-    package var counts: Counts { state.withLock { $0.counts } }
-
     package func record(_ decisions: [TimelineDecidedEvent]) {
         guard !decisions.isEmpty else { return }
         let time = now()
         state.withLock { state in
             let room = max(0, limit - state.waiting.count)
             state.waiting += decisions.prefix(room).map { ($0, time) }
-            state.counts.dropped += max(0, decisions.count - room)
+            state.dropped += max(0, decisions.count - room)
         }
         signal.signal(.timelines)
     }
@@ -103,10 +93,7 @@ package final class DecisionLog: DecisionPublishing, Service {
             guard !chunk.isEmpty, !Task.isCancelled else { return }
             let results = await publisher.publish(chunk.map { message($0.decision, $0.time) })
             let failed = results.count { if case .failure = $0 { true } else { false } }
-            state.withLock { state in
-                state.counts.failed += failed
-                state.counts.published += results.count - failed
-            }
+            state.withLock { $0.failed += failed }
             log(isLast: false)
         }
     }
@@ -114,15 +101,12 @@ package final class DecisionLog: DecisionPublishing, Service {
     /// Logs new losses, at most once a minute and at the end.
     private func log(isLast: Bool) {
         let elapsed = clock.elapsed
-        let lost = state.withLock { state -> Counts? in
-            let failed = state.counts.failed - state.logged.failed
-            let dropped = state.counts.dropped - state.logged.dropped
-            guard failed + dropped > 0,
+        let lost = state.withLock { state -> (failed: Int, dropped: Int)? in
+            guard state.failed + state.dropped > 0,
                 isLast || state.loggedAt.map({ elapsed - $0 >= Self.logInterval }) ?? true
             else { return nil }
-            state.logged = state.counts
-            state.loggedAt = elapsed
-            return Counts(failed: failed, dropped: dropped)
+            defer { (state.failed, state.dropped, state.loggedAt) = (0, 0, elapsed) }
+            return (state.failed, state.dropped)
         }
         guard let lost else { return }
         logger.warning(

@@ -135,12 +135,12 @@ package protocol TimelinePublishing: Sendable {
 package struct KafkaTimelinePublisher: TimelinePublishing {
     package let longestPublish: Duration
     private let producer: KafkaProducer
-    private let condition: OutputCondition?
+    private let condition: WorkerCondition?
 
     /// - Parameters:
     ///   - deliveryTimeout: the producer's, which limits the wait for room and the wait for the acknowledgement.
     ///   - condition: receives the outcomes.
-    package init(producer: KafkaProducer, deliveryTimeout: Duration, condition: OutputCondition? = nil) {
+    package init(producer: KafkaProducer, deliveryTimeout: Duration, condition: WorkerCondition? = nil) {
         self.producer = producer
         self.condition = condition
         longestPublish = deliveryTimeout * 2
@@ -153,17 +153,23 @@ package struct KafkaTimelinePublisher: TimelinePublishing {
     }
 }
 
-/// Condition of publishing, for readiness.
-package final class OutputCondition: Sendable {
+/// Condition of claiming and publishing, for readiness.
+package final class WorkerCondition: Sendable {
     /// Time for which a failure counts: under load, a batch is tried at least as often.
     private static let memory = Duration.seconds(60)
 
     private let failure = Mutex<(error: KafkaError, at: ContinuousClock.Instant)?>(nil)
+    private let lastClaim = Mutex<String?>(nil)
 
     package init() {}
 
+    /// Error of the latest claim; nil after a success.
+    package var claimProblem: String? { lastClaim.withLock { $0 } }
+
+    func claimed(problem: String? = nil) { lastClaim.withLock { $0 = problem } }
+
     /// Error of the last batch; nil if a message was acknowledged, only sizes were refused, or it is long ago.
-    package var problem: String? {
+    package var outputProblem: String? {
         failure.withLock { failure in
             guard let failure, failure.at.duration(to: .now) < Self.memory else { return nil }
             return failure.error.description

@@ -1,4 +1,4 @@
-import WidgetModel
+package import WidgetModel
 
 /// Permission for a request, returned when the request has ended.
 struct RequestTicket: Hashable, Sendable {
@@ -10,6 +10,19 @@ struct RequestTicket: Hashable, Sendable {
     let isProbe: Bool
     /// Whether the request took the last slot.
     let wasUsed: Bool
+}
+
+/// Latest requests for timelines to a provider.
+package struct ProviderRecord: Hashable, Sendable {
+    /// Whether the circuit breaker is open.
+    package fileprivate(set) var isOpen = false
+    /// Most concurrent requests.
+    package fileprivate(set) var limit = 0
+    package internal(set) var answeredAt: Timestamp?
+    /// Duration of the latest answered request.
+    package internal(set) var latency: Duration?
+    package internal(set) var failedAt: Timestamp?
+    package internal(set) var failure: String?
 }
 
 /// State of a provider: concurrency, breaker, retry budget and batch size.
@@ -28,6 +41,8 @@ struct ProviderHealth: Hashable, Sendable {
     var sizes = BatchSizeLimits()
     /// Time of the latest request.
     private(set) var usedAt: Duration
+    /// Latest requests, without the state.
+    var latest = ProviderRecord()
     private let rules: ProtectionRules
 
     init(_ rules: ProtectionRules, at time: Duration) {
@@ -36,6 +51,13 @@ struct ProviderHealth: Hashable, Sendable {
         retries = RetryBudget(rules)
         self.rules = rules
         usedAt = time
+    }
+
+    /// Latest requests and the state.
+    var record: ProviderRecord {
+        var record = latest
+        (record.isOpen, record.limit) = (breaker.state != .closed, limit.value)
+        return record
     }
 
     /// Admits a request; nil if the breaker refuses it.

@@ -1,5 +1,6 @@
 import JSON
 import Logging
+import Metrics
 import Synchronization
 package import WidgetModel
 import WidgetStore
@@ -22,6 +23,20 @@ extension ClaimTarget {
     }
 }
 
+/// Provider of a kind's timelines: an endpoint of an app. Two apps at one URL are two providers.
+struct ProviderKey: Hashable, Sendable {
+    let appID: Int32
+    /// Name of the app.
+    let app: String
+    let url: String
+}
+
+extension ProviderKey {
+    init(_ kind: RegisteredKind) {
+        self.init(appID: kind.appID, app: kind.app, url: kind.definition.providerURL)
+    }
+}
+
 /// Requests and timelines that a provider may get now.
 struct ProviderAllowance: Hashable, Sendable {
     /// Most concurrent requests.
@@ -40,11 +55,21 @@ final class ProviderProtection: Sendable {
 
     let rules: ProtectionRules
     private let providers = Mutex<[ProviderKey: ProviderHealth]>([:])
-    private let statistics: WorkerStatistics
+    /// Nil: the providers are not among the metrics.
+    private let metrics: MetricRegistry?
     private let logger: Logger
 
-    init(_ rules: ProtectionRules, statistics: WorkerStatistics, logger: Logger) {
-        (self.rules, self.statistics, self.logger) = (rules, statistics, logger)
+    init(_ rules: ProtectionRules, metrics: MetricRegistry? = nil, logger: Logger) {
+        (self.rules, self.metrics, self.logger) = (rules, metrics, logger)
+        metrics?.breakersOpen.set(0)
+    }
+
+    /// Latest requests to the providers of an app, by URL.
+    func records(of app: String) -> [String: ProviderRecord] {
+        let records = providers.withLock { providers in
+            providers.filter { Text.equal($0.key.app, app) }.map { ($0.key.url, $0.value.record) }
+        }
+        return Dictionary(records.filter { $1.answeredAt != nil || $1.failedAt != nil }) { $1 }
     }
 
     // MARK: Claiming
@@ -105,24 +130,17 @@ final class ProviderProtection: Sendable {
     func answered(_ ticket: RequestTicket, timeout: Duration, at time: Duration) {
         let changes = update(ticket.provider, at: time) { health in
             let isSlow = health.isSlow(time - ticket.startedAt, of: timeout)
+            (health.latest.answeredAt, health.latest.latency) = (WallClock.now(), time - ticket.startedAt)
             return health.ended(ticket, .answered(slowly: isSlow), jitter: 0, at: time)
-        }
-        statistics.note(ticket.provider) { record in
-            record.limit = limit(of: ticket.provider)
-            record.answeredAt = WallClock.now()
-            record.latency = time - ticket.startedAt
         }
         report(changes, ticket, nil, at: time)
     }
 
     func failed(_ ticket: RequestTicket, _ failure: ProviderFailure, at time: Duration) {
-        let changes = update(ticket.provider, at: time) {
-            $0.ended(ticket, RequestVerdict(failure), jitter: Double.random(in: 0...1), at: time)
-        }
-        statistics.note(ticket.provider) { record in
-            record.limit = limit(of: ticket.provider)
-            record.failedAt = WallClock.now()
-            record.failure = "\(failure.reason.rawValue): \(Text.printable(failure.message, maximum: 300))"
+        let message = "\(failure.reason.rawValue): \(Text.printable(failure.message, maximum: 300))"
+        let changes = update(ticket.provider, at: time) { health in
+            (health.latest.failedAt, health.latest.failure) = (WallClock.now(), message)
+            return health.ended(ticket, RequestVerdict(failure), jitter: Double.random(in: 0...1), at: time)
         }
         report(changes, ticket, failure, at: time)
     }
@@ -161,7 +179,7 @@ final class ProviderProtection: Sendable {
     /// Pays for retries, and returns the number of granted timelines.
     func takeRetries(_ wanted: Int, of provider: ProviderKey, at time: Duration) -> Int {
         let granted = update(provider, at: time) { $0.retries.take(wanted, at: time) }
-        if granted < wanted { statistics.count { $0.retriesRefused += wanted - granted } }
+        if granted < wanted { metrics?.retriesRefused.increment(by: wanted - granted) }
         return granted
     }
 
@@ -179,7 +197,6 @@ final class ProviderProtection: Sendable {
     /// - Parameter count: size that fits, as far as known.
     func batchWasTooLarge(fitting count: Int, of provider: ProviderKey, at time: Duration) {
         update(provider, at: time) { $0.sizes.wasTooLarge(fitting: count) }
-        statistics.count { $0.batchesTooLarge += 1 }
     }
 
     func batchSucceeded(_ count: Int, of provider: ProviderKey, at time: Duration) {
@@ -201,9 +218,7 @@ final class ProviderProtection: Sendable {
             providers[provider] = health
             return (value, forgotten)
         }
-        if !forgotten.isEmpty {
-            statistics.forget { forgotten.contains($0) }
-        }
+        for provider in forgotten { setBreaker(of: provider, isOpen: false) }
         return value
     }
 
@@ -220,6 +235,11 @@ final class ProviderProtection: Sendable {
 
     // MARK: Reports
 
+    private func setBreaker(of provider: ProviderKey, isOpen: Bool) {
+        metrics?.breakersOpen().increment(by: isOpen ? 1.0 : -1.0)
+        metrics?.breakerState(provider.app, provider.url).set(isOpen ? 1 : 0)
+    }
+
     private func report(
         _ changes: [ProviderHealth.Change], _ ticket: RequestTicket, _ failure: ProviderFailure?, at time: Duration
     ) {
@@ -231,10 +251,8 @@ final class ProviderProtection: Sendable {
             }
             switch change {
             case .breaker(.opened(let until, let wasClosed)):
-                statistics.count { counts in
-                    counts.breakersOpened += 1
-                    if wasClosed { counts.openBreakers.insert(ticket.provider) }
-                }
+                metrics?.breakersOpened.increment()
+                if wasClosed { setBreaker(of: ticket.provider, isOpen: true) }
                 metadata["until"] = "in \((until - time).wholeMilliseconds) ms"
                 if wasClosed {
                     logger.warning("a provider fails and gets no requests for a while", metadata: metadata)
@@ -242,10 +260,10 @@ final class ProviderProtection: Sendable {
                     logger.info("a provider still fails", metadata: metadata)
                 }
             case .breaker(.closed):
-                statistics.count { _ = $0.openBreakers.remove(ticket.provider) }
+                setBreaker(of: ticket.provider, isOpen: false)
                 logger.notice("a provider has recovered", metadata: metadata)
             case .shrunk(let limit):
-                statistics.count { $0.limitsShrunk += 1 }
+                metrics?.limitsShrunk.increment()
                 metadata["limit"] = "\(limit)"
                 logger.debug("a provider gets fewer concurrent requests", metadata: metadata)
             }

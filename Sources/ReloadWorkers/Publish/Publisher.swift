@@ -28,24 +28,21 @@ struct Publisher: Sendable {
             batch.jobs[changed[place]].published = batch.jobs[changed[place]].claim.token
         }
         for place in outcome.acknowledged {
-            context.statistics.count(kind: batch.jobs[changed[place]].claim.kind.id) { $0.messagesPublished += 1 }
+            context.kinds.count(kind: batch.jobs[changed[place]].claim.kind.id) { $0.messagesPublished += 1 }
         }
         for (place, error) in outcome.refused {
             context.logger.error(
                 "Kafka refuses a timeline for its size; it is stored and not published",
                 metadata: ["timeline": "\(batch.jobs[changed[place]].timeline.id)", "error": "\(error)"])
         }
-        context.statistics.count { counts in
-            counts.published += outcome.acknowledged.count
-            counts.unpublished += outcome.failed.count + outcome.refused.count
-        }
+        context.metrics.published.increment(by: outcome.acknowledged.count)
+        context.metrics.unpublished.increment(by: outcome.failed.count + outcome.refused.count)
         giveBack(outcome.failed.map { changed[$0] }, of: &batch)
     }
 
     private func giveBack(_ unpublished: [Int], of batch: inout TimelineBatch) {
         guard !unpublished.isEmpty else { return }
         context.logger.warning("timelines could not be published", metadata: ["count": "\(unpublished.count)"])
-        context.statistics.count { $0.released += unpublished.count }
         for index in unpublished { batch.jobs[index].returnDelay = context.configuration.publishRetryDelay }
     }
 }

@@ -75,7 +75,7 @@ struct StackPlanning {
     /// Counts and logs schedules of people whose stored state cannot be read. They are due again when their leases end.
     private func reportUnreadable(_ schedules: [DueSchedule]) {
         guard !schedules.isEmpty else { return }
-        context.statistics.count { $0.stacksUnreadable += schedules.count }
+        context.metrics.stacksUnreadable.increment(by: schedules.count)
         for schedule in schedules {
             context.logger.error(
                 "a stack is not planned: the stored state of its person cannot be read",
@@ -156,10 +156,8 @@ struct StackPlanning {
         // A message that Kafka refuses for its size would be refused again.
         let done = Set(outcome.acknowledged + outcome.refused.map(\.index))
         let complete = sent.filter { $0.range.allSatisfy(done.contains) }
-        context.statistics.count { counts in
-            counts.stacksPlanned += results.count
-            counts.stacksPublished += complete.count
-        }
+        context.metrics.stacksPlanned.increment(by: results.count)
+        context.metrics.stacksPublished.increment(by: complete.count)
         try await finish(
             complete.map { ($0.result.due, $0.revision) }, ended: Set(results.lazy.filter(\.ends).map(\.due.id)))
     }

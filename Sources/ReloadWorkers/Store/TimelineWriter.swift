@@ -1,4 +1,5 @@
 import Logging
+import Metrics
 import PostgresClient
 import WidgetEvents
 import WidgetModel
@@ -121,21 +122,44 @@ struct TimelineWriter: Sendable {
 
     private func report(stored: [TimelineJob], discarded: Int) {
         let changed = stored.count { $0.content != nil }
-        context.statistics.count { counts in
-            counts.stored += changed
-            counts.unchanged += stored.count - changed
-            counts.completed += stored.count
-            counts.fenced += discarded
-        }
+        context.metrics.stored.increment(by: changed)
+        context.metrics.gateTimelines.increment(by: stored.count - changed)
+        context.metrics.gateMessages.increment(by: stored.count - changed)
+        context.metrics.fenced.increment(by: discarded)
         guard !stored.isEmpty else { return }
-        context.statistics.count(stored: stored)
-        context.meter.stored(stored, at: context.clock.elapsed)
+        count(stored)
         context.decisions?.record(stored.map { TimelineDecidedEvent(stored: $0) })
         if let onStored = context.onStored {
             for job in stored where job.content != nil { onStored(job.timeline.id, job.timeline.cause) }
         }
         // Requested again during the fetch: no need to wait for the poll.
         if stored.contains(where: { $0.written?.isDue == true }) { context.signal.signal(.timelines) }
+    }
+
+    /// Counts changed and unchanged content, and the time from the requests to now.
+    private func count(_ stored: [TimelineJob]) {
+        let now = context.clock.elapsed
+        var latencies: [ReloadReason: Metrics.Timer] = [:]
+        var (written, spared) = (0, 0)
+        for job in stored {
+            let bytes = job.answer?.content.count ?? 0
+            let isChanged = job.content != nil
+            context.kinds.count(isChanged ? .reloaded : .unchanged, of: job.claim.kind) { counters in
+                if isChanged {
+                    counters.bytesStored += bytes
+                } else {
+                    counters.bytesSpared += bytes
+                    counters.messagesSpared += 1
+                }
+            }
+            if isChanged { written += bytes } else { spared += bytes }
+            let reason = job.timeline.reason ?? .policy
+            let latency = latencies[reason] ?? context.metrics.reloadLatency(reason.name)
+            latencies[reason] = latency
+            latency.record(duration: max(.zero, job.databaseTime(at: now) - job.wantedSince))
+        }
+        context.metrics.storedBytes.increment(by: written)
+        context.metrics.gateBytes.increment(by: spared)
     }
 
     // MARK: Reschedule
@@ -146,8 +170,7 @@ struct TimelineWriter: Sendable {
         guard !jobs.isEmpty else { return }
         let results = try await write(jobs, to: reschedules, until: deadline)
         var isDue = false
-        var slept = 0
-        var deferred = 0
+        var deferrals: [ReloadRule: Int] = [:]
         var records: [TimelineDecidedEvent] = []
         for (job, result) in zip(jobs, results) {
             guard let row = try result.get() else { continue }
@@ -155,16 +178,11 @@ struct TimelineWriter: Sendable {
             let (decision, rule) = job.reschedule
             // Viewed since the decision.
             guard decision != .none, decision != .slept || row.isAsleep else { continue }
-            if decision == .slept { slept += 1 }
-            if decision == .deferred { deferred += 1 }
-            context.statistics.count(kind: job.timeline.kindID) { $0.count(decision) }
-            context.meter.rescheduled(decision, rule)
+            context.kinds.count(decision, of: job.claim.kind)
+            if decision == .deferred || decision == .slept { deferrals[rule, default: 0] += 1 }
             if context.decisions != nil { records.append(TimelineDecidedEvent(rescheduled: job, row)) }
         }
-        context.statistics.count { counts in
-            counts.slept += slept
-            counts.deferred += deferred
-        }
+        for (rule, count) in deferrals { context.metrics.deferrals(rule.name).increment(by: count) }
         if !records.isEmpty { context.decisions?.record(records) }
         // Requested again since the claim: no need to wait for the poll.
         if isDue { context.signal.signal(.timelines) }
@@ -190,8 +208,8 @@ struct TimelineWriter: Sendable {
             batch.jobs[index].retryAt = job.rules.schedule.gridded(now + max(backoff, asked), from: now)
         }
         let jobs = failed.map { batch.jobs[$0] }
-        context.statistics.count { counts in
-            for case let failure? in jobs.lazy.map(\.failure) { counts.failed[failure.reason, default: 0] += 1 }
+        for case let failure? in jobs.lazy.map(\.failure) {
+            context.metrics.providerErrors(failure.reason.rawValue).increment()
         }
         let job = batch.jobs[first]
         context.logger.warning(

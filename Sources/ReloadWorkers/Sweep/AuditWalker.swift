@@ -88,7 +88,7 @@ struct AuditWalker {
             let part = Array(lost[start..<min(start + size, lost.count)])
             let appointed = try await context.pool.query(.appointLost(part)).first ?? 0
             guard appointed > 0 else { continue }
-            context.statistics.count { $0.auditAppointed += appointed }
+            context.metrics.auditAppointed.increment(by: appointed)
             context.logger.critical(
                 "timelines had something to do and no appointment", metadata: ["count": "\(appointed)"])
             context.signal.signal(.timelines)

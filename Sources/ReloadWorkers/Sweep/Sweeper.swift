@@ -47,7 +47,7 @@ struct Sweeper {
         guard let failure = sweeps.failure ?? changes.failure else { return hasMore }
         // The others do not wait for the back-off of one that fails.
         guard hasMore else { throw failure }
-        context.statistics.count { $0.databaseErrors += 1 }
+        context.metrics.databaseErrors.increment()
         context.logger.error("cannot sweep", metadata: ["error": "\(failure)"])
         return true
     }
@@ -64,7 +64,7 @@ struct Sweeper {
                 : try await context.pool.query(.sweepMarks(sweep.id, limit: chunk, maximumLists: lists)).first
             guard let done else { return false }
             if done.timelines > 0 {
-                context.statistics.count { $0.swept += done.timelines }
+                context.metrics.swept.increment(by: done.timelines)
                 context.signal.signal(.timelines)
             }
             return true

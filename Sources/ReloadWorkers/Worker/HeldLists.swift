@@ -206,11 +206,11 @@ final class HeldLists: Sendable {
         } ?? false
     }
 
-    /// Removes and returns the open lists, with the number of their open timelines.
-    func abandon() -> (lists: [HeldList], timelines: Int) {
+    /// Removes and returns the open lists.
+    func abandon() -> [HeldList] {
         state.withLock { state in
             defer { state = State() }
-            return (Array(state.lists.values), state.open)
+            return Array(state.lists.values)
         }
     }
 }

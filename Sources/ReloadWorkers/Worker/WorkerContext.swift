@@ -13,7 +13,9 @@ struct WorkerContext: Sendable {
     let slots = RequestSlots()
     let precedence = IngestPrecedence()
     let signal: WorkSignal
-    let statistics: WorkerStatistics
+    let metrics: MetricRegistry
+    let kinds: KindRecorder
+    let condition: WorkerCondition
     let clock: WorkerClock
     /// Called for every timeline with changed content, with the event that caused the reload.
     let onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?
@@ -24,7 +26,6 @@ struct WorkerContext: Sendable {
     let claimSize = AdaptiveBatchSize()
     let sweepSize = AdaptiveBatchSize()
     let protection: ProviderProtection
-    let meter = WorkerMeter()
     let traces: TraceLookup
     /// Receives every decision; nil without a consumer.
     let decisions: (any DecisionPublishing)?
@@ -33,17 +34,24 @@ struct WorkerContext: Sendable {
 
     init(
         configuration: WorkerConfiguration, pool: PostgresPool, fetcher: any ProviderFetching, output: TimelineProducer,
-        signal: WorkSignal, statistics: WorkerStatistics, clock: WorkerClock,
+        signal: WorkSignal, metrics: MetricRegistry = MetricRegistry(), condition: WorkerCondition = WorkerCondition(),
+        clock: WorkerClock,
         onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?, logger: Logger,
         decisions: (any DecisionPublishing)? = nil
     ) {
         (self.configuration, self.pool, self.fetcher, self.output) = (configuration, pool, fetcher, output)
         leases = HeldLists(signal: signal)
-        (self.signal, self.statistics, self.clock) = (signal, statistics, clock)
+        (self.signal, self.metrics, self.condition, self.clock) = (signal, metrics, condition, clock)
         (self.onStored, self.logger, self.decisions) = (onStored, logger, decisions)
         worker = configuration.worker
         traces = TraceLookup(pool: pool)
-        protection = ProviderProtection(configuration.protectionRules, statistics: statistics, logger: logger)
+        kinds = KindRecorder(pool: pool, metrics: metrics, clock: clock, logger: logger)
+        protection = ProviderProtection(configuration.protectionRules, metrics: metrics, logger: logger)
+        let reasons = ProviderFailure.Reason.allCases.map(\.rawValue)
+        metrics.providerRequests.begin(["answered"] + reasons)
+        metrics.providerErrors.begin(reasons)
+        metrics.reloadLatency.begin(ReloadReason.allCases.map(\.name))
+        metrics.deferrals.begin([ReloadRule.budget, .spacing, .dormant].map(\.name))
     }
 
     var messages: TimelineMessages { TimelineMessages(topic: configuration.topic) }
@@ -64,7 +72,7 @@ struct WorkerContext: Sendable {
                 failures = 0
             } catch let error as PostgresError {
                 guard error.canPass else { throw error }
-                statistics.count { $0.databaseErrors += 1 }
+                metrics.databaseErrors.increment()
                 if error.asksForLess { size?.ended(begun: began, isInTime: false, at: clock.elapsed) }
                 failures += 1
                 logger.error("cannot \(what)", metadata: ["error": "\(error)", "failures": "\(failures)"])
@@ -82,7 +90,7 @@ struct WorkerContext: Sendable {
             do {
                 return try await body()
             } catch let error as PostgresError where error.isRetriable && !(isDivisible && error.asksForLess) {
-                statistics.count { $0.databaseErrors += 1 }
+                metrics.databaseErrors.increment()
                 var generator = SystemRandomNumberGenerator()
                 let delay = configuration.databaseBackoff.delay(attempt: attempt, using: &generator)
                 guard attempt < configuration.databaseAttempts, clock.elapsed + delay < deadline else { throw error }
@@ -108,7 +116,7 @@ struct WorkerContext: Sendable {
                 if items.count == 1 { return [refusal(error)] }
             } else {
                 guard error.asksForLess, items.count > 1, clock.elapsed < deadline else { throw error }
-                statistics.count { $0.databaseErrors += 1 }
+                metrics.databaseErrors.increment()
                 claimSize.ended(begun: began, isInTime: false, at: clock.elapsed)
                 logger.debug("too much for one statement", metadata: ["error": "\(error)", "items": "\(items.count)"])
             }

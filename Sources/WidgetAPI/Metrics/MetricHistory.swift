@@ -9,15 +9,6 @@ package final class MetricHistory: Sendable {
         let values: [String: Double]
     }
 
-    /// Metrics that are kept, each with the label by which its series are kept apart; others are combined.
-    private static let kept: [String: String?] = [
-        MetricCatalogue.ingestEvents.name: nil, MetricCatalogue.published.name: nil, MetricCatalogue.stored.name: nil,
-        MetricCatalogue.ingestLag.name: nil, MetricCatalogue.readyLists.name: "lane",
-        MetricCatalogue.breakersOpen.name: nil, MetricCatalogue.deadLettersWaiting.name: nil,
-        MetricCatalogue.deliveryChanges.name: "window", MetricCatalogue.deliveryMissed.name: "window",
-        MetricCatalogue.reloadLatency.name + "_bucket": "le", MetricCatalogue.providerSeconds.name + "_bucket": "le",
-    ]
-
     private static let span = Duration.seconds(3_600)
     private static let limit = 400
 
@@ -27,34 +18,34 @@ package final class MetricHistory: Sendable {
 
     var samples: [Sample] { state.withLock { $0 } }
 
-    /// Adds a sample of a page in Prometheus' text format.
-    package func record(_ page: String, at time: Timestamp = WallClock.now()) {
+    /// Adds a sample of the metrics that the charts show.
+    package func record(_ metrics: MetricRegistry, at time: Timestamp = WallClock.now()) {
         var values: [String: Double] = [:]
-        for line in page.split(separator: "\n") where !line.hasPrefix("#") {
-            guard let space = line.lastIndex(of: " "), let value = Double(line[line.index(after: space)...]) else {
-                continue
+        func keep(_ metric: any AnyMetric, by label: String? = nil) {
+            let name = metric.definition.name
+            let place = label.flatMap { metric.definition.labels.firstIndex(of: $0) }
+            for (labels, series) in metric.allSeries {
+                guard let histogram = series as? HistogramSeries else {
+                    values[place.map { "\(name) \(labels[$0])" } ?? name, default: 0] += series.value
+                    continue
+                }
+                for bucket in histogram.buckets {
+                    values["\(name)_bucket \(PrometheusText.number(bucket.bound))", default: 0] += Double(bucket.count)
+                }
             }
-            let series = line[..<space]
-            let name = String(series.prefix { $0 != "{" })
-            guard let label = Self.kept[name] else { continue }
-            let key = label.flatMap { Self.value(of: $0, in: series) }.map { "\(name) \($0)" } ?? name
-            values[key, default: 0] += value
         }
+        for metric in [
+            metrics.ingestEvents, metrics.published, metrics.stored, metrics.ingestLag, metrics.breakersOpen,
+            metrics.deadLettersWaiting, metrics.reloadLatency, metrics.providerSeconds,
+        ] as [any AnyMetric] { keep(metric) }
+        keep(metrics.readyLists, by: "lane")
+        for metric in [metrics.deliveryChanges, metrics.deliveryMissed] { keep(metric, by: "window") }
         let sample = Sample(at: time, values: values)
         state.withLock { samples in
             samples.append(sample)
             samples.removeAll { $0.at < time - Self.span }
             samples.removeFirst(max(0, samples.count - Self.limit))
         }
-    }
-
-    /// The value of a label in a series. The labels that are kept have values without characters to escape.
-    private static func value(of label: String, in series: Substring) -> String? {
-        for opening in ["{", ","] {
-            guard let start = series.firstRange(of: "\(opening)\(label)=\"")?.upperBound else { continue }
-            return String(series[start...].prefix { $0 != "\"" })
-        }
-        return nil
     }
 }
 

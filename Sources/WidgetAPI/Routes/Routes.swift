@@ -13,6 +13,7 @@ package struct APIResources: Sendable {
     package var events: EventOutlet?
     package var lookup = EventLookup(reader: nil, topics: [])
     package var changes = TimelineChanges()
+    package var metrics = MetricRegistry()
     /// Violation of the rules of egress by a provider's URL; nil for none.
     package var providerProblem: @Sendable (ProviderURL) async -> String? = { _ in nil }
     /// Sends a provider a test request, signed with the secrets. Returns nil if the provider accepts it.

@@ -36,10 +36,13 @@ final class Quotas: Sendable {
     private let pool: PostgresPool
     private let deadLetters: Int?
     private let counts = Mutex(RecentlyUsed<String, (count: Int, at: ContinuousClock.Instant)>(limit: 10_000))
-    private let refusals: [Name: Counter]
+    private let metrics: MetricRegistry
     private let policy: String
 
-    init(requests: Int, burst: Int, _ quotas: AppQuotas, changes: TimelineChanges, pool: PostgresPool) {
+    init(
+        requests: Int, burst: Int, _ quotas: AppQuotas, changes: TimelineChanges, pool: PostgresPool,
+        metrics: MetricRegistry
+    ) {
         let limits = [
             (name: Name.requests, rate: Double(requests), burst: burst),
             (.events, Double(quotas.events) / 60, quotas.events),
@@ -49,10 +52,8 @@ final class Quotas: Sendable {
         self.changes = changes
         self.pool = pool
         deadLetters = quotas.deadLetters > 0 ? quotas.deadLetters : nil
-        refusals = Dictionary(
-            uniqueKeysWithValues: Name.allCases.map {
-                ($0, Counter(label: MetricCatalogue.apiRefusals.name, dimensions: [("quota", $0.rawValue)]))
-            })
+        self.metrics = metrics
+        metrics.apiRefusals.begin(Name.allCases.map(\.rawValue))
         var policies = limiters.map { name, limiter in
             #""\#(name.rawValue)";q=\#(Int(limiter.burst));w=\#(Int((limiter.burst / limiter.rate).rounded(.up)))"#
         }
@@ -89,7 +90,7 @@ final class Quotas: Sendable {
 
     /// Counts a refusal.
     func refusal(_ name: Name, _ wait: Duration) -> Problem {
-        refusals[name]?.increment()
+        metrics.apiRefusals(name.rawValue).increment()
         return .quotaExceeded(name, wait)
     }
 

@@ -1,6 +1,6 @@
-package import Metrics
+import Metrics
 import Synchronization
-import WidgetModel
+package import WidgetModel
 import WidgetStore
 
 /// Wakes requests that wait for timelines to change. The process has one, fed by one reader of the timelines topic.
@@ -158,20 +158,13 @@ package final class TimelineChanges: Sendable {
     /// Interval of checks of a waiting request without a change: whether the client is there and its token still valid.
     package let patience: Duration
 
-    /// - Parameter metrics: factory of the gauges of waiters; the process's if nil.
-    package init(limits: Limits = Limits(), patience: Duration = .seconds(15), metrics: (any MetricsFactory)? = nil) {
+    package init(
+        limits: Limits = Limits(), patience: Duration = .seconds(15), metrics: MetricRegistry = MetricRegistry()
+    ) {
         self.limits = limits
         self.patience = patience
         waiting = Dictionary(
-            uniqueKeysWithValues: Mode.allCases.map { mode in
-                (
-                    mode,
-                    Meter(
-                        label: MetricCatalogue.apiWaiting.name, dimensions: [("sort", mode.rawValue)],
-                        factory: metrics ?? MetricsSystem.factory)
-                )
-            })
-        for meter in waiting.values { meter.set(0) }
+            uniqueKeysWithValues: Mode.allCases.map { ($0, metrics.apiWaiting($0.rawValue)) })
     }
 
     /// Largest number of waits of one app.

@@ -1,4 +1,5 @@
 import Logging
+import Metrics
 import WidgetModel
 import WidgetStore
 
@@ -13,7 +14,7 @@ struct DeviceNotifier: Sendable {
     let store: WidgetStore
     let directory: DirectoryCache
     let routes: RouteBackoff
-    let statistics: DeliveryStatistics
+    let metrics: MetricRegistry
     let logger: Logger
     private let limiter = LogLimiter()
 
@@ -30,7 +31,7 @@ struct DeviceNotifier: Sendable {
             return .settled([settle(result, device, isDead: isDead, at: now())])
         } catch let error as APNsClient.Unanswered {
             // The service may have accepted the push.
-            count(.unanswered, device)
+            count("unanswered", device)
             let time = now()
             let outcome = DeliveryOutcome(verdict: .rest(after: nil), answer: 0, reason: error.description)
             let rest = routes.failed(device.route, at: time, retryAfter: nil)
@@ -38,7 +39,7 @@ struct DeviceNotifier: Sendable {
         } catch let error
             where error is APNsClient.NoKey || error is DeviceTokenKeys.Unreadable || error is ProviderToken.Unusable
         {
-            count(.unusable, device)
+            count("unusable", device)
             reportUnusable("\(error)", device.app)
             let outcome = DeliveryOutcome(
                 verdict: .retry(after: APNsAnswer.operatorsRest), answer: 0, reason: "\(error)")
@@ -52,13 +53,14 @@ struct DeviceNotifier: Sendable {
         do {
             return try await store.query(.knowsMostTokens(like: device.id)).first ?? false
         } catch {
-            statistics.count { $0.databaseErrors += 1 }
+            metrics.deliveryDatabaseErrors.increment()
             return false
         }
     }
 
-    private func count(_ effect: PushEffect, _ device: DueDevice, _ number: Int = 1) {
-        statistics.count { $0.pushes[device.app, default: [:]][effect, default: 0] += number }
+    /// - Parameter effect: that of the answer, `unanswered`, or `unusable`: it could not be sent.
+    private func count(_ effect: String, _ device: DueDevice, _ number: Int = 1) {
+        metrics.deliveryPushes(device.app, effect).increment(by: number)
     }
 
     /// Sends a push. A token that is unknown for the first time is tried in the other environment, too.
@@ -100,10 +102,12 @@ struct DeviceNotifier: Sendable {
             routes.succeeded(device.route, at: time)
         }
         if outcome.verdict == .accepted {
-            statistics.count { $0.latencySum += device.changedAt.map { (time - $0) / .seconds(1) } ?? 0 }
+            if let changedAt = device.changedAt {
+                metrics.deliverySeconds.increment(by: (time - changedAt) / .seconds(1))
+            }
         }
         let settlement = settle(outcome, device, at: time, resting: rest)
-        count(.answered(settlement.forgets ? .forget : answer.effect), device)
+        count((settlement.forgets ? .forget : answer.effect).rawValue, device)
         report(result, device, isForgotten: settlement.forgets)
         return settlement
     }
@@ -154,7 +158,7 @@ struct DeviceNotifier: Sendable {
         let app = try await directory.directory(maximumAge: .seconds(5)).apps[first.app]
         guard let app, let url = configuration.webhooks[first.app] else {
             let reason = "delivery.webhooks has no URL of the app"
-            count(.unusable, first, devices.count)
+            count("unusable", first, devices.count)
             reportUnusable(reason, first.app)
             return settleAll(
                 DeliveryOutcome(verdict: .retry(after: APNsAnswer.operatorsRest), answer: 0, reason: reason))
@@ -163,7 +167,7 @@ struct DeviceNotifier: Sendable {
             grouping: try await store.query(.readDeliveredWidgets(of: devices.map(\.id))), by: \.registration)
         let answer = try await webhooks.send(devices.map { ($0, widgets[$0.id] ?? []) }, to: url, of: app)
         if answer.isAccepted {
-            statistics.count { $0.webhookDevices[first.app, default: 0] += devices.count }
+            metrics.deliveryWebhookDevices(first.app, "accepted").increment(by: devices.count)
             routes.succeeded(first.route, at: now())
             if state == .fails { await recordSuccess(of: first.appID) }
             return settleAll(DeliveryOutcome(verdict: .accepted, answer: answer.status))
@@ -179,7 +183,7 @@ struct DeviceNotifier: Sendable {
         do {
             _ = try await store.query(.recordWebhookSuccess(appID: app))
         } catch {
-            statistics.count { $0.databaseErrors += 1 }
+            metrics.deliveryDatabaseErrors.increment()
         }
     }
 
@@ -187,10 +191,8 @@ struct DeviceNotifier: Sendable {
         _ answer: WebhookClient.Answer, _ devices: [DueDevice], of device: DueDevice
     ) async throws -> DeliveryOutcome {
         let stuck = devices.count { $0.attempts >= Self.stuckAttempts }
-        statistics.count {
-            $0.webhookFailures[device.app, default: 0] += devices.count
-            $0.webhookStuck[device.app, default: 0] += stuck
-        }
+        metrics.deliveryWebhookDevices(device.app, "failed").increment(by: devices.count)
+        metrics.deliveryWebhookDevices(device.app, "stuck").increment(by: stuck)
         let problem = answer.problem ?? ""
         let isDisabled =
             try await store.query(

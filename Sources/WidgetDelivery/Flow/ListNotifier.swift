@@ -42,7 +42,14 @@ struct ListNotifier: Sendable {
     /// - Returns: time until which devices of a resting route stay on the list; nil: none do.
     func notify(_ devices: [DueDevice], now: @escaping @Sendable () -> Timestamp) async throws -> Timestamp? {
         let groups = DeliveryGroups(devices)
-        notifier.statistics.count { $0.spared += groups.fetched.count }
+        for app in Set(devices.lazy.map(\.app)) {
+            let effects = APNsAnswer.Effect.allCases.map(\.rawValue) + ["unanswered", "unusable"]
+            notifier.metrics.deliveryPushes.begin([app], effects)
+            if !groups.webhooks.isEmpty {
+                notifier.metrics.deliveryWebhookDevices.begin([app], ["accepted", "failed", "stuck"])
+            }
+        }
+        notifier.metrics.deliverySpared.increment(by: groups.fetched.count)
         var settled = groups.fetched.map { notifier.settle(DeliveryOutcome(verdict: .fetchedAlready), $0, at: now()) }
         var rest: Timestamp?
         var failure: (any Error)?

@@ -22,7 +22,7 @@ package struct APNsAnswer: Hashable, Sendable {
     }
 
     /// Effect of an answer.
-    package enum Effect: CaseIterable, Hashable, Sendable {
+    package enum Effect: String, CaseIterable, Hashable, Sendable {
         case accepted
         /// The token is dead.
         case forget

@@ -43,7 +43,7 @@ struct Demo: Sendable {
         self.latency = latency
         node = try FreshetNode(
             settings: settings, logger: logger,
-            observer: token.flatMap { _ in Observation.begin(for: settings) },
+            metrics: token == nil ? MetricRegistry() : .bootstrap(for: settings),
             onStored: { timeline, cause in latency.noteStored(timeline, cause) })
         provider = SampleProvider(
             seed: plan.seed, maximumTracked: 1_000_000, logger: logger, onListening: providerPort.listens(on:))
@@ -97,10 +97,7 @@ struct Demo: Sendable {
         _ traffic: DemoTraffic, _ screen: DemoScreen
     ) async throws -> DemoScreen {
         let start = screen.start
-        let applied: @Sendable () -> Int = { [node] in
-            let ingest = node.statistics().ingest
-            return (ingest?.events ?? 0) + (ingest?.deadLetters ?? 0)
-        }
+        let applied: @Sendable () -> Int = { [node] in node.metrics.decidedEvents }
         var screen = try await showing("placing widgets", screen, traffic) {
             try await traffic.registerDevices()
             try await traffic.placeAll(applied: applied)
@@ -297,11 +294,11 @@ extension Demo {
                 return true
             }
             group.addTask { try await pause() }
-            var stored = node.statistics().workers?.completed ?? 0
+            var stored = node.metrics.completedTimelines
             var before = ContinuousClock.now
             while let isDone = try await group.next() {
                 let now = ContinuousClock.now
-                let completed = node.statistics().workers?.completed ?? 0
+                let completed = node.metrics.completedTimelines
                 let seconds = max(before.duration(to: now) / .seconds(1), 0.001)
                 screen.show(
                     "\(phase) · \(Int(screen.start.duration(to: now) / .seconds(1))) s",
@@ -323,13 +320,12 @@ extension Demo {
     private func facts(
         _ traffic: DemoTraffic, _ completed: Int, perSecond: Double
     ) async throws -> [(name: String, value: String)] {
-        let ingest = node.statistics().ingest
         let lists = try await node.store.query(.readWorkLists(app: nil))
         let due = lists.reduce(0) { $0 + $1.ready.timelines + $1.leased.timelines + $1.resting.timelines }
         let (answered, latency) = (provider.statistics().answered, latency.takeRecent())
         return [
             ("events published", "\(traffic.counts.events)"),
-            ("events applied", "\((ingest?.events ?? 0) + (ingest?.deadLetters ?? 0))"), ("reloads due", "\(due)"),
+            ("events applied", "\(node.metrics.decidedEvents)"), ("reloads due", "\(due)"),
             ("timelines stored", "\(completed) (\(Figure.digits(perSecond))/s)"),
             ("provider requests", "\(answered.requests) of \(Figure.digits(answered.meanBatch)) timelines"),
             ("event → stored", "p50 \(Figure.digits(latency.p50)) ms, p99 \(Figure.digits(latency.p99)) ms"),
@@ -418,4 +414,14 @@ struct DemoDevices: Sendable {
     func removeFiles() {
         try? FileManager.default.removeItem(at: folder)
     }
+}
+
+extension MetricRegistry {
+    /// Events that were applied or became dead letters.
+    fileprivate var decidedEvents: Int {
+        ingestEvents.total(["outcome": "applied"]) + ingestEvents.total(["outcome": "dead_letter"])
+    }
+
+    /// Timelines whose content was stored, or found unchanged.
+    fileprivate var completedTimelines: Int { stored.total() + gateTimelines.total() }
 }

@@ -56,7 +56,7 @@ struct RunCommand: AsyncParsableCommand {
                 .findings().map(\.json)
         }
         let node = try FreshetNode(
-            settings: values, logger: logger, observer: Observation.begin(for: values),
+            settings: values, logger: logger, metrics: .bootstrap(for: values),
             findings: { app in await doctor.findings(of: app) })
         let announcer = BackgroundService("announcer") { [printReady] in
             do {

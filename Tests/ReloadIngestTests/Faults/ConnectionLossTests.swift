@@ -149,7 +149,7 @@ struct ConnectionLossTests {
                     }
                     #expect(try await ingest.applied() == events)
                     #expect(
-                        service.statistics.snapshot.fencedPartitions == 0, "no other process has taken the partition")
+                        service.metrics.ingestFenced.total() == 0, "no other process has taken the partition")
                 }
             }
         }

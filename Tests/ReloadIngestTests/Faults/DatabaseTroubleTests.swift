@@ -87,15 +87,15 @@ struct DatabaseTroubleTests {
         try await withTrouble(log: log) { ingest, _, service in
             try await ingest.store.fail(writesTo: "timeline", with: state)
             try await ingest.publish(pushes(ingest), key: "k")
-            try await eventually("the batch is retried repeatedly") { service.statistics.snapshot.retries >= 8 }
-            #expect(service.statistics.snapshot.blockedBy?.contains(state) == true, "not ready during the trouble")
+            try await eventually("the batch is retried repeatedly") { service.metrics.ingestRetries.total() >= 8 }
+            #expect(service.status.blockedBy?.contains(state) == true, "not ready during the trouble")
             #expect(try await ingest.applied() == 1)
             try await ingest.store.healFaults()
             try await expectApplied(17, ingest, state)
             // The position is stored before the service learns of it.
-            try await eventually("the service is ready again") { service.statistics.snapshot.blockedBy == nil }
+            try await eventually("the service is ready again") { service.status.blockedBy == nil }
             let lines = log.count(of: "the database did not take a batch")
-            #expect(lines == service.statistics.snapshot.retries, "one line for each wait, not for each event")
+            #expect(lines == service.metrics.ingestRetries.total(), "one line for each wait, not for each event")
         }
     }
 
@@ -125,7 +125,7 @@ struct DatabaseTroubleTests {
             try await ingest.waitUntilApplied(17)
             #expect(try await ingest.counted() == 16)
             #expect(try await ingest.store.integer("SELECT count(*) FROM dead_letter") == 1)
-            #expect(service.statistics.snapshot.deadLetters == 1)
+            #expect(service.metrics.ingestDeadLetters.total() == 1)
         }
     }
 
@@ -163,7 +163,7 @@ struct DatabaseTroubleTests {
             }
             try await ingest.waitUntilApplied(18)
             try await expectApplied(17, ingest)
-            #expect(service.statistics.snapshot.retries >= 1, "ingest gave way")
+            #expect(service.metrics.ingestRetries.total() >= 1, "ingest gave way")
         }
     }
 
@@ -188,7 +188,7 @@ struct DatabaseTroubleTests {
             let services = [ingest.service(), ingest.service()]
             try await ingest.running(services) { try await ingest.waitUntilApplied(12_000) }
             #expect(try await ingest.counted() == 12_000)
-            let retries = services.map(\.statistics.snapshot.retries)
+            let retries = services.map { $0.metrics.ingestRetries.total() }
             #expect(retries.reduce(0, +) <= 8, "\(retries)")
         }
     }
@@ -200,7 +200,7 @@ struct DatabaseTroubleTests {
             try await ingest.store.locking("timeline") {
                 try await ingest.publish(pushes(ingest), key: "k")
                 try await eventually("ingest has given up waiting repeatedly") {
-                    service.statistics.snapshot.retries >= 5
+                    service.metrics.ingestRetries.total() >= 5
                 }
             }
             try await expectApplied(17, ingest)
@@ -218,7 +218,7 @@ struct DatabaseTroubleTests {
                 // Only the events before the one that cannot be applied. Fewer retries precede these if the events come
                 // in several batches.
                 try await eventually("the events before it are applied") {
-                    try await ingest.applied() == 10 && service.statistics.snapshot.retries >= 4
+                    try await ingest.applied() == 10 && service.metrics.ingestRetries.total() >= 4
                 }
                 #expect(try await ingest.counted() == 10)
             }
@@ -242,7 +242,7 @@ struct DatabaseTroubleTests {
             proxied.proxy.delay(.seconds(1))
             let moved = (0..<16).map { FreshetEvent.placed(.test("n\($0)", user: "n\($0)")) }
             try await ingest.publish(moved, at: Timestamp(microseconds: 1_700_000_000_000_000), key: "k")
-            try await eventually("two sessions have been terminated") { service.statistics.snapshot.retries >= 2 }
+            try await eventually("two sessions have been terminated") { service.metrics.ingestRetries.total() >= 2 }
             proxied.proxy.delay(.zero)
             try await eventually("all widgets are placed") {
                 try await ingest.store.integer("SELECT count(*) FROM widget WHERE id LIKE 'n%'") == 16
@@ -277,10 +277,10 @@ struct DatabaseTroubleTests {
             ingest, proxied, service in
             try await patiently {
                 try await proxied.pool.withConnection { _ in
-                    let before = service.statistics.snapshot.retries
+                    let before = service.metrics.ingestRetries.total()
                     try await ingest.publish(pushes(ingest), key: "k")
                     try await eventually("ingest has waited in vain twice") {
-                        service.statistics.snapshot.retries >= before + 2
+                        service.metrics.ingestRetries.total() >= before + 2
                     }
                 }
             }
@@ -310,11 +310,11 @@ struct DatabaseTroubleTests {
                     let applied = try await ingest.applied()
                     // The current batch and two that wait; messages taken before the pause are applied or among these.
                     #expect(taken - applied <= 4 * 50, "\(taken) taken, \(applied) applied")
-                    #expect(consumer.counters.pauses >= 1 && service.statistics.snapshot.assignedPartitions == 8)
+                    #expect(consumer.counters.pauses >= 1 && service.metrics.ingestPartitions.total() == 8)
                     proxied.proxy.delay(.zero)
                     try await ingest.waitUntilApplied(2_001)
                     #expect(try await ingest.counted() == 2_001)
-                    #expect(consumers.all.count == 1 && service.statistics.snapshot.fencedPartitions == 0)
+                    #expect(consumers.all.count == 1 && service.metrics.ingestFenced.total() == 0)
                 }
             }
         }

@@ -92,7 +92,7 @@ struct LocalHandOverTests {
                     "SELECT sum(cardinality(timelines)) FROM work WHERE lease IS NOT NULL") == 50)
             try await worker.finish()
             try await worker.drain()
-            #expect(worker.counts.completed == 1_000 && worker.counts.failed.isEmpty)
+            #expect(worker.metrics.completed == 1_000 && worker.metrics.failures.isEmpty)
             #expect(worker.provider.requests.allSatisfy { $0.ids.count <= 100 })
             #expect(try await worker.store.unappointed() == 0)
         }
@@ -105,7 +105,7 @@ struct LocalHandOverTests {
             handOver.close()
             #expect(handOver.reserve([kind]) == nil)
             handOver.accept(grant, Claim(token: 9, lists: [Sample.list(1, [Sample.timeline(10, kindID: kind)])]))
-            #expect(worker.counts.claims == 0)
+            #expect(worker.metrics.claims.total() == 0)
             #expect(LocalHandOver().reserve([kind]) == nil, "the hand-over was never opened")
         }
     }

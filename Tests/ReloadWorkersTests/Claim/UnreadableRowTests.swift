@@ -15,7 +15,7 @@ struct UnreadableRowTests {
             try await worker.store.overwrite("Purchases", with: #"{"sharing":"perHousehold"}"#)
             try await worker.drain()
             #expect(worker.publisher.messages.map(\.timeline) == [ids[1]])
-            #expect(worker.counts.databaseErrors == 0)
+            #expect(worker.metrics.databaseErrors.total() == 0)
             #expect(worker.directory.directory().unreadable.values.map(\.name) == ["Purchases"])
             try await worker.store.overwrite("Purchases", with: #"{"sharing":"perUser"}"#)
             try await worker.drain()
@@ -48,7 +48,7 @@ struct UnreadableRowTests {
             try await worker.store.sql("UPDATE timeline SET family = 77 WHERE user_id = 'u1'")
             try await worker.turn()
             #expect(Set(worker.publisher.messages.map(\.timeline)) == [ids[0], ids[2]])
-            #expect(worker.counts.databaseErrors == 0 && worker.counts.unreadable == 1)
+            #expect(worker.metrics.databaseErrors.total() == 0 && worker.metrics.unreadableTimelines.total() == 1)
             // Left to a newer version for a while.
             #expect(
                 try await worker.store.integer(

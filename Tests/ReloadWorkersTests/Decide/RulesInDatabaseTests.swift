@@ -57,7 +57,7 @@ struct RulesInDatabaseTests {
             // allows.
             #expect(try await worker.turn() == 1)
             #expect(worker.provider.requests.count == 2)
-            #expect(worker.counts.deferred == 1)
+            #expect(worker.metrics.decisions.total(["decision": "deferred"]) == 1)
             let deferred = try await worker.store.detail(id)
             #expect(deferred.decision == .deferred)
             #expect(try await worker.store.rule(of: id) == .budget)
@@ -146,7 +146,7 @@ struct RulesInDatabaseTests {
             try await worker.store.sql("UPDATE timeline SET budget = NULL")
             #expect(try await worker.turn() == 1)
             #expect(worker.provider.requests.count == 1, "no reload by policy")
-            #expect(worker.counts.slept == 1)
+            #expect(worker.metrics.decisions.total(["decision": "slept"]) == 1)
             let asleep = try await worker.store.detail(id)
             #expect(asleep.decision == .slept && asleep.secondsToDue == nil)
             #expect(try await worker.turn() == 0)
@@ -176,7 +176,7 @@ struct RulesInDatabaseTests {
             #expect(try await worker.claim() == 1)
             try await worker.store.view("w1", at: start)
             try await worker.finish()
-            #expect(worker.counts.slept == 0)
+            #expect(worker.metrics.decisions.total(["decision": "slept"]) == 0)
             try await worker.turn()
             #expect(worker.provider.requests.count == 2)
         }

@@ -23,7 +23,7 @@ struct CollectionTests {
             #expect(last.value == nil)
             let content = worker.publisher.messages(of: ids[0])[0]
             #expect(last.revision > content.revision, "late content is older")
-            #expect(worker.counts.collected == 1 && worker.counts.requests == 1)
+            #expect(worker.metrics.collected.total() == 1 && worker.metrics.providerRequests.total() == 1)
             #expect(worker.context.leases.held == 0)
             #expect(try await worker.store.lists() == 0)
         }
@@ -44,7 +44,7 @@ struct CollectionTests {
             try await worker.drain()
             let detail = try await worker.store.detail(id)
             #expect(!detail.timeline.state.isOrphaned && !detail.isStale)
-            #expect(worker.counts.collected == 0)
+            #expect(worker.metrics.collected.total() == 0)
             let last = try #require(worker.publisher.messages(of: id).last)
             #expect(last.value != nil, "content follows the tombstone")
             #expect(last.revision == detail.revision)
@@ -89,7 +89,7 @@ struct CollectionTests {
             let tombstone = try #require(try await worker.store.pool.query(.buryOrphans([row])).first)
             try await worker.store.place([.test("w2")])
             try await worker.finish()
-            #expect(worker.counts.fenced == 1)
+            #expect(worker.metrics.fenced.total() == 1)
             try await worker.drain()
             let messages = worker.publisher.messages(of: id)
             #expect(messages.count == 1 && messages[0].value != nil)
@@ -129,10 +129,10 @@ struct CollectionTests {
             try await worker.store.pool.withTransaction { connection in
                 try await connection.simple("SELECT FROM timeline WHERE identity = '\(ids[0])' FOR UPDATE")
                 try await worker.finish()
-                #expect(worker.counts.collected == 1)
+                #expect(worker.metrics.collected.total() == 1)
             }
             try await worker.drain()
-            #expect(worker.counts.collected == 2)
+            #expect(worker.metrics.collected.total() == 2)
             #expect(try await worker.store.integer("SELECT count(*) FROM timeline") == 0)
             #expect(try await worker.store.lists() == 0)
         }

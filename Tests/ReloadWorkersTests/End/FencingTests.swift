@@ -53,8 +53,8 @@ struct FencingTests {
             let detail = try await slow.store.detail(id)
             #expect(detail.text.contains("new"))
             #expect(slow.publisher.messages(of: id).map(\.revision) == [detail.revision])
-            #expect(slow.counts.fenced == 1 && slow.counts.stored == 0 && slow.counts.completed == 0)
-            #expect(quick.counts.stored == 1 && detail.decision == .reloaded)
+            #expect(slow.metrics.fenced.total() == 1 && slow.metrics.stored.total() == 0 && slow.metrics.completed == 0)
+            #expect(quick.metrics.stored.total() == 1 && detail.decision == .reloaded)
             #expect(try await slow.store.lists() == 0)
         }
     }
@@ -156,7 +156,7 @@ struct FencingTests {
             #expect(worker.context.leases.held == 2)
             gate.open()
             _ = try await turn
-            #expect(worker.context.leases.held == 0 && worker.counts.fenced == 1)
+            #expect(worker.context.leases.held == 0 && worker.metrics.fenced.total() == 1)
             let detail = try await worker.store.detail(id)
             #expect(detail.text.contains("new") && !detail.isStale)
             #expect(worker.publisher.messages(of: id).map(\.revision) == [detail.revision])
@@ -182,7 +182,7 @@ struct FencingTests {
             try await next.drain()
             let detail = try await slow.store.detail(id)
             #expect(slow.publisher.messages(of: id).map(\.revision) == [detail.revision])
-            #expect(next.counts.requests == 0, "stored content is not fetched again")
+            #expect(next.metrics.providerRequests.total() == 0, "stored content is not fetched again")
             #expect(try await slow.store.lists() == 0)
             forever.open()
             _ = try await dying

@@ -30,8 +30,8 @@ struct SnapshotStepTests {
             #expect(Set(asked.ids) == Set(ids))
             #expect(asked.body == worker.provider.requests.first?.body)
             #expect(asked.headers["webhook-signature"]?.hasPrefix("v1,") == true)
-            #expect(worker.counts.snapshotRequests == 1 && worker.counts.snapshots == 2)
-            #expect(worker.counts.requests == 1 && worker.counts.failed.isEmpty)
+            #expect(worker.provider.requests(to: .snapshot).count == 1)
+            #expect(worker.metrics.providerRequests.total() == 1 && worker.metrics.failures.isEmpty)
             for id in ids {
                 #expect(try await worker.store.detail(id).fallback == nil)
                 #expect(try await worker.store.detail(id).content != nil)
@@ -101,8 +101,8 @@ struct SnapshotStepTests {
             worker.provider.respond(to: .snapshot) { _ in answer }
             let id = try await worker.store.place([.test("w1")])[0]
             try await worker.drain()
-            #expect(worker.counts.snapshotFailures == [reason: 1])
-            #expect(worker.counts.failed.isEmpty)
+            #expect(worker.failures(logged: "no snapshots") == ["\(reason)": 1])
+            #expect(worker.metrics.failures.isEmpty)
             let detail = try await worker.store.detail(id)
             #expect(detail.content != nil && detail.attempts == 0 && !detail.isStale)
             #expect(try await worker.store.integer("SELECT count(*) FROM snapshot") == 0)
@@ -124,8 +124,8 @@ struct SnapshotStepTests {
             worker.provider.respond { _ in .status(503) }
             try await worker.turn()
             #expect(
-                worker.counts.snapshotFailures == [.provider: 1, .duplicate: 1, .invalid: 1, .missing: 1])
-            #expect(worker.counts.snapshots == 1 && worker.counts.foreign == 1)
+                worker.failures(logged: "no snapshots")
+                    == ["provider": 1, "duplicate": 1, "invalid": 1, "missing": 1])
             #expect(try await worker.store.integer("SELECT count(*) FROM snapshot") == 1)
             // Only one answer fails, so the endpoint is asked for the next widget.
             try await worker.store.place([.test("w9", user: "u9")])
@@ -143,7 +143,7 @@ struct SnapshotStepTests {
                 try await worker.drain()
             }
             #expect(worker.provider.requests(to: .snapshot).count == 1)
-            #expect(worker.counts.completed == 3)
+            #expect(worker.metrics.completed == 3)
             // Another process has to learn about the failure itself.
             try await worker.store.place([.test("w4", user: "u4")])
             try await worker.another().drain()
@@ -160,7 +160,7 @@ struct SnapshotStepTests {
             }
             let id = try await worker.store.place([.test("w1")])[0]
             try await worker.drain()
-            #expect(worker.counts.snapshotFailures == [.timeout: 1])
+            #expect(worker.failures(logged: "no snapshots") == ["timeout": 1])
             #expect(try await worker.store.detail(id).content != nil)
         }
     }
@@ -179,7 +179,7 @@ struct SnapshotStepTests {
                 return .list("snapshots", request.ids.map { .stubSnapshot($0) })
             }
             try await slow.turn()
-            #expect(slow.counts.snapshotRequests == 1 && slow.counts.snapshots == 0)
+            #expect(slow.provider.requests(to: .snapshot).count == 2)
             #expect(try await slow.store.integer("SELECT count(*) FROM snapshot") == 0)
             #expect(try await slow.store.detail(id).content != nil)
         }

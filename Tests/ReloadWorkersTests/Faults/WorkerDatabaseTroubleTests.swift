@@ -69,7 +69,7 @@ struct WorkerDatabaseTroubleTests {
             _ = try await worker.claim()
             try await worker.store.fail(writesTo: "timeline", with: state)
             try await worker.finish()
-            #expect(worker.counts.databaseErrors > 0)
+            #expect(worker.metrics.databaseErrors.total() > 0)
             for id in ids {
                 #expect(try await !worker.store.detail(id).text.contains("new."), "the last good content stays")
             }
@@ -100,7 +100,7 @@ struct WorkerDatabaseTroubleTests {
             }
             sweeping.cancel()
             _ = await sweeping.result
-            #expect(worker.counts.databaseErrors >= 3, "64, 32 and 16 rows were too many")
+            #expect(worker.metrics.databaseErrors.total() >= 3, "64, 32 and 16 rows were too many")
             #expect(worker.context.sweepSize.share(of: 64) < 64)
         }
     }

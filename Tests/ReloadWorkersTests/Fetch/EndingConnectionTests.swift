@@ -46,9 +46,9 @@ struct EndingConnectionTests {
             #expect(server.refused.count > 0, "the proxy ended connections with requests under way")
             // A connection may end before an answer arrives; the request is then sent again, too.
             #expect(server.answered.count >= 60)
-            let counts = worker.counts
-            #expect(counts.completed == 60 && counts.failed.isEmpty)
-            #expect(counts.limitsShrunk == 0 && counts.breakersOpened == 0)
+            let metrics = worker.metrics
+            #expect(metrics.completed == 60 && metrics.failures.isEmpty)
+            #expect(metrics.limitsShrunk.total() == 0 && metrics.breakersOpened.total() == 0)
             for id in ids { #expect(try await worker.store.detail(id).attempts == 0) }
         }
     }
@@ -58,7 +58,7 @@ struct EndingConnectionTests {
         try await withEndingProvider(requestsPerConnection: 0) { worker, server in
             try await worker.store.place([.test("w1")])
             try await worker.turn()
-            #expect(worker.counts.failed == [.connection: 1])
+            #expect(worker.metrics.failures == [.connection: 1])
             #expect((2...40).contains(server.refused.count), "the attempts are bounded")
         }
     }

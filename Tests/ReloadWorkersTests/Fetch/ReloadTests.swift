@@ -39,7 +39,9 @@ struct ReloadTests {
                 #expect(message.value?.contains(#""for":"\#(id)""#) == true)
             }
             #expect(Set(stored.withLock { $0 }) == Set(ids))
-            #expect(worker.counts.stored == 2 && worker.counts.published == 2 && worker.counts.completed == 2)
+            #expect(
+                worker.metrics.stored.total() == 2 && worker.metrics.published.total() == 2
+                    && worker.metrics.completed == 2)
             #expect(worker.context.leases.held == 0)
             #expect(try await worker.store.lists() == 0)
         }
@@ -73,7 +75,7 @@ struct ReloadTests {
             try await worker.drain()
             #expect(worker.provider.requests.map(\.ids.count).sorted() == [20, 40, 40])
             #expect(Set(worker.provider.requestedIDs).count == 100)
-            #expect(worker.counts.requests == 3 && worker.counts.requestedTimelines == 100)
+            #expect(worker.metrics.providerRequests.total() == 3)
         }
     }
 
@@ -111,7 +113,7 @@ struct ReloadTests {
             #expect(try #require(second.secondsToDue) > 200)
             #expect(second.lane == .scheduled)
             #expect(worker.publisher.messages.count == 1)
-            #expect(worker.counts.unchanged == 1 && worker.counts.stored == 1)
+            #expect(worker.metrics.gateTimelines.total() == 1 && worker.metrics.stored.total() == 1)
         }
     }
 

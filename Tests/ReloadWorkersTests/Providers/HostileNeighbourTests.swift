@@ -66,12 +66,12 @@ struct HostileNeighbourTests {
                 #expect(worker.provider.requests.count >= 5 * 5)
                 switch sickness {
                 case .hangs, .dribbles:
-                    #expect(service.counts.failed.isEmpty, "the failing provider still holds its slots")
+                    #expect(service.metrics.failures.isEmpty, "the failing provider still holds its slots")
                     // Four slots, each with a snapshot and a timeline.
                     #expect(sick.asked.count <= 8)
                 case .pours:
-                    #expect(Array(service.counts.failed.keys) == [.tooLarge])
-                    #expect(service.counts.breakersOpened >= 1)
+                    #expect(Array(service.metrics.failures.keys) == [.tooLarge])
+                    #expect(service.metrics.breakersOpened.total() >= 1)
                     // Only the bytes in the sockets' buffers.
                     #expect(sick.asked.count <= 30 && sick.sent < 384 << 20)
                 }

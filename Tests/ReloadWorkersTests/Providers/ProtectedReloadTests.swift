@@ -29,16 +29,15 @@ struct ProtectedReloadTests {
                 try await late.finish()
                 #expect(worker.provider.requests.isEmpty)
             }
-            #expect(late.counts.lateTimelines == 15 && late.counts.released == 15)
-            #expect(late.counts.failed.isEmpty && late.counts.breakersOpened == 0)
-            #expect(late.context.statistics.providers.isEmpty, "nothing is recorded of the provider")
-            #expect(late.counts.kinds.values.map(\.released) == [15])
+            #expect(late.metrics.decisions.total(["decision": "released"]) == 15)
+            #expect(late.metrics.failures.isEmpty && late.metrics.breakersOpened.total() == 0)
+            #expect(late.context.protection.records(of: TestKinds.app).isEmpty, "nothing is recorded of the provider")
             for id in ids {
                 let detail = try await worker.store.detail(id)
                 #expect(detail.attempts == 0 && detail.decision != .failed)
             }
             #expect(try await worker.store.integer("SELECT max(leases) FROM work") == 0, "as if it was never leased")
-            #expect(try await late.turn() == 5 && late.counts.completed == 5)
+            #expect(try await late.turn() == 5 && late.metrics.completed == 5)
         }
     }
 
@@ -70,9 +69,9 @@ struct ProtectedReloadTests {
             #expect(failed.isStale && failed.attempts == 1)
             // An answer that is too large is halved without a search for the cause.
             #expect(try await worker.store.rule(of: poison) == (index == 4 ? .providerTooLarge : .providerPoison))
-            #expect(worker.counts.bisected == 1 && worker.counts.completed == 19)
-            #expect(worker.counts.requests <= 1 + 2 * 5)
-            #expect(worker.counts.breakersOpened == 0, "the provider is healthy")
+            #expect(worker.metrics.completed == 19)
+            #expect(worker.metrics.providerRequests.total() <= 1 + 2 * 5)
+            #expect(worker.metrics.breakersOpened.total() == 0, "the provider is healthy")
         }
     }
 
@@ -83,7 +82,7 @@ struct ProtectedReloadTests {
             try await worker.turn()
             #expect(
                 worker.provider.requests.map(\.ids.count) == [20, 10, 10, 1], "the batch, its halves and one timeline")
-            #expect(worker.counts.failed == [.status: 20] && worker.counts.poisonous == 0)
+            #expect(worker.metrics.failures == [.status: 20] && worker.metrics.poisonous.total() == 0)
             for id in ids { #expect(try await worker.store.detail(id).attempts == 1) }
         }
     }
@@ -97,14 +96,14 @@ struct ProtectedReloadTests {
                 request.ids.contains(poison) ? .status(status) : .timelines(request.ids.map { .stubTimeline($0) })
             }
             for attempt in 1...4 {
-                #expect(worker.counts.bisected == 0, "an outage causes no extra requests")
+                #expect(worker.provider.requestedIDs.count == 40 * (attempt - 1), "an outage causes no extra requests")
                 try await worker.turn()
-                #expect(worker.counts.breakersOpened == 0)
+                #expect(worker.metrics.breakersOpened.total() == 0)
                 #expect(try await worker.store.detail(poison).attempts == attempt)
                 // All are due at once, so that jitter does not separate them.
                 try await worker.store.passTime(1_000)
             }
-            #expect(worker.counts.completed == 39 && worker.counts.bisected == 1)
+            #expect(worker.metrics.completed == 39)
             #expect(try await worker.store.rule(of: poison) == .providerPoison)
         }
     }
@@ -119,7 +118,7 @@ struct ProtectedReloadTests {
                 try await worker.turn()
                 try await worker.store.passTime(1_000)
             }
-            #expect(worker.counts.bisected == 0 && worker.counts.requests >= 6)
+            #expect(worker.provider.requests.count >= 6 && worker.provider.requests.allSatisfy { $0.ids.count == 2 })
         }
     }
 
@@ -138,7 +137,7 @@ struct ProtectedReloadTests {
             #expect(try await worker.turn() == 6)
             #expect(worker.provider.requests.count == 3)
             #expect(worker.provider.requests.contains { Set($0.ids) == Set(fresh) })
-            #expect(worker.counts.completed == 5 && worker.counts.bisected == 0)
+            #expect(worker.metrics.completed == 5)
         }
     }
 
@@ -152,7 +151,7 @@ struct ProtectedReloadTests {
                 #expect(try await worker.turn() == 1)
                 try await worker.store.passTime(1_000)
             }
-            #expect(worker.counts.breakersOpened == 0)
+            #expect(worker.metrics.breakersOpened.total() == 0)
         }
     }
 
@@ -167,11 +166,11 @@ struct ProtectedReloadTests {
             try await worker.turn()
             for id in ids { #expect(try await !worker.store.detail(id).isStale) }
             #expect(worker.provider.requests.map(\.ids.count) == [16, 8, 4, 4, 4, 4])
-            #expect(worker.counts.batchesTooLarge == 1 && worker.counts.failed.isEmpty)
+            #expect(worker.metrics.failures.isEmpty)
             for user in 0..<16 { try await worker.store.markUser("u\(user)") }
             try await worker.drain()
             #expect(worker.provider.requests.dropFirst(6).allSatisfy { $0.ids.count <= 5 })
-            #expect(worker.counts.batchesTooLarge == 1 && worker.counts.completed == 32)
+            #expect(worker.metrics.completed == 32)
         }
     }
 
@@ -187,7 +186,7 @@ struct ProtectedReloadTests {
             worker.provider.respond { _ in .status(502) }
             _ = try await placeUsers(5, worker)
             try await worker.turn()
-            #expect(worker.counts.openBreakers.count == 1 && worker.counts.breakersOpened == 1)
+            #expect(worker.metrics.breakersOpen.total() == 1 && worker.metrics.breakersOpened.total() == 1)
             let asked = worker.provider.requests.count
             let later = try await placeUsers(5, worker, from: 5)
             worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0) }) }
@@ -202,10 +201,10 @@ struct ProtectedReloadTests {
             // After a successful probe the rest of its list may follow.
             #expect(worker.provider.requests.count > asked)
             #expect(worker.provider.requests[asked].ids.count == 1)
-            #expect(worker.counts.openBreakers.count == 0)
+            #expect(worker.metrics.breakersOpen.total() == 0)
             try await worker.store.passTime(1_000)
             try await worker.drain()
-            #expect(worker.counts.completed == 10)
+            #expect(worker.metrics.completed == 10)
         }
     }
 
@@ -248,10 +247,10 @@ struct ProtectedReloadTests {
                 _ = try await placeUsers(3, worker, from: round * 3)
                 try await worker.turn()
             }
-            #expect(worker.counts.breakersOpened == 0)
+            #expect(worker.metrics.breakersOpened.total() == 0)
             // Some may have been retried by now.
-            #expect(Array(worker.counts.failed.keys) == [.provider])
-            #expect(worker.counts.failed[.provider, default: 0] >= 15)
+            #expect(Array(worker.metrics.failures.keys) == [.provider])
+            #expect(worker.metrics.failures[.provider, default: 0] >= 15)
         }
     }
 
@@ -268,8 +267,9 @@ struct ProtectedReloadTests {
             let ids = try await placeUsers(5, worker)
             worker.provider.respond { _ in .status(502) }
             #expect(try await worker.turn() == 5)
-            #expect(worker.provider.requests.count == 1 && worker.counts.restingTimelines == 4)
-            #expect(worker.counts.failed.values.reduce(0, +) == 1)
+            #expect(
+                worker.provider.requests.count == 1 && worker.metrics.decisions.total(["decision": "released"]) == 4)
+            #expect(worker.metrics.failures.values.reduce(0, +) == 1)
             #expect(try await worker.store.integer("SELECT count(*) FROM work WHERE leases = 0 AND lease IS NULL") == 2)
             #expect(try await worker.store.lists(ready: .interactive) == 0, "at the breaker's next probe")
             for id in ids { #expect(try await worker.store.detail(id).isStale) }
@@ -291,7 +291,7 @@ struct ProtectedReloadTests {
             try await worker.store.passTime(1_000)
             try await worker.turn()
             #expect(worker.provider.requests.map(\.ids.count) == [6, 2])
-            #expect(worker.counts.retriesRefused == 4)
+            #expect(worker.metrics.retriesRefused.total() == 4)
             var attempts = 0
             for id in ids {
                 let detail = try await worker.store.detail(id)
@@ -317,8 +317,8 @@ struct ProtectedReloadTests {
             worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0) }) }
             try await worker.store.passTime(1_000)
             try await worker.turn()
-            #expect(worker.counts.completed == 100)
-            #expect(worker.counts.retriesRefused == 0)
+            #expect(worker.metrics.completed == 100)
+            #expect(worker.metrics.retriesRefused.total() == 0)
         }
     }
 
@@ -351,10 +351,10 @@ struct ProtectedReloadTests {
                     try await eventually("round \(round) is stored") { try await !worker.store.detail(well).isStale }
                     #expect(worker.provider.requests.count == round + 1)
                 }
-                #expect(worker.counts.failed.isEmpty, "the provider still hangs")
+                #expect(worker.metrics.failures.isEmpty, "the provider still hangs")
                 gate.open()
                 try await worker.finish()
-                #expect(worker.counts.failed == [.status: 1])
+                #expect(worker.metrics.failures == [.status: 1])
             }
         }
     }

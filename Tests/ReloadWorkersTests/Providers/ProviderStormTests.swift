@@ -31,7 +31,7 @@ struct ProviderStormTests {
         }
 
         let protection = ProviderProtection(
-            WorkerConfiguration().protectionRules, statistics: WorkerStatistics(),
+            WorkerConfiguration().protectionRules,
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         var scheduler = ClaimScheduler()
         var health: (_ provider: Int, _ time: Duration) -> Health
@@ -193,15 +193,15 @@ struct ProviderStormTests {
 }
 
 struct ProviderProtectionTests {
-    private func protection(maximum: Int = 10_000) -> (ProviderProtection, WorkerStatistics) {
+    private func protection(maximum: Int = 10_000) -> (ProviderProtection, MetricRegistry) {
         var rules = ProtectionRules()
         rules.maximumProviders = maximum
         rules.consecutiveFailures = 3
-        let statistics = WorkerStatistics()
+        let metrics = MetricRegistry()
         return (
             ProviderProtection(
-                rules, statistics: statistics, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }),
-            statistics
+                rules, metrics: metrics, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }),
+            metrics
         )
     }
 
@@ -213,14 +213,14 @@ struct ProviderProtectionTests {
     }
 
     @Test func providersAreApart() {
-        let (protection, statistics) = protection()
+        let (protection, metrics) = protection()
         let (sick, well) = (
             ProviderKey(appID: 1, app: "a", url: "http://p"), ProviderKey(appID: 2, app: "a", url: "http://p")
         )
         for _ in 0..<3 { fail(protection, sick, at: .zero) }
         #expect(!protection.isAvailable(sick, at: .zero))
         #expect(protection.isAvailable(well, at: .zero), "one URL of two apps")
-        #expect(statistics.snapshot.openBreakers.count == 1 && statistics.snapshot.breakersOpened == 1)
+        #expect(metrics.breakersOpen.total() == 1 && metrics.breakersOpened.total() == 1)
         let targets: [Int32: ClaimTarget] = [
             1: ClaimTarget(appID: 1, provider: sick, maxBatch: 10),
             2: ClaimTarget(appID: 2, provider: well, maxBatch: 10),
@@ -278,13 +278,13 @@ struct ProviderProtectionTests {
     }
 
     @Test func theNumberOfProvidersIsBounded() {
-        let (protection, statistics) = protection(maximum: 100)
+        let (protection, metrics) = protection(maximum: 100)
         for number in 0..<1_000 {
             for _ in 0..<3 {
                 fail(protection, ProviderKey(appID: Int32(number), app: "a", url: "http://p"), at: .seconds(number))
             }
-            #expect(statistics.snapshot.openBreakers.count <= 100)
+            #expect(metrics.breakersOpen.total() <= 100)
         }
-        #expect(statistics.snapshot.breakersOpened == 1_000)
+        #expect(metrics.breakersOpened.total() == 1_000)
     }
 }

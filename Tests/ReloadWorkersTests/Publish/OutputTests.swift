@@ -24,13 +24,13 @@ struct OutputTests {
             #expect(try await worker.store.lists() == 1)
             #expect(try await worker.store.lists(ready: .interactive) == 0)
             #expect(try await worker.store.integer("SELECT leases FROM work") == 1, "the lease counts")
-            #expect(worker.counts.unpublished == 1 && worker.counts.released == 1)
+            #expect(worker.metrics.unpublished.total() == 1)
 
             worker.publisher.respond { _ in nil }
             try await worker.store.passTime(4_000)
             try await worker.turn()
             #expect(worker.publisher.messages(of: id).map(\.revision) == [detail.revision])
-            #expect(worker.counts.stored == 1 && worker.counts.requests == 1)
+            #expect(worker.metrics.stored.total() == 1 && worker.metrics.providerRequests.total() == 1)
             #expect(try await worker.store.lists() == 0)
         }
     }
@@ -43,7 +43,7 @@ struct OutputTests {
             try await worker.store.placeApart(50)
             worker.publisher.respond { _ in .testTimeout }
             try await worker.turn()
-            #expect(worker.counts.claimed == 50)
+            #expect(worker.metrics.claimed.total() == 50)
             try await worker.store.passTime(2)
             #expect(try await worker.turn() == 0, "the output is down")
         }
@@ -101,7 +101,7 @@ struct OutputTests {
             try await worker.drain()
             let detail = try await worker.store.detail(id)
             #expect(detail.content != nil && detail.attempts == 0 && !detail.isStale)
-            #expect(worker.counts.unpublished == 1 && worker.publisher.messages.isEmpty)
+            #expect(worker.metrics.unpublished.total() == 1 && worker.publisher.messages.isEmpty)
             #expect(worker.context.output.allowance() == .everything, "the output works")
             #expect(try await worker.store.lists() == 0)
         }

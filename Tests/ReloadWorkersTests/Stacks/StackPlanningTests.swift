@@ -260,7 +260,7 @@ struct StackPlanningTests {
             #expect(try await planning.pass().count == 2)
             let schedules = try sent.schedules().compactMap { $0 }
             #expect(schedules.map { $0["user"] } == ["u2"])
-            #expect(worker.context.statistics.snapshot.stacksUnreadable == 1)
+            #expect(worker.metrics.stacksUnreadable.total() == 1)
             let isLeased = "SELECT count(*) FROM stack_schedule WHERE user_id = 'u1' AND leased_until > now()"
             #expect(try await worker.store.integer(isLeased) == 1)
             try await worker.store.sql(

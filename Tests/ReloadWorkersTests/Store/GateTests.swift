@@ -47,7 +47,7 @@ struct GateTests {
             #expect(second.revision == first.revision && second.content == first.content)
             #expect(try await worker.store.integer("\(row)") == storedAt)
             #expect(worker.publisher.messages(of: id).count == 1)
-            #expect(worker.counts.stored == 1 && worker.counts.unchanged == 2)
+            #expect(worker.metrics.stored.total() == 1 && worker.metrics.gateTimelines.total() == 2)
             // A change is one.
             try await worker.store.markUser("u1")
             worker.provider.respond { request in .timelines(request.ids.map { Self.answer($0, contents("new")) }) }
@@ -69,7 +69,7 @@ struct GateTests {
                 try await worker.store.markUser("u1")
                 #expect(try await worker.turn() == 1)
             }
-            #expect(worker.counts.stored == 2 && worker.counts.unchanged == 1)
+            #expect(worker.metrics.stored.total() == 2 && worker.metrics.gateTimelines.total() == 1)
             #expect(worker.publisher.messages(of: id).count == 2)
         }
     }

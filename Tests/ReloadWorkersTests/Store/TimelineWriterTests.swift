@@ -60,7 +60,7 @@ struct TimelineWriterTests {
             let fetched = try await fetched(worker)
             try await revise(worker.store, to: fetched[0].claim.token + 1)
             let (stored, refused) = try await store(fetched, worker)
-            #expect(stored.isEmpty && refused.isEmpty && worker.counts.fenced == 1)
+            #expect(stored.isEmpty && refused.isEmpty && worker.metrics.fenced.total() == 1)
             #expect(try await worker.store.detail(id).text == "{}")
         }
     }
@@ -77,7 +77,7 @@ struct TimelineWriterTests {
             #expect(stored.map { $0.content == nil } == [true], "compared with the earlier store's content")
             let detail = try await worker.store.detail(id)
             #expect(detail.timeline.revision == fetched[0].claim.token && detail.decision == .unchanged)
-            #expect(detail.revision == fetched[0].claim.token - 1 && worker.counts.fenced == 0)
+            #expect(detail.revision == fetched[0].claim.token - 1 && worker.metrics.fenced.total() == 0)
         }
     }
 
@@ -99,7 +99,7 @@ struct TimelineWriterTests {
             try await worker.store.sql("UPDATE timeline SET budget = decode('\(stored.joined())', 'hex')")
             try await revise(worker.store, to: job.claim.token - 1)
             let outcome = try await store(fetched, worker)
-            #expect(outcome.stored.count == 1 && worker.counts.fenced == 0)
+            #expect(outcome.stored.count == 1 && worker.metrics.fenced.total() == 0)
             if reason == .push { spent.spend(of: 40, at: job.timeline.readAt) }
             let row = try await worker.store.pool.query(.readTimelinesAgain([job.timeline.row])).first
             #expect(row?.ledger == spent)
@@ -144,7 +144,7 @@ struct TimelineWriterTests {
             #expect(try await store(fetched, writer).stored.map { $0.content == nil } == [false])
             // The first attempt's outcome was lost.
             let (stored, _) = try await store(fetched, writer)
-            #expect(stored.map { $0.content == nil } == [false] && worker.counts.fenced == 0)
+            #expect(stored.map { $0.content == nil } == [false] && worker.metrics.fenced.total() == 0)
             #expect(stored[0].written?.contentRevision == fetched[0].claim.token)
             #expect(try await worker.store.detail(id).revision == fetched[0].claim.token)
         }
@@ -157,7 +157,7 @@ struct TimelineWriterTests {
             let fetched = try await fetched(worker)
             try await worker.store.sql("UPDATE work SET lease = lease + 1")
             #expect(try await store(fetched, worker).stored.isEmpty)
-            #expect(try await worker.store.detail(id).content == nil && worker.counts.fenced == 1)
+            #expect(try await worker.store.detail(id).content == nil && worker.metrics.fenced.total() == 1)
         }
     }
 

@@ -13,7 +13,7 @@ import WidgetStore
 struct TestService: Sendable {
     let service: WorkerService
     let signal = WorkSignal()
-    let statistics = WorkerStatistics()
+    let metrics = MetricRegistry()
     let handOver = LocalHandOver()
 
     init(
@@ -27,10 +27,8 @@ struct TestService: Sendable {
         service = WorkerService(
             configuration: configuration, pool: worker.store.pool, directory: DirectoryCache(pool: worker.store.pool),
             fetcher: fetcher ?? worker.context.fetcher, publisher: publisher ?? worker.publisher, signal: signal,
-            statistics: statistics, handOver: handOver, logger: .silent)
+            metrics: metrics, handOver: handOver, logger: .silent)
     }
-
-    var counts: WorkerStatistics.Snapshot { statistics.snapshot }
 }
 
 /// Runs services while `body` runs, then stops them in order.

@@ -15,11 +15,19 @@ struct TestWorker: Sendable {
     let publisher: RecordingPublisher
     let directory: DirectoryCache
     let context: WorkerContext
+    let log = RecordedLog()
     let pipeline: Pipeline
     private let works = Works()
     private let engine: TestEngine
 
-    var counts: WorkerStatistics.Snapshot { context.statistics.snapshot }
+    var metrics: MetricRegistry { context.metrics }
+    /// Failures of fallback content by reason, from the lines of the log.
+    func failures(logged text: String) -> [String: Int] {
+        log.lines.filter { $0.text == text }.reduce(into: [:]) { counts, line in
+            counts["\(line.metadata["reason"] ?? "")", default: 0] += Int("\(line.metadata["count"] ?? "")") ?? 0
+        }
+    }
+
     var sweeper: Sweeper { Sweeper(context: context, directory: directory) }
 
     /// Creates another worker process on the same database, with the same provider and Kafka.
@@ -50,7 +58,7 @@ struct TestWorker: Sendable {
         context = WorkerContext(
             configuration: configuration, pool: pool, fetcher: fetcher,
             output: TimelineProducer(publisher, backoff: configuration.outputBackoff, clock: clock),
-            signal: WorkSignal(), statistics: WorkerStatistics(), clock: clock, onStored: onStored, logger: .silent,
+            signal: WorkSignal(), clock: clock, onStored: onStored, logger: log.logger,
             decisions: decisions)
         pipeline = Pipeline(context: context, directory: directory)
         engine.start(self)
@@ -68,9 +76,9 @@ struct TestWorker: Sendable {
     func drain() async throws {
         var claims: Int
         repeat {
-            claims = counts.claims
+            claims = metrics.claims.total()
             try await turn()
-        } while counts.claims > claims
+        } while metrics.claims.total() > claims
     }
 
     /// Claims and decides; the work waits for ``finish()``. Returns the number of claimed timelines.
@@ -82,10 +90,10 @@ struct TestWorker: Sendable {
     /// Claims and starts the work. Returns the number of claimed timelines.
     @discardableResult
     func start() async throws -> Int {
-        let before = counts.claimed
+        let before = metrics.claimed.total()
         var loop = ClaimLoop(context: context, directory: directory, pipeline: pipeline)
         _ = try await loop.turn()
-        return counts.claimed - before
+        return metrics.claimed.total() - before
     }
 
     /// Releases waiting work, waits until none is under way, and ends the lists.
@@ -245,6 +253,17 @@ func withWorker<Value: Sendable>(
                 return try result.get()
             }
         }
+    }
+}
+
+extension MetricRegistry {
+    /// Timelines whose content was stored or found unchanged.
+    var completed: Int { stored.total() + gateTimelines.total() }
+
+    /// Timelines that were not received, by reason.
+    var failures: [ProviderFailure.Reason: Int] {
+        let counts = ProviderFailure.Reason.allCases.map { ($0, providerErrors.total(["reason": $0.rawValue])) }
+        return Dictionary(counts.filter { $1 > 0 }) { $1 }
     }
 }
 

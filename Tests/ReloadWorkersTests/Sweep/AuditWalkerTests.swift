@@ -24,7 +24,7 @@ struct AuditWalkerTests {
         try await withWorker(configure: configure) { worker in
             try await worker.store.place((0..<10).map { .test("w\($0)", user: "u\($0)") })
             try await pass(worker)
-            #expect(worker.counts.auditAppointed == 0)
+            #expect(worker.metrics.auditAppointed.total() == 0)
             #expect(try await worker.store.integer("SELECT pass FROM audit WHERE cursor = 0") == 1)
         }
     }
@@ -42,7 +42,7 @@ struct AuditWalkerTests {
                 """)
             let mark = worker.context.signal.mark(.timelines)
             try await pass(worker)
-            #expect(worker.counts.auditAppointed == 2)
+            #expect(worker.metrics.auditAppointed.total() == 2)
             #expect(worker.context.signal.mark(.timelines) != mark, "the claim loop is notified")
             try await worker.drain()
             for id in ids { #expect(try await !worker.store.detail(id).isStale) }
@@ -59,10 +59,10 @@ struct AuditWalkerTests {
             try await worker.store.place([.test("w1")])
             try await worker.store.sql("DELETE FROM work")
             try await pass(worker)
-            #expect(worker.counts.auditAppointed == 0)
+            #expect(worker.metrics.auditAppointed.total() == 0)
             try await worker.store.passTime(1_000)
             try await pass(worker)
-            #expect(worker.counts.auditAppointed == 1)
+            #expect(worker.metrics.auditAppointed.total() == 1)
         }
     }
 
@@ -77,7 +77,7 @@ struct AuditWalkerTests {
             async let first: Void = pass(worker)
             async let second: Void = pass(other)
             _ = try await (first, second)
-            #expect(worker.counts.auditAppointed + other.counts.auditAppointed == 1)
+            #expect(worker.metrics.auditAppointed.total() + other.metrics.auditAppointed.total() == 1)
             #expect(try await worker.store.unappointed() == 0)
         }
     }
@@ -97,14 +97,14 @@ struct AuditWalkerTests {
             let isBehind = "SELECT count(*) FROM audit WHERE cursor = (SELECT min(id) + 3 FROM timeline)"
             #expect(try await store.integer(isBehind) == 1)
             try await pass(worker)
-            #expect(worker.counts.auditAppointed == 0)
+            #expect(worker.metrics.auditAppointed.total() == 0)
             stopped.cancel()
             _ = await stopped.result
             try await store.sql("UPDATE audit SET lease_ends_at = now()")
             try await pass(worker)
-            #expect(worker.counts.auditAppointed == 6, "those behind the cursor")
+            #expect(worker.metrics.auditAppointed.total() == 6, "those behind the cursor")
             try await pass(worker)
-            #expect(worker.counts.auditAppointed == 10)
+            #expect(worker.metrics.auditAppointed.total() == 10)
         }
     }
 

@@ -36,7 +36,7 @@ struct MovedKindTests {
             #expect(try await worker.store.stale() == 0)
             for id in old { #expect(worker.publisher.messages(of: id).map { $0.value == nil } == [false, true]) }
             #expect(worker.provider.requestedIDs.count == 120, "each timeline is fetched once")
-            #expect(worker.counts.collected == 60)
+            #expect(worker.metrics.collected.total() == 60)
         }
     }
 

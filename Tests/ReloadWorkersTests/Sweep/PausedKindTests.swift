@@ -50,7 +50,7 @@ struct PausedKindTests {
                 let next = try await loop.turn()
                 #expect(next == .wait(atMost: poll))
             }
-            #expect(worker.counts.claims == 0)
+            #expect(worker.metrics.claims.total() == 0)
             // A stale directory makes no difference.
             let stale = try await worker.store.directory()
             #expect(

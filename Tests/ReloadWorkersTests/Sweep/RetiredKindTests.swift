@@ -16,9 +16,9 @@ struct RetiredKindTests {
     private func finish(_ worker: TestWorker) async throws {
         for _ in 0..<200 {
             let isProgress = try await worker.sweeper.pass()
-            let claims = worker.counts.claims
+            let claims = worker.metrics.claims.total()
             try await worker.turn()
-            if !isProgress && worker.counts.claims == claims { return }
+            if !isProgress && worker.metrics.claims.total() == claims { return }
         }
         Issue.record("the retirement does not end")
     }
@@ -44,7 +44,7 @@ struct RetiredKindTests {
             for id in ids { #expect(worker.publisher.messages(of: id).last?.value == nil) }
             #expect(worker.publisher.messages(of: other).count == 1)
             #expect(worker.provider.requestedIDs.count == fetched, "the retired kind is not fetched")
-            #expect(worker.counts.collected == 60)
+            #expect(worker.metrics.collected.total() == 60)
             #expect(try await worker.store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 1)
         }
     }
@@ -122,7 +122,7 @@ struct RetiredKindTests {
             try await worker.store.markUser("u1")
             #expect(try await worker.store.lists() == 1)
             try await worker.drain()
-            #expect(try await worker.store.lists() == 0 && worker.counts.requests == 1)
+            #expect(try await worker.store.lists() == 0 && worker.metrics.providerRequests.total() == 1)
             #expect(try await worker.store.unappointed() == 0)
             try await worker.store.sql("UPDATE kind_change SET pass_begins_at = now()")
             try await finish(worker)

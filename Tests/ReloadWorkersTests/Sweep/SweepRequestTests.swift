@@ -51,7 +51,7 @@ struct SweepRequestTests {
             try await worker.store.settle()
             try await record(worker.store, kind: "Purchases", matching: #"{"card":"c1"}"#, events: 4)
             try await worker.sweep()
-            #expect(worker.counts.swept == 20)
+            #expect(worker.metrics.swept.total() == 20)
             #expect(try await sweeps(worker.store) == 0)
             try await worker.drain()
             let expected = ids.dropLast().enumerated().filter { $0.offset % 3 == 1 }.map(\.element)
@@ -79,7 +79,7 @@ struct SweepRequestTests {
             try await worker.store.settle()
             try await record(worker.store, matching: configuration)
             try await worker.sweep()
-            #expect(worker.counts.swept == 11)
+            #expect(worker.metrics.swept.total() == 11)
             #expect(try await sweeps(worker.store) == 0)
         }
     }
@@ -95,14 +95,14 @@ struct SweepRequestTests {
             try await worker.store.settle()
             try await record(worker.store, .user, "shared")
             try await worker.sweep()
-            #expect(worker.counts.swept == 40)
+            #expect(worker.metrics.swept.total() == 40)
             try await worker.drain()
             #expect(Set(worker.provider.requestedIDs) == Set(ids.dropLast()))
 
             try await worker.store.settle()
             try await record(worker.store, .device, "d1", matching: #"{"n":3}"#)
             try await worker.sweep()
-            #expect(worker.counts.swept == 41)
+            #expect(worker.metrics.swept.total() == 41)
             #expect(try await sweeps(worker.store) == 0)
         }
     }
@@ -116,7 +116,7 @@ struct SweepRequestTests {
             try await worker.store.settle()
             try await record(worker.store, kind: "Purchases", matching: #"{"a":1}"#)
             try await worker.sweep()
-            #expect(worker.counts.swept == 20)
+            #expect(worker.metrics.swept.total() == 20)
             // Another process may continue.
             let other = worker.another()
             repeat {
@@ -143,7 +143,7 @@ struct SweepRequestTests {
             try await record(worker.store, matching: configuration)
             try await record(worker.store, matching: configuration, app: TestKinds.otherApp)
             try await worker.sweep()
-            #expect(worker.counts.swept == 15)
+            #expect(worker.metrics.swept.total() == 15)
             #expect(try await sweeps(worker.store) == 1)
         }
     }
@@ -169,11 +169,11 @@ struct SweepRequestTests {
             }
             try await record(worker.store, matching: "{}", app: TestKinds.otherApp)
             try await worker.sweep()
-            #expect(worker.counts.swept == 5)
+            #expect(worker.metrics.swept.total() == 5)
             try await worker.store.bumpApp(TestKinds.otherApp)
             try await worker.sweep()
             try await worker.drain()
-            #expect(worker.counts.swept == 10)
+            #expect(worker.metrics.swept.total() == 10)
             #expect(try await sweeps(worker.store) == 1_001, "they wait for the kind's resumption")
         }
     }
@@ -189,7 +189,7 @@ struct SweepRequestTests {
             try await worker.store.sql("UPDATE timeline SET eligible_at = now() + id * interval '10 minutes'")
             try await record(worker.store, kind: "Purchases", matching: "{}", urgency: .budgeted)
             try await worker.sweep()
-            #expect(try await sweeps(worker.store) == 0 && worker.counts.swept == 30)
+            #expect(try await sweeps(worker.store) == 0 && worker.metrics.swept.total() == 30)
             for id in ids { #expect(try await worker.store.detail(id).isStale) }
             #expect(try await worker.store.unappointed() == 0)
         }
@@ -206,7 +206,7 @@ struct SweepRequestTests {
             try await record(worker.store, kind: "DueDate", matching: "{}")
             try await record(worker.store, matching: "{}", app: TestKinds.otherApp)
             _ = try await worker.sweeper.pass()
-            #expect(worker.counts.swept == 2 && worker.counts.databaseErrors == 1)
+            #expect(worker.metrics.swept.total() == 2 && worker.metrics.databaseErrors.total() == 1)
             #expect(try await sweeps(worker.store) == 1)
             #expect(try await worker.store.integer("SELECT count(*) FROM sweep WHERE failed_at > '-infinity'") == 1)
         }
@@ -235,7 +235,7 @@ struct SweepRequestTests {
                 "UPDATE sweep SET created_at = now() - interval '2 hours', failed_at = '-infinity'")
             #expect(try await waiting().map(\.count) == [2], "neither has begun")
             for _ in 0..<3 { _ = try await worker.sweeper.pass() }
-            #expect(try await sweeps(store) == 2 && worker.counts.swept == 3)
+            #expect(try await sweeps(store) == 2 && worker.metrics.swept.total() == 3)
             let beside = try await waiting()
             #expect(beside.map(\.count) == [1] && beside.map(\.obstacle) == [.fails], "\(beside)")
         }
@@ -269,7 +269,7 @@ struct SweepRequestTests {
             async let second: Void = other.sweep()
             _ = try await (first, second)
             try await worker.sweep()
-            #expect(worker.counts.swept + other.counts.swept == 120)
+            #expect(worker.metrics.swept.total() + other.metrics.swept.total() == 120)
             #expect(try await sweeps(worker.store) == 0)
             #expect(
                 try await worker.store.integer("SELECT count(*) FROM timeline WHERE requested = 2") == 120,

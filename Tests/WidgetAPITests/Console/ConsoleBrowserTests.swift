@@ -1,6 +1,7 @@
 import Foundation
 import HummingbirdTesting
 import JSON
+import Metrics
 import TestSupport
 import Testing
 import WidgetEvents
@@ -21,29 +22,27 @@ struct ConsoleBrowserTests {
     private static func history() -> MetricHistory {
         let history = MetricHistory()
         let now = WallClock.now()
+        let metrics = MetricRegistry()
         for minute in 0..<60 {
             let wave = 50 + minute * 7 % 40
-            let page = """
-                freshet_ingest_events_total{outcome="applied",type="push"} \(minute * 6_000 + wave * 20)
-                freshet_workers_stored_timelines_total \(minute * 4_000 + wave * 9)
-                freshet_workers_published_timelines_total \(minute * 3_900 + wave * 8)
-                freshet_ingest_lag_messages{topic="a"} \(wave)
-                freshet_work_lists_ready{lane="interactive"} \(wave / 10)
-                freshet_work_lists_ready{lane="scheduled"} \(wave / 2)
-                freshet_work_lists_ready{lane="bulk"} \(wave * 2)
-                freshet_provider_breakers_open \(minute / 50)
-                freshet_dead_letters_waiting{cause="invalid"} \(minute / 7)
-                freshet_delivery_changes{app="a",kind="k",window="1h"} 1000
-                freshet_delivery_missed{app="a",kind="k",window="1h"} \(wave)
-                freshet_delivery_changes{app="a",kind="k",window="6h"} 6000
-                freshet_delivery_missed{app="a",kind="k",window="6h"} \(wave * 2)
-                freshet_reload_latency_seconds_bucket{le="0.1",reason="push"} \(minute * 500)
-                freshet_reload_latency_seconds_bucket{le="0.5",reason="push"} \(minute * 900 + wave)
-                freshet_reload_latency_seconds_bucket{le="+Inf",reason="push"} \(minute * 1_000 + wave)
-                freshet_provider_request_seconds_bucket{le="0.05"} \(minute * 50)
-                freshet_provider_request_seconds_bucket{le="+Inf"} \(minute * 60)
-                """
-            history.record(page, at: now - .seconds(60) * (59 - minute))
+            metrics.ingestEvents("push.received", "applied").increment(by: 6_000 + wave * 20)
+            metrics.stored.increment(by: 4_000 + wave * 9)
+            metrics.published.increment(by: 3_900 + wave * 8)
+            metrics.ingestLag("a").set(wave)
+            for (lane, lists) in [("interactive", wave / 10), ("scheduled", wave / 2), ("bulk", wave * 2)] {
+                metrics.readyLists(lane).set(lists)
+            }
+            metrics.breakersOpen.set(minute / 50)
+            metrics.deadLettersWaiting("invalid").set(minute / 7)
+            for (window, changes) in [("1h", 1_000), ("6h", 6_000)] {
+                metrics.deliveryChanges("a", "k", window).set(changes)
+                metrics.deliveryMissed("a", "k", window).set(wave * changes / 1_000)
+            }
+            for (milliseconds, count) in [(100, 50), (500, 40 + wave), (700, 10)] {
+                for _ in 0..<count { metrics.reloadLatency("push").record(duration: .milliseconds(milliseconds)) }
+            }
+            for milliseconds in [50, 50, 50, 60] { metrics.providerSeconds.record(.milliseconds(milliseconds)) }
+            history.record(metrics, at: now - .seconds(60) * (59 - minute))
         }
         return history
     }

@@ -1,14 +1,11 @@
 /// Names, labels and numbers in Prometheus' text format (version 0.0.4).
-enum PrometheusText {
-    static let contentType = "text/plain; version=0.0.4; charset=utf-8"
+package enum PrometheusText {
+    package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
     /// Labels as `{name="value",…}`, sorted by name; empty without labels.
-    static func labels(_ dimensions: [(String, String)]) -> String {
-        guard !dimensions.isEmpty else { return "" }
-        let pairs = dimensions.map { (name: name($0.0, alsoAllowing: UInt8(ascii: "_")), value: $0.1) }.sorted {
-            $0.name < $1.name
-        }
-        return "{" + pairs.map { "\($0.name)=\"\(escaped($0.value))\"" }.joined(separator: ",") + "}"
+    static func labels(_ pairs: some Sequence<(String, String)>) -> String {
+        let pairs = pairs.sorted { $0.0 < $1.0 }.map { "\($0)=\"\(escaped($1))\"" }
+        return pairs.isEmpty ? "" : "{\(pairs.joined(separator: ","))}"
     }
 
     /// Labels with one more at their end.
@@ -34,6 +31,8 @@ enum PrometheusText {
     /// The name with characters that Prometheus does not allow replaced.
     static func metricName(_ text: String) -> String { name(text, alsoAllowing: UInt8(ascii: ":")) }
 
+    static func labelName(_ text: String) -> String { name(text, alsoAllowing: UInt8(ascii: "_")) }
+
     private static func name(_ text: String, alsoAllowing extra: UInt8) -> String {
         var bytes = text.utf8.map { byte -> UInt8 in
             switch byte {
@@ -49,7 +48,7 @@ enum PrometheusText {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    static func number(_ value: Double) -> String {
+    package static func number(_ value: Double) -> String {
         if value.isNaN { return "NaN" }
         if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }
         if value == value.rounded(), abs(value) < 1e15 { return "\(Int64(value))" }

@@ -10,15 +10,14 @@ import WidgetStore
 
 /// Counts by kind, in memory and over all processes.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
-struct StatisticsFlusherTests {
+struct KindRecorderTests {
     private func stored(_ worker: TestWorker, _ kind: String = "Purchases") async throws -> KindCounters {
         try await worker.store.pool.query(.readKindStatistics(app: TestKinds.app, days: 2))
             .filter { $0.kind == kind }.reduce(KindCounters()) { $0 + $1.counters }
     }
 
-    private func flusher(_ worker: TestWorker, interval: Duration = .seconds(3_600)) -> StatisticsFlusher {
-        StatisticsFlusher(
-            pool: worker.store.pool, statistics: worker.context.statistics, interval: interval, logger: .silent)
+    private func recorder(_ worker: TestWorker, interval: Duration = .seconds(3_600)) -> KindRecorder {
+        KindRecorder(pool: worker.store.pool, metrics: worker.metrics, interval: interval, logger: .silent)
     }
 
     @Test("Requests, decisions, unchanged content and lints are counted by kind")
@@ -27,15 +26,16 @@ struct StatisticsFlusherTests {
             let kindID = try await worker.store.kindID("Purchases")
             try await worker.store.place([.test("w1", user: "u1"), .test("w2", user: "u2")])
             try await worker.turn()
-            let first = try #require(worker.counts.kinds[kindID])
+            let first = worker.context.kinds.counters(of: kindID)
             #expect(first.requests == 1 && first.asked == 2 && first.reloaded == 2 && first.unchanged == 0)
             #expect(first.bytesStored > 0 && first.bytesSpared == 0)
             #expect(first.messagesPublished == 2 && first.messagesSpared == 0)
-            #expect(worker.counts.kinds.count == 1)
+            #expect(worker.metrics.decisions.total(["kind": "Purchases", "decision": "reloaded"]) == 2)
+            #expect(worker.metrics.decisions.total() == 2)
 
             try await worker.store.markUser("u1")
             try await worker.turn()
-            let second = try #require(worker.counts.kinds[kindID]) - first
+            let second = worker.context.kinds.counters(of: kindID) - first
             #expect(second.asked == 1 && second.reloaded == 0 && second.unchanged == 1)
             #expect(second.bytesStored == 0 && second.bytesSpared == first.bytesStored / 2)
             #expect(second.messagesPublished == 0 && second.messagesSpared == 1)
@@ -54,7 +54,7 @@ struct StatisticsFlusherTests {
             worker.provider.respond { .timelines($0.ids.map { .stubError($0, code: "away") }) }
             try await worker.store.markUser("u2")
             try await worker.turn()
-            let third = try #require(worker.counts.kinds[kindID]) - first - second
+            let third = worker.context.kinds.counters(of: kindID) - first - second
             #expect(third.roundHours == 1 && third.singleEntriesAtEnd == 1 && third.shortGaps == 0)
             #expect(third.reloaded + third.unchanged == 2 && third.failed == 1 && third.requests == 3)
         }
@@ -64,25 +64,25 @@ struct StatisticsFlusherTests {
     func flushing() async throws {
         try await withWorker { worker in
             let kindID = try await worker.store.kindID("Purchases")
-            let flusher = flusher(worker)
-            worker.context.statistics.count(kind: kindID) { $0.count(.reloaded, 3) }
-            await flusher.flush()
-            await flusher.flush()
+            let recorder = recorder(worker)
+            recorder.count(kind: kindID) { $0.count(.reloaded, 3) }
+            await recorder.flush()
+            await recorder.flush()
             #expect(try await stored(worker).reloaded == 3)
-            worker.context.statistics.count(kind: kindID) { $0.count(.failed, 2) }
+            recorder.count(kind: kindID) { $0.count(.failed, 2) }
 
             try await worker.store.sql("ALTER TABLE kind_statistics RENAME TO away")
-            await flusher.flush()
+            await recorder.flush()
             try await worker.store.sql("ALTER TABLE away RENAME TO kind_statistics")
             #expect(try await stored(worker).failed == 0)
-            await flusher.flush()
+            await recorder.flush()
             #expect(try await stored(worker).failed == 2)
             #expect(try await stored(worker).reloaded == 3)
 
             // Stands for another process.
-            let other = worker.another()
-            other.context.statistics.count(kind: kindID) { $0.count(.reloaded, 10) }
-            await self.flusher(other).flush()
+            let other = self.recorder(worker.another())
+            other.count(kind: kindID) { $0.count(.reloaded, 10) }
+            await other.flush()
             #expect(try await stored(worker).reloaded == 13)
         }
     }
@@ -93,12 +93,12 @@ struct StatisticsFlusherTests {
         try await withWorker { worker in
             let kindID = try await worker.store.kindID("Purchases")
             // Its clock stands still, so that no time limit ends the last flush.
-            let flusher = StatisticsFlusher(
-                pool: worker.store.pool, statistics: worker.context.statistics, clock: HandClock(), logger: .silent)
-            let group = ServiceGroup(services: [flusher], logger: .silent)
+            let recorder = KindRecorder(
+                pool: worker.store.pool, metrics: worker.metrics, clock: WorkerClock(HandClock()), logger: .silent)
+            let group = ServiceGroup(services: [recorder], logger: .silent)
             try await withThrowingTaskGroup(of: Void.self) { tasks in
                 tasks.addTask { try await group.run() }
-                worker.context.statistics.count(kind: kindID) { $0.count(.reloaded, 7) }
+                recorder.count(kind: kindID) { $0.count(.reloaded, 7) }
                 if isGraceful { await group.triggerGracefulShutdown() } else { tasks.cancelAll() }
                 do { try await tasks.waitForAll() } catch is CancellationError {}
             }
@@ -115,10 +115,10 @@ struct StatisticsFlusherTests {
                 INSERT INTO kind_statistics (kind_id, day, reloaded)
                 VALUES (\(kindID), (now() AT TIME ZONE 'UTC')::date - 401, 1)
                 """)
-            worker.context.statistics.count(kind: kindID) { $0.count(.slept, 4) }
-            let flusher = flusher(worker, interval: .milliseconds(5))
+            let recorder = recorder(worker, interval: .milliseconds(5))
+            recorder.count(kind: kindID) { $0.count(.slept, 4) }
             try await withThrowingTaskGroup(of: Void.self) { tasks in
-                tasks.addTask { try await flusher.run() }
+                tasks.addTask { try await recorder.run() }
                 try await eventually("the counts are added and old ones removed") {
                     let rows = try await worker.store.integer("SELECT count(*) FROM kind_statistics")
                     return try await stored(worker).slept == 4 && rows == 1

@@ -1,18 +1,26 @@
-/// All metrics of Freshet's processes, as static members such as `MetricCatalogue.claims`. Tests compare alerts and
-/// dashboards with the catalogue.
+package import Metrics
+import Synchronization
+
+/// Names and definitions of the metrics, as static members such as `MetricCatalogue.claims`, for those who do not count:
+/// tests compare alerts and dashboards with them.
 @dynamicMemberLookup
 package enum MetricCatalogue {
-    private static let definitions = MetricDefinitions()
+    private static let metrics = MetricRegistry()
 
-    package static let all = Mirror(reflecting: definitions).children.compactMap { $0.value as? MetricDefinition }
+    package static let all = metrics.all.map(\.definition)
 
-    package static subscript(dynamicMember path: KeyPath<MetricDefinitions, MetricDefinition>) -> MetricDefinition {
-        definitions[keyPath: path]
+    package static subscript<Instrument>(
+        dynamicMember path: KeyPath<MetricRegistry, Metric<Instrument>>
+    ) -> MetricDefinition {
+        metrics[keyPath: path].definition
     }
 }
 
-/// Definitions of the metrics, as members of ``MetricCatalogue``.
-package struct MetricDefinitions: Sendable {
+/// The metrics of a process: one line here, and one line where it is counted, as in `metrics.claims.increment()`.
+///
+/// A process has one registry, which is passed on as a value; a test has its own. `/metrics`, the console and tests read
+/// it. As the factory of swift-metrics it also has the metrics of libraries.
+package final class MetricRegistry: Sendable {
     // MARK: The process
 
     package let buildInfo = gauge(
@@ -22,7 +30,7 @@ package struct MetricDefinitions: Sendable {
         "Connections to PostgreSQL by state: idle, lent, connecting, and the maximum.")
     package let poolWaiting = gauge("freshet_pool_waiting", "Callers that wait for a connection now.")
     package let poolWaits = counter("freshet_pool_waits_total", "Callers that had to wait for a connection.")
-    package let poolWaitSeconds = counter(
+    package let poolWaitSeconds = seconds(
         "freshet_pool_wait_seconds_total", "Sum of the time that callers waited for a connection.")
     package let poolTimeouts = counter("freshet_pool_timeouts_total", "Callers that gave up waiting for a connection.")
     package let unreadableKinds = gauge(
@@ -135,7 +143,7 @@ package struct MetricDefinitions: Sendable {
     package let deliveryPushes = counter(
         "freshet_delivery_pushes_total", by: ["app", "effect"],
         "Pushes by app and effect; unanswered: the service was not reached; unusable: no key, token or URL.")
-    package let deliverySeconds = counter(
+    package let deliverySeconds = seconds(
         "freshet_delivery_seconds_total", "Sum of the time from the first change to the acceptance of its push.")
     package let deliverySpared = counter(
         "freshet_delivery_spared_total", "Devices that fetched the changes before they were notified.")
@@ -233,22 +241,186 @@ package struct MetricDefinitions: Sendable {
         "Age of the oldest snapshot that row versions are kept for, in transactions.")
     package let xminSeconds = gauge(
         "freshet_postgres_oldest_transaction_seconds", "Age of the oldest transaction that this role can see.")
+
+    // MARK: Other state
+
+    /// Most kinds with series of their own.
+    private let kindLimit: Int
+    private let kinds = Mutex<Set<[String]>>([])
+    /// Metrics of libraries by name.
+    private let foreign = Mutex<[String: any AnyMetric]>([:])
+    /// Number of series of libraries that were refused.
+    private let refused = Atomic(0)
+
+    /// - Parameter kinds: most kinds with series of their own.
+    package init(kinds: Int = 100) {
+        kindLimit = kinds
+    }
+
+    /// The metrics of the catalogue.
+    package var all: [any AnyMetric] { Mirror(reflecting: self).children.compactMap { $0.value as? any AnyMetric } }
+
+    /// Values of the labels `app` and `kind`. The first kinds that are seen have their own, up to the limit; all others
+    /// share `other`.
+    package func labels(app: String, kind: String) -> [String] {
+        kinds.withLock { known in
+            let own = [app, kind]
+            guard !known.contains(own) else { return own }
+            guard known.count < kindLimit else { return ["other", "other"] }
+            known.insert(own)
+            return own
+        }
+    }
+
+    /// The page in Prometheus' text format, in the order of the names.
+    package var page: String {
+        let shown = all + foreign.withLock { Array($0.values) }
+        droppedSeries.raise(to: Int64(shown.reduce(refused.load(ordering: .relaxed)) { $0 + $1.dropped }))
+        var text = ""
+        for metric in shown.sorted(by: { $0.definition.name < $1.definition.name }) { metric.write(to: &text) }
+        return text
+    }
 }
 
-private func counter(_ name: String, by labels: [String] = [], _ help: String) -> MetricDefinition {
-    MetricDefinition(name, .counter, labels: labels, help)
+// MARK: - Libraries
+
+extension MetricRegistry: MetricsFactory {
+    /// The series of a library's metric. It is not shown if the name has a metric of another type or with other labels.
+    private func series<Series: MetricSeries>(
+        _ label: String, _ instrument: MetricDefinition.Instrument, _ dimensions: [(String, String)],
+        _ make: @escaping @Sendable () -> Series
+    ) -> Series {
+        let name = PrometheusText.metricName(label)
+        let dimensions = dimensions.sorted { $0.0 < $1.0 }
+        let (labels, values) = (dimensions.map { PrometheusText.labelName($0.0) }, dimensions.map(\.1))
+        let metric = foreign.withLock { foreign -> (any AnyMetric)? in
+            if let known = foreign[name] { return known }
+            guard !all.contains(where: { $0.definition.name == name }), foreign.count < 1_000 else { return nil }
+            let new = Metric(MetricDefinition(name, instrument, labels: labels, label)) { _ in
+                let series = make()
+                return (series, series)
+            }
+            foreign[name] = new
+            return new
+        }
+        if let metric, metric.definition.labels == labels, metric.definition.instrument == instrument,
+            let series = metric.series(values) as? Series
+        {
+            return series
+        }
+        refused.add(1, ordering: .relaxed)
+        return make()
+    }
+
+    package func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
+        series(label, .counter, dimensions) { CounterSeries() }
+    }
+
+    package func makeFloatingPointCounter(
+        label: String, dimensions: [(String, String)]
+    ) -> any FloatingPointCounterHandler {
+        series(label, .counter, dimensions) { CounterSeries() }
+    }
+
+    package func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
+        series(label, .gauge, dimensions) { GaugeSeries() }
+    }
+
+    package func makeRecorder(label: String, dimensions: [(String, String)], aggregate: Bool) -> any RecorderHandler {
+        guard aggregate else { return series(label, .gauge, dimensions) { GaugeSeries() } }
+        return series(label, .histogram(MetricDefinition.sizes), dimensions) { HistogramSeries(MetricDefinition.sizes) }
+    }
+
+    package func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
+        series(label, .histogram(MetricDefinition.seconds), dimensions) { HistogramSeries(MetricDefinition.seconds) }
+    }
+
+    // Series stay for the life of the process, so that totals do not go back.
+    package func destroyCounter(_ handler: any CounterHandler) {}
+    package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {}
+    package func destroyMeter(_ handler: any MeterHandler) {}
+    package func destroyRecorder(_ handler: any RecorderHandler) {}
+    package func destroyTimer(_ handler: any TimerHandler) {}
 }
 
-private func gauge(_ name: String, by labels: [String] = [], _ help: String) -> MetricDefinition {
-    MetricDefinition(name, .gauge, labels: labels, help)
+// MARK: - Instruments
+
+extension Metric where Instrument == Counter {
+    package func increment(by amount: Int = 1) { self().increment(by: amount) }
+
+    /// Brings the count to a total that is counted elsewhere; a smaller one has no effect.
+    package func raise(to total: Int64) { (series([]) as? CounterSeries)?.raise(to: total) }
+}
+
+extension Metric where Instrument == FloatingPointCounter {
+    package func increment(by amount: Double) { self().increment(by: amount) }
+
+    /// Brings the sum to a total that is counted elsewhere; a smaller one has no effect.
+    package func raise(to total: Double) { (series([]) as? CounterSeries)?.raise(to: total) }
+}
+
+extension Metric where Instrument == Meter {
+    package func set(_ value: Double) { self().set(value) }
+    package func set(_ value: some BinaryInteger) { self().set(Double(value)) }
+
+    /// Sets the gauges with these values of the labels, and removes all others.
+    package func replace(_ values: [[String]: Double]) {
+        for (labels, value) in values { self(labels).set(value) }
+        keep { values[$0] != nil }
+    }
+}
+
+extension Metric where Instrument == Timer {
+    package func record(_ duration: Duration) { self().record(duration: duration) }
+}
+
+extension Metric where Instrument == Recorder {
+    package func record(_ value: Int) { self().record(value) }
+}
+
+private func counter(_ name: String, by labels: [String] = [], _ help: String) -> Metric<Counter> {
+    Metric(MetricDefinition(name, .counter, labels: labels, help)) { labels in
+        let series = CounterSeries()
+        return (Counter(label: name, dimensions: labels, handler: series, factory: NOOPMetricsHandler.instance), series)
+    }
+}
+
+/// A counter of seconds.
+private func seconds(_ name: String, _ help: String) -> Metric<FloatingPointCounter> {
+    Metric(MetricDefinition(name, .counter, help)) { labels in
+        let series = CounterSeries()
+        return (
+            FloatingPointCounter(
+                label: name, dimensions: labels, handler: series, factory: NOOPMetricsHandler.instance), series
+        )
+    }
+}
+
+private func gauge(_ name: String, by labels: [String] = [], _ help: String) -> Metric<Meter> {
+    Metric(MetricDefinition(name, .gauge, labels: labels, help)) { labels in
+        let series = GaugeSeries()
+        return (Meter(label: name, dimensions: labels, handler: series, factory: NOOPMetricsHandler.instance), series)
+    }
 }
 
 /// A histogram of times.
-private func times(_ name: String, by labels: [String] = [], _ help: String) -> MetricDefinition {
-    MetricDefinition(name, .histogram(MetricDefinition.seconds), labels: labels, help)
+private func times(_ name: String, by labels: [String] = [], _ help: String) -> Metric<Timer> {
+    let bounds = MetricDefinition.seconds
+    return Metric(MetricDefinition(name, .histogram(bounds), labels: labels, help)) { labels in
+        let series = HistogramSeries(bounds)
+        return (Timer(label: name, dimensions: labels, handler: series, factory: NOOPMetricsHandler.instance), series)
+    }
 }
 
 /// A histogram of batch sizes.
-private func sizes(_ name: String, _ help: String) -> MetricDefinition {
-    MetricDefinition(name, .histogram(MetricDefinition.sizes), help)
+private func sizes(_ name: String, _ help: String) -> Metric<Recorder> {
+    let bounds = MetricDefinition.sizes
+    return Metric(MetricDefinition(name, .histogram(bounds), help)) { labels in
+        let series = HistogramSeries(bounds)
+        return (
+            Recorder(
+                label: name, dimensions: labels, aggregate: true, handler: series,
+                factory: NOOPMetricsHandler.instance), series
+        )
+    }
 }
