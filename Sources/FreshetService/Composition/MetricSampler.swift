@@ -8,7 +8,6 @@ import Synchronization
 import Tracing
 import WidgetAPI
 package import WidgetModel
-import WidgetRepresentation
 import WidgetStore
 
 extension MetricRegistry {
