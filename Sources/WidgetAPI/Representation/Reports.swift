@@ -1,4 +1,4 @@
-import JSON
+package import JSON
 package import WidgetModel
 package import WidgetStore
 
