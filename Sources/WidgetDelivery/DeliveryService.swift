@@ -38,6 +38,7 @@ package struct DeliveryService: Service {
         self.configuration = configuration
         self.store = store
         self.metrics = metrics
+        metrics.begin("freshet_delivery_")
         self.pulse = pulse
         self.logger = logger
         notifier = DeviceNotifier(

@@ -272,22 +272,22 @@ extension IngestService {
             let time = batch.batch.records[item].timestampMilliseconds
             if time >= 0, time < oldest { oldest = time }
         }
-        func count(_ record: Int, _ outcome: EventOutcomeLabel) {
+        func count(_ record: Int, _ outcome: String) {
             let type = batch.type(record)
             applied[type, default: 0] -= 1
-            metrics.ingestEvents(type.metricLabel, outcome.rawValue).increment()
+            metrics.ingestEvents(type.metricLabel, outcome).increment()
         }
         for event in outcome.rejected {
-            count(event.record, .deadLetter)
+            count(event.record, "dead_letter")
             metrics.ingestDeadLetters(DeadLetterCause(code: event.code).rawValue).increment()
         }
-        for event in step.fold.diverted { count(event.record, .diverted) }
-        for event in step.fold.dropped { count(event.record, .dropped) }
+        for event in step.fold.diverted { count(event.record, "diverted") }
+        for event in step.fold.dropped { count(event.record, "dropped") }
         for event in outcome.ignored {
             metrics.ingestIgnored(batch.type(event.record).metricLabel, event.reason.rawValue).increment()
         }
         for (type, count) in applied where count > 0 {
-            metrics.ingestEvents(type.metricLabel, EventOutcomeLabel.applied.rawValue).increment(by: count)
+            metrics.ingestEvents(type.metricLabel, "applied").increment(by: count)
         }
         metrics.ingestBatches.increment()
         metrics.ingestMarked.increment(by: outcome.marked)
@@ -338,14 +338,6 @@ extension IngestService {
 }
 
 // MARK: - Labels of metrics
-
-/// Values of the label `outcome` of ``MetricRegistry/ingestEvents``.
-enum EventOutcomeLabel: String, CaseIterable {
-    case applied
-    case deadLetter = "dead_letter"
-    case diverted
-    case dropped
-}
 
 extension EventType? {
     /// The type without prefix and version, such as `push.received`.

@@ -47,6 +47,9 @@ struct WorkerContext: Sendable {
         traces = TraceLookup(pool: pool)
         kinds = KindRecorder(pool: pool, metrics: metrics, clock: clock, logger: logger)
         protection = ProviderProtection(configuration.protectionRules, metrics: metrics, logger: logger)
+        metrics.begin(
+            "freshet_workers_", "freshet_gate_", "freshet_provider_", "freshet_stacks_", "freshet_audit_",
+            "freshet_unreadable_timelines_")
         let reasons = ProviderFailure.Reason.allCases.map(\.rawValue)
         metrics.providerRequests.begin(["answered"] + reasons)
         metrics.providerErrors.begin(reasons)

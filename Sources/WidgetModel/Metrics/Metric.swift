@@ -67,19 +67,23 @@ package final class Metric<Instrument: Sendable>: AnyMetric {
     private typealias Entry = (instrument: Instrument, series: any MetricSeries)
 
     package let definition: MetricDefinition
-    private let make: @Sendable (_ labels: [(String, String)]) -> (Instrument, any MetricSeries)
+    private let make: @Sendable () -> (Instrument, any MetricSeries)
     private let entries = Mutex<[[String]: Entry]>([:])
-    /// The only series of a counter or a histogram without labels, which is shown from the start.
+    /// The only series of a counter or a histogram without labels, and whether it is exposed.
     private let only: Entry?
+    private let hasBegun = Atomic(false)
     private let lost = Atomic(0)
 
-    init(
-        _ definition: MetricDefinition,
-        _ make: @escaping @Sendable (_ labels: [(String, String)]) -> (Instrument, any MetricSeries)
+    init<Series: MetricSeries>(
+        _ definition: MetricDefinition, _ makeSeries: @escaping @Sendable () -> Series,
+        _ instrument: @escaping @Sendable (Series) -> Instrument
     ) {
         self.definition = definition
-        self.make = make
-        only = definition.labels.isEmpty && definition.instrument != .gauge ? make([]) : nil
+        make = {
+            let series = makeSeries()
+            return (instrument(series), series)
+        }
+        only = definition.labels.isEmpty && definition.instrument != .gauge ? make() : nil
     }
 
     /// The instrument with these values of the labels, in the order of the definition.
@@ -94,10 +98,13 @@ package final class Metric<Instrument: Sendable>: AnyMetric {
     }
 
     private func entry(_ values: [String]) -> Entry {
-        if let only { return only }
+        if let only {
+            if !hasBegun.load(ordering: .relaxed) { hasBegun.store(true, ordering: .relaxed) }
+            return only
+        }
         return entries.withLock { entries in
             if let known = entries[values] { return known }
-            let new = make(Array(zip(definition.labels, values)))
+            let new = make()
             // Memory is bounded; the registry bounds the kinds.
             guard entries.count < 2_000 || definition.labels.contains("kind") else {
                 lost.add(1, ordering: .relaxed)
@@ -120,7 +127,7 @@ package final class Metric<Instrument: Sendable>: AnyMetric {
     package func series(_ values: [String]) -> any MetricSeries { entry(values).series }
 
     package var allSeries: [(values: [String], series: any MetricSeries)] {
-        if let only { return [([], only.series)] }
+        if let only { return hasBegun.load(ordering: .relaxed) ? [([], only.series)] : [] }
         return entries.withLock { $0.map { ($0.key, $0.value.series) } }
     }
 }

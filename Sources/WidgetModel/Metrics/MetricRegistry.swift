@@ -260,6 +260,15 @@ package final class MetricRegistry: Sendable {
     /// The metrics of the catalogue.
     package var all: [any AnyMetric] { Mirror(reflecting: self).children.compactMap { $0.value as? any AnyMetric } }
 
+    /// Exposes the counts without labels whose names begin so, at 0. A component calls it at its start, so that first
+    /// increments count as increases, and processes of other roles do not show them.
+    package func begin(_ prefixes: String...) {
+        for metric in all where prefixes.contains(where: { metric.definition.name.hasPrefix($0) }) {
+            let definition = metric.definition
+            if definition.labels.isEmpty, definition.instrument != .gauge { _ = metric.series([]) }
+        }
+    }
+
     /// Values of the labels `app` and `kind`. The first kinds that are seen have their own, up to the limit; all others
     /// share `other`.
     package func labels(app: String, kind: String) -> [String] {
@@ -296,10 +305,7 @@ extension MetricRegistry: MetricsFactory {
         let metric = foreign.withLock { foreign -> (any AnyMetric)? in
             if let known = foreign[name] { return known }
             guard !all.contains(where: { $0.definition.name == name }), foreign.count < 1_000 else { return nil }
-            let new = Metric(MetricDefinition(name, instrument, labels: labels, label)) { _ in
-                let series = make()
-                return (series, series)
-            }
+            let new = Metric(MetricDefinition(name, instrument, labels: labels, label), make) { $0 }
             foreign[name] = new
             return new
         }
@@ -379,48 +385,36 @@ extension Metric where Instrument == Recorder {
 }
 
 private func counter(_ name: String, by labels: [String] = [], _ help: String) -> Metric<Counter> {
-    Metric(MetricDefinition(name, .counter, labels: labels, help)) { labels in
-        let series = CounterSeries()
-        return (Counter(label: name, dimensions: labels, handler: series, factory: NOOPMetricsHandler.instance), series)
+    Metric(MetricDefinition(name, .counter, labels: labels, help), CounterSeries.init) {
+        Counter(label: name, dimensions: [], handler: $0, factory: NOOPMetricsHandler.instance)
     }
 }
 
 /// A counter of seconds.
 private func seconds(_ name: String, _ help: String) -> Metric<FloatingPointCounter> {
-    Metric(MetricDefinition(name, .counter, help)) { labels in
-        let series = CounterSeries()
-        return (
-            FloatingPointCounter(
-                label: name, dimensions: labels, handler: series, factory: NOOPMetricsHandler.instance), series
-        )
+    Metric(MetricDefinition(name, .counter, help), CounterSeries.init) {
+        FloatingPointCounter(label: name, dimensions: [], handler: $0, factory: NOOPMetricsHandler.instance)
     }
 }
 
 private func gauge(_ name: String, by labels: [String] = [], _ help: String) -> Metric<Meter> {
-    Metric(MetricDefinition(name, .gauge, labels: labels, help)) { labels in
-        let series = GaugeSeries()
-        return (Meter(label: name, dimensions: labels, handler: series, factory: NOOPMetricsHandler.instance), series)
+    Metric(MetricDefinition(name, .gauge, labels: labels, help), GaugeSeries.init) {
+        Meter(label: name, dimensions: [], handler: $0, factory: NOOPMetricsHandler.instance)
     }
 }
 
 /// A histogram of times.
 private func times(_ name: String, by labels: [String] = [], _ help: String) -> Metric<Timer> {
     let bounds = MetricDefinition.seconds
-    return Metric(MetricDefinition(name, .histogram(bounds), labels: labels, help)) { labels in
-        let series = HistogramSeries(bounds)
-        return (Timer(label: name, dimensions: labels, handler: series, factory: NOOPMetricsHandler.instance), series)
+    return Metric(MetricDefinition(name, .histogram(bounds), labels: labels, help), { HistogramSeries(bounds) }) {
+        Timer(label: name, dimensions: [], handler: $0, factory: NOOPMetricsHandler.instance)
     }
 }
 
 /// A histogram of batch sizes.
 private func sizes(_ name: String, _ help: String) -> Metric<Recorder> {
     let bounds = MetricDefinition.sizes
-    return Metric(MetricDefinition(name, .histogram(bounds), help)) { labels in
-        let series = HistogramSeries(bounds)
-        return (
-            Recorder(
-                label: name, dimensions: labels, aggregate: true, handler: series,
-                factory: NOOPMetricsHandler.instance), series
-        )
+    return Metric(MetricDefinition(name, .histogram(bounds), help), { HistogramSeries(bounds) }) {
+        Recorder(label: name, dimensions: [], aggregate: true, handler: $0, factory: NOOPMetricsHandler.instance)
     }
 }
