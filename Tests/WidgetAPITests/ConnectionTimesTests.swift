@@ -1,7 +1,7 @@
 import HTTPTypes
 import NIOCore
 import NIOEmbedded
-import NIOHTTPTypes
+import NIOHTTP1
 import TestSupport
 import Testing
 import WidgetModel
@@ -10,8 +10,8 @@ import WidgetModel
 
 @Suite("Time limits of connections", .tags(.api), .timeLimit(.patience))
 struct ConnectionTimesTests {
-    private static let head = HTTPRequestPart.head(
-        HTTPRequest(method: .put, scheme: "http", authority: "a", path: "/"))
+    private static let head = HTTPServerRequestPart.head(
+        HTTPRequestHead(version: .http1_1, method: .POST, uri: "/", headers: ["host": "h"]))
 
     /// A long idle limit, which closes no connection here.
     private static let configuration = APIConfiguration.test {
@@ -88,7 +88,7 @@ struct ConnectionTimesTests {
     @Test("Only an incomplete request has a timer")
     func timer() throws {
         func channel() throws -> EmbeddedChannel {
-            let channel = EmbeddedChannel(handler: ReceiveDeadline(after: .seconds(10)))
+            let channel = EmbeddedChannel(handler: HTTPRules(closingAfter: .seconds(10)))
             try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
             return channel
         }
@@ -96,8 +96,8 @@ struct ConnectionTimesTests {
         for _ in 0..<3 {
             try whole.writeInbound(Self.head)
             whole.embeddedEventLoop.advanceTime(by: .seconds(9))
-            try whole.writeInbound(HTTPRequestPart.body(ByteBuffer(string: "x")))
-            try whole.writeInbound(HTTPRequestPart.end(nil))
+            try whole.writeInbound(HTTPServerRequestPart.body(ByteBuffer(string: "x")))
+            try whole.writeInbound(HTTPServerRequestPart.end(nil))
         }
         whole.embeddedEventLoop.advanceTime(by: .seconds(100))
         #expect(whole.isActive)
@@ -107,7 +107,7 @@ struct ConnectionTimesTests {
         try dripping.writeInbound(Self.head)
         for _ in 0..<9 {
             dripping.embeddedEventLoop.advanceTime(by: .seconds(1))
-            try dripping.writeInbound(HTTPRequestPart.body(ByteBuffer(string: "x")))
+            try dripping.writeInbound(HTTPServerRequestPart.body(ByteBuffer(string: "x")))
         }
         #expect(dripping.isActive)
         dripping.embeddedEventLoop.advanceTime(by: .seconds(1))

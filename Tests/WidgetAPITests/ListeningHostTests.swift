@@ -10,6 +10,6 @@ struct ListeningHostTests {
             ("::", true, "::"), ("::", false, "0.0.0.0"), ("::1", false, "::1"), ("127.0.0.1", true, "127.0.0.1"),
         ])
     func bindable(_ host: String, _ hasIPv6: Bool, _ bound: String) {
-        #expect(ListeningHost.bindable(host, hasIPv6: hasIPv6) == bound)
+        #expect(bindableHost(host, hasIPv6: hasIPv6) == bound)
     }
 }

@@ -1,3 +1,4 @@
+import NIOCore
 import Synchronization
 
 /// Token buckets by bearer, app or address, in bounded memory: the least recently used ones are forgotten and become
@@ -53,4 +54,57 @@ final class RateLimiter<Subject: Hashable & Sendable>: Sendable {
 
     /// Number of buckets.
     var count: Int { buckets.withLock { $0.count } }
+}
+
+/// Values of recently used keys, in bounded memory: at least the last `limit` keys, and at most twice as many.
+struct RecentlyUsed<Key: Hashable, Value> {
+    let limit: Int
+    private var young: [Key: Value] = [:]
+    private var old: [Key: Value] = [:]
+
+    init(limit: Int) { self.limit = limit }
+
+    var count: Int { young.count + old.count }
+
+    /// The value of a key, without a use of the key.
+    func peek(_ key: Key) -> Value? { young[key] ?? old[key] }
+
+    subscript(key: Key) -> Value? {
+        mutating get {
+            if let value = young[key] { return value }
+            guard let value = old[key] else { return nil }
+            self[key] = value
+            return value
+        }
+        set {
+            old[key] = nil
+            if young.count >= limit, young[key] == nil {
+                old = young
+                young = [:]
+            }
+            young[key] = newValue
+        }
+    }
+}
+
+/// Address that refused tokens are counted for: an IPv4 address, or the network (64 bits) of an IPv6 address, since one
+/// host usually has the whole network.
+struct Peer: Hashable, Sendable {
+    let bytes: [UInt8]
+}
+
+extension Peer {
+    /// The peer at a network address; nil for a socket of the local machine.
+    init?(_ address: SocketAddress) {
+        let all = address.withSockAddr { address, size in Array(UnsafeRawBufferPointer(start: address, count: size)) }
+        switch address {
+        case .v4: self.init(bytes: Array(all[4..<8]))
+        case .v6:
+            let all = Array(all[8..<24])
+            // A socket for both families sees an IPv4 peer as ::ffff:a.b.c.d.
+            let isMapped = all.prefix(10).allSatisfy { $0 == 0 } && all[10] == 0xFF && all[11] == 0xFF
+            self.init(bytes: isMapped ? Array(all.suffix(4)) : Array(all.prefix(8)))
+        case .unixDomainSocket: return nil
+        }
+    }
 }

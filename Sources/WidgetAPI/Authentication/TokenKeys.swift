@@ -1,6 +1,9 @@
 import Crypto
+import Foundation
 import JSON
 import JWTKit
+package import Logging
+import Synchronization
 import WidgetModel
 
 /// Signature algorithms of tokens. Each type of key has exactly one.
@@ -193,5 +196,113 @@ private struct KeyReader {
         // With a public key as the secret, every holder of the public key could sign.
         guard !secret.starts(with: "-----BEGIN".utf8) else { throw problem("k", "is a PEM file, and no secret") }
         return secret
+    }
+}
+
+/// The current keys, read again when their file changes. An unusable file leaves the keys unchanged and is logged once.
+package final class TokenKeyStore: Sendable {
+    private struct State {
+        var keys = TokenKeys.none
+        var revision: UInt64 = 0
+        /// Hash of the content that was read last, usable or not.
+        var seen: ContentHash?
+        var complaint: String?
+    }
+
+    private let read: @Sendable () async throws -> [UInt8]
+    private let interval: Duration
+    private let logger: Logger
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - interval: interval between reads of the file.
+    ///   - read: reads the file, up to one byte more than ``TokenKeys/maximumBytes``, without blocking the thread.
+    package init(
+        interval: Duration = .seconds(5), logger: Logger,
+        read: @escaping @Sendable () async throws -> [UInt8]
+    ) {
+        self.interval = interval
+        self.logger = logger
+        self.read = read
+    }
+
+    package func current() -> (keys: TokenKeys, revision: UInt64) {
+        state.withLock { ($0.keys, $0.revision) }
+    }
+
+    /// Reads the keys for the first time.
+    ///
+    /// - Throws: ``TokenKeysError`` or an error of reading if there are none that can be used.
+    package func load() async throws {
+        let bytes = try await read()
+        adopt(try await TokenKeys(jwks: bytes), ContentHash(of: bytes))
+    }
+
+    /// Reads the file again and adopts its keys if it has changed.
+    package func check() async {
+        do {
+            let bytes = try await read()
+            let hash = ContentHash(of: bytes)
+            guard state.withLock({ $0.seen != hash }) else { return }
+            do throws(TokenKeysError) {
+                adopt(try await TokenKeys(jwks: bytes), hash)
+            } catch {
+                state.withLock { $0.seen = hash }
+                complain("\(error)", isNew: true)
+            }
+        } catch {
+            complain("\(error)")
+        }
+    }
+
+    /// Watches the file until the task is cancelled.
+    package func run() async {
+        while !Task.isCancelled {
+            do { try await Task.sleep(for: interval) } catch { return }
+            await check()
+        }
+    }
+
+    private func adopt(_ keys: TokenKeys, _ hash: ContentHash) {
+        let revision = state.withLock { state in
+            state.keys = keys
+            state.revision += 1
+            state.seen = hash
+            state.complaint = nil
+            return state.revision
+        }
+        let ids: Logger.Metadata = [
+            "keys": "\(keys.ids.joined(separator: " "))", "ignored": "\(keys.ignored.joined(separator: " "))",
+        ]
+        logger.notice(revision == 1 ? "keys of tokens read" : "keys of tokens replaced", metadata: ids)
+    }
+
+    /// Logs a problem with the file, once for each reason and each new file.
+    private func complain(_ reason: String, isNew: Bool = false) {
+        let isNews = state.withLock { state in
+            defer { state.complaint = reason }
+            return isNew || state.complaint != reason
+        }
+        guard isNews else { return }
+        logger.error(
+            "the keys of tokens cannot be replaced; those read before stay in force", metadata: ["error": "\(reason)"])
+    }
+}
+
+/// Base64 with the URL alphabet and without padding (RFC 4648, section 5).
+package enum Base64URL {
+    package static func encode(_ bytes: some Sequence<UInt8>) -> String {
+        var text = Data(bytes).base64EncodedString()
+        text.replace("+", with: "-")
+        text.replace("/", with: "_")
+        return String(text.prefix { $0 != "=" })
+    }
+
+    /// Decodes what ``encode(_:)`` writes; nil for any other spelling of the same bytes.
+    package static func decode(_ text: some StringProtocol) -> [UInt8]? {
+        let base64 = String(text).replacing("-", with: "+").replacing("_", with: "/")
+        let padding = String(repeating: "=", count: (4 - base64.utf8.count % 4) % 4)
+        guard let data = Data(base64Encoded: base64 + padding), encode(data) == text else { return nil }
+        return Array(data)
     }
 }

@@ -1,3 +1,4 @@
+import Foundation
 import JSON
 import JWTKit
 import Synchronization
@@ -59,22 +60,24 @@ package final class TokenVerifier: Sendable {
     /// The bearer of a token if it is remembered and valid now; nil if it must be verified. Costs one hash.
     func known(token: [UInt8]) throws(TokenRefusal) -> Principal? {
         guard token.count <= Self.maximumBytes else { return nil }
-        guard let known = recall(ContentHash(of: token), keys.current().revision) else { return nil }
-        try checkTimes(known)
+        let (fingerprint, revision) = (ContentHash(of: token), keys.current().revision)
+        let known = memory.withLock { memory in
+            if memory.revision != revision { memory = (revision, RecentlyUsed(limit: Self.remembered)) }
+            return memory.known[fingerprint]
+        }
+        if let known { try checkTimes(known) }
         return known
     }
 
     /// The bearer of a token.
     package func principal(token: [UInt8]) async throws(TokenRefusal) -> Principal {
         guard token.count <= Self.maximumBytes else { throw .tooLong }
-        let fingerprint = ContentHash(of: token)
+        if let known = try known(token: token) { return known }
         let (keys, revision) = keys.current()
-        if let known = recall(fingerprint, revision) {
-            try checkTimes(known)
-            return known
+        let principal = try await verify(token, ContentHash(of: token), keys)
+        memory.withLock { memory in
+            if memory.revision == revision { memory.known[principal.fingerprint] = principal }
         }
-        let principal = try await verify(token, fingerprint, keys)
-        remember(principal, revision)
         return principal
     }
 
@@ -151,19 +154,124 @@ package final class TokenVerifier: Sendable {
         guard now < principal.expiresAt + rules.leeway else { throw .expired }
         if let notBefore = principal.notBefore, now < notBefore - rules.leeway { throw .notYetValid }
     }
+}
 
-    // MARK: Memory
+/// Permissions of a token within its app.
+package enum TokenScope: String, CaseIterable, Sendable {
+    /// Register, change and retire kinds, rotate the signing secret, and test providers.
+    case kindsWrite = "kinds:write"
+    /// Read kinds, widgets and timelines.
+    case widgetsRead = "widgets:read"
+    /// Place, configure, view and remove widgets, and change the environment of devices.
+    case widgetsWrite = "widgets:write"
+    /// Request reloads.
+    case reload
+    /// Publish events of any type but requests for reloads without budget and spacing, which need `operate` too.
+    case publish
+    /// Read explanations, forecasts, dead letters and whole definitions of kinds.
+    case operateRead = "operate:read"
+    /// The above, pausing, replaying and discarding dead letters, erasing persons, and reloads without budget and
+    /// spacing.
+    case operate
+}
 
-    private func recall(_ fingerprint: ContentHash, _ revision: UInt64) -> Principal? {
-        memory.withLock { memory in
-            if memory.revision != revision { memory = (revision, RecentlyUsed(limit: Self.remembered)) }
-            return memory.known[fingerprint]
+/// The bearer of a verified token.
+package struct Principal: Hashable, Sendable {
+    /// The app that the token is bound to.
+    package let app: String
+    /// The user that a device token is bound to.
+    package let user: String?
+    package let scopes: Set<TokenScope>
+    /// The token's `sub` and `jti`, for logs.
+    package let subject: String?
+    package let tokenID: String?
+    /// Hash of the token, which identifies it without being usable as one.
+    package let fingerprint: ContentHash
+    /// Times between which the token is valid, without leeway.
+    package let notBefore: Timestamp?
+    package let expiresAt: Timestamp
+
+    package func has(_ scope: TokenScope) -> Bool {
+        scopes.contains(scope) || scope == .operateRead && scopes.contains(.operate)
+    }
+
+    /// Name for the audit log.
+    package var name: String {
+        let parts = [subject, tokenID.map { "token \($0)" }].compactMap { $0 }
+        return parts.isEmpty ? "token \(fingerprint.description.prefix(8))" : parts.joined(separator: ", ")
+    }
+}
+
+/// The claims of a token, as issued and as verified.
+struct TokenClaims: JWTPayload {
+    var app: String
+    var user: String?
+    var scope: ScopeClaim?
+    var sub: String?
+    var iss: String?
+    var aud: AudienceClaim?
+    var iat: Double?
+    var nbf: Double?
+    var exp: Double
+    var jti: String?
+
+    /// Decodes tokens for ``TokenVerifier``.
+    static let parser = DefaultJWTParser(jsonDecoder: StrictJSONDecoder())
+
+    /// The times depend on the clock, so ``TokenVerifier`` checks them each time a token is used.
+    func verify(using algorithm: some JWTAlgorithm) async throws {}
+}
+
+extension TokenClaims {
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        // A member that is null is an error: it is not the same as none.
+        func optional<Value: Decodable>(_ key: CodingKeys) throws -> Value? {
+            container.contains(key) ? try container.decode(Value.self, forKey: key) : nil
+        }
+        app = try container.decode(String.self, forKey: .app)
+        exp = try container.decode(Double.self, forKey: .exp)
+        user = try optional(.user)
+        scope = try optional(.scope)
+        sub = try optional(.sub)
+        iss = try optional(.iss)
+        aud = try optional(.aud)
+        iat = try optional(.iat)
+        nbf = try optional(.nbf)
+        jti = try optional(.jti)
+    }
+}
+
+/// Names of scopes: text with spaces between them, or an array.
+struct ScopeClaim: Codable {
+    let names: [String]
+
+    init(_ scopes: [TokenScope]) {
+        names = scopes.map(\.rawValue)
+    }
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        if let text = try? container.decode(String.self) {
+            names = text.split(separator: " ").map(String.init)
+        } else {
+            names = try container.decode([String].self)
         }
     }
 
-    private func remember(_ principal: Principal, _ revision: UInt64) {
-        memory.withLock { memory in
-            if memory.revision == revision { memory.known[principal.fingerprint] = principal }
-        }
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(names.joined(separator: " "))
+    }
+
+    /// The scopes that Freshet knows. An issuer may grant others too.
+    var known: Set<TokenScope> { Set(names.compactMap { TokenScope(rawValue: $0) }) }
+}
+
+/// Decodes JSON without duplicate members, which two readers could read differently.
+private struct StrictJSONDecoder: JWTJSONDecoder {
+    func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
+        _ = try JSONValue.parse(Array(data), maximumDepth: 8, checksNumbers: false)
+        return try JSONDecoder().decode(type, from: data)
     }
 }

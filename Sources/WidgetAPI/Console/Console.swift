@@ -59,12 +59,12 @@ struct Console: Sendable {
                 return redirect(to: "\(Self.base)/sign-in", ConsoleCookie(request.headers).header(nil))
             }
         }
-        for page in ConsolePages.all {
+        for page in Self.pages {
             router.onGet(RouterPath("console" + page.path)) { request, context in
                 await visit(request, context) { visit in try await page.render(visit) }
             }
         }
-        for action in ConsolePages.actions {
+        for action in Self.actions {
             router.post(RouterPath("console" + action.path)) { request, context in
                 await form(request, context) { visit in try await action.run(visit) }
             }

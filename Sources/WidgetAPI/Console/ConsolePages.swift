@@ -7,8 +7,8 @@ import WidgetModel
 import WidgetStore
 
 /// Pages of the console and the actions of their forms, with paths below the console.
-enum ConsolePages {
-    static let all: [(path: String, render: @Sendable (ConsoleVisit) async throws -> Response)] = [
+extension Console {
+    static let pages: [(path: String, render: @Sendable (ConsoleVisit) async throws -> Response)] = [
         ("", { try await $0.overview().response() }),
         ("/doctor", { try await $0.doctor().response() }),
         ("/kinds", { try await $0.kinds().response() }),

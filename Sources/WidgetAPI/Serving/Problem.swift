@@ -311,17 +311,4 @@ extension Response {
                 try await writer.finish(nil)
             })
     }
-
-    /// The response to a conditional request: the document, or 304 if the caller has it.
-    init(_ document: [UInt8]?, _ tag: String?, revision: Int64?, isStale: Bool? = nil, age: Duration? = nil) {
-        var headers: HTTPFields = [.cacheControl: "private, no-cache", .vary: "Accept-Encoding"]
-        headers[.eTag] = tag
-        headers[.freshetStale] = isStale.map { "\($0)" }
-        headers[.freshetRevision] = revision.map { "\($0)" }
-        headers[.age] = age.map { "\($0.components.seconds)" }
-        if document != nil { headers[.contentType] = "application/json" }
-        self.init(
-            status: document == nil ? .notModified : .ok, headers: headers,
-            body: document.map { ResponseBody(byteBuffer: ByteBuffer(bytes: $0)) } ?? ResponseBody())
-    }
 }

@@ -72,6 +72,6 @@ package struct LocalClock: Sendable {
         // The offset may change at midnight itself, which may not exist or come twice.
         let day = LocalClock.utc.date(midnight)
         let moments = [-1, 1].map { midnight - offset(at: midnight + .seconds(86_400) * $0) }
-        return moments.first { date($0) == day } ?? moments[1]
+        return moments.filter { date($0) == day }.min() ?? moments[1]
     }
 }

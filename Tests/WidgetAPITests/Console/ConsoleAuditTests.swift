@@ -69,7 +69,7 @@ struct ConsoleAuditTests {
             }
             // A new route or form needs a line in the table above.
             #expect(Set(Console.operations.filter(\.isAudited).map(\.id)).isSubset(of: Self.acts.map(\.what)))
-            for form in ConsolePages.actions.map(\.path) {
+            for form in Console.actions.map(\.path) {
                 let pattern = form.split(separator: "/")
                 #expect(
                     Self.acts.contains { act in

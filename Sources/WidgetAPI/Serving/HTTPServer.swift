@@ -1,9 +1,94 @@
+import Foundation
 import HTTPTypes
+import Hummingbird
+import HummingbirdCore
 import JSON
+import Logging
 import NIOCore
 import NIOHTTP1
+import NIOHTTPCompression
+import NIOHTTPTypes
 import NIOHTTPTypesHTTP1
 import WidgetModel
+
+/// Time limits of connections.
+package struct ConnectionTimes: Hashable, Sendable {
+    /// Limit between requests, and for the whole head of a request.
+    package var idle = Duration.seconds(75)
+    /// Limit for the whole body of a request, however steadily it arrives.
+    package var receive = Duration.seconds(30)
+
+    /// Time after which a connection with an unread body is closed, later than the response 408.
+    var close: Duration { receive + min(receive, .seconds(5)) }
+
+    /// An HTTP/1.1 server with these limits.
+    fileprivate var server: HTTPServerBuilder {
+        let close = TimeAmount(close)
+        return .http1(
+            configuration: .init(
+                additionalChannelHandlers: [HTTPHandlers(closingAfter: close)],
+                idleTimeout: TimeAmount(idle)))
+    }
+}
+
+extension Application where Responder == RouterResponder<APIContext> {
+    /// - Parameter onListening: called with the port once the server listens.
+    init(
+        serving router: Router<APIContext>, host: String, port: Int, times: ConnectionTimes, logger: Logger,
+        onListening: @escaping @Sendable (Int) -> Void
+    ) {
+        // Hummingbird logs every request at info.
+        var requestLogger = logger
+        if requestLogger.logLevel < .notice { requestLogger.logLevel = .notice }
+        self.init(
+            router: router, server: times.server,
+            configuration: ApplicationConfiguration(
+                address: .hostname(bindableHost(host), port: port), serverName: "freshet"),
+            onServerRunning: { channel in
+                if let port = channel.localAddress?.port { onListening(port) }
+            },
+            logger: requestLogger)
+    }
+}
+
+/// Adds ``HTTPRules``, and compression of responses of a known length from ``leastLength`` bytes on for clients that
+/// accept it. Streams have no known length, so they are sent as they are.
+final class HTTPHandlers: ChannelInboundHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPRequestPart
+
+    /// Shortest body that is compressed, in bytes.
+    static let leastLength = 1_024
+
+    private let rules: HTTPRules
+    private let compressor = HTTPResponseCompressor { head, isSupported in
+        guard isSupported, let length = head.headers.first(name: "content-length").flatMap({ Int($0) }),
+            length >= leastLength
+        else { return .doNotCompress }
+        // The compressor would keep it if the head is flushed before the body.
+        head.headers.remove(name: "content-length")
+        return .compressIfPossible
+    }
+
+    init(closingAfter limit: TimeAmount) { rules = HTTPRules(closingAfter: limit) }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        // They handle NIOHTTP1's parts, so they are on the network's side of the codec.
+        let pipeline = context.pipeline.syncOperations
+        do {
+            let codec = try pipeline.handler(type: HTTP1ToHTTPServerCodec.self)
+            try pipeline.addHandlers([rules, compressor], position: .before(codec))
+        } catch {
+            context.fireErrorCaught(error)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // The server answers a request that cannot be parsed. The compressor has not seen that request, and traps on a
+        // response without one.
+        context.pipeline.syncOperations.removeHandler(compressor, promise: nil)
+        context.fireErrorCaught(error)
+    }
+}
 
 /// Rules of HTTP/1.1 (RFC 9110 and 9112) that the codec leaves to applications.
 ///
@@ -12,6 +97,8 @@ import WidgetModel
 ///   other than `chunked`, with a problem document.
 /// - `100 Continue` is sent once a route reads the body, so that refused requests need not send one.
 /// - The connection closes after a request of HTTP/1.0, or with `Connection: close` among other options.
+/// - The connection closes if a request has not arrived in time. Routes answer a slow body with 408 before; this is for
+///   unread bodies, such as those of refused requests. Only a request that is incomplete after a read gets a timer.
 final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
@@ -39,6 +126,11 @@ final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
     private var isClosing = false
     /// Response to the request that ends the connection, to be sent after those of earlier requests.
     private var refusal: Problem?
+    /// Limit for the arrival of a request.
+    private let limit: TimeAmount
+    private var timer: Scheduled<Void>?
+
+    init(closingAfter limit: TimeAmount) { self.limit = limit }
 
     // MARK: Requests
 
@@ -55,8 +147,29 @@ final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
         case .end:
             guard isReceiving else { return }
             isReceiving = false
+            cancelTimer()
             context.fireChannelRead(data)
         }
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        if isReceiving, timer == nil {
+            let channel = context.channel
+            timer = context.eventLoop.scheduleTask(in: limit) { channel.close(promise: nil) }
+        }
+        context.fireChannelReadComplete()
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        cancelTimer()
+        context.fireChannelInactive()
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { cancelTimer() }
+
+    private func cancelTimer() {
+        timer?.cancel()
+        timer = nil
     }
 
     /// Notes a request and returns the head that the server sees.
@@ -199,4 +312,19 @@ extension Problem {
         default: self = .badRequest("the request is not HTTP/1.1: \(error)")
         }
     }
+}
+
+/// Whether this system has IPv6.
+private var systemHasIPv6: Bool {
+    #if os(Linux)
+    FileManager.default.fileExists(atPath: "/proc/net/if_inet6")
+    #else
+    true
+    #endif
+}
+
+/// The address to bind for a configured one. `::`, all addresses of IPv6 and IPv4, is `0.0.0.0` on a system without
+/// IPv6, so that one configuration fits every system.
+func bindableHost(_ host: String, hasIPv6: Bool? = nil) -> String {
+    host == "::" && !(hasIPv6 ?? systemHasIPv6) ? "0.0.0.0" : host
 }
