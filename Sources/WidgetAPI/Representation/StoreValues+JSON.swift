@@ -1,5 +1,5 @@
 package import JSON
-import WidgetModel
+package import WidgetModel
 package import WidgetStore
 
 extension RegisteredKind {
