@@ -117,7 +117,8 @@ package struct Chart: Sendable {
             let text: HTML = value(line).map { ": <strong>\($0)</strong>" } ?? ""
             return "<li>\(key("line s\(index + 1)"))\(line.name)\(text)</li>"
         }
-        return "<ul class=\"legend\">\(HTML(items))\(limit.map { "<li>\(key("limit"))\($0)</li>" } ?? "")</ul>"
+        let last: HTML = limit.map { "<li>\(key("limit"))\($0)</li>" } ?? ""
+        return "<ul class=\"legend\">\(HTML(items))\(last)</ul>"
     }
 
     private func key(_ name: String) -> HTML {
@@ -135,7 +136,7 @@ package struct Chart: Sendable {
             """
         let limit: HTML = limit.map { horizontal("limit", at: $0) } ?? ""
         return [
-            HTML(spans.map(span)), grid, HTML(series.map(areas)), limit, lines.isEmpty ? "" : stretched, bands,
+            HTML(spans.map(span)), grid, HTML(series.map(areas)), limit, lines.isEmpty ? "" : stretched, labels, bands,
             HTML(ticks.map(tick)), HTML(marks.map(mark)),
         ].reduce(into: "" as HTML, +=)
     }
@@ -148,12 +149,11 @@ package struct Chart: Sendable {
             """
     }
 
-    private var grid: HTML {
+    private var grid: HTML { format == nil ? "" : HTML(scale.ticks.map { horizontal("grid", at: $0) }) }
+
+    private var labels: HTML {
         guard let format else { return "" }
-        let lines = scale.ticks.map { value -> HTML in
-            "\(horizontal("grid", at: value))<text x=\"0\" y=\"\(number(y(value) - 3))\">\(format(value))</text>"
-        }
-        return HTML(lines)
+        return HTML(scale.ticks.map { "<text class=\"value\" y=\"\(number(y($0) - 3))\">\(format($0))</text>" })
     }
 
     private func areas(_ series: Series) -> HTML {
@@ -228,12 +228,12 @@ package struct Chart: Sendable {
 
     private func y(_ value: Double) -> Double { Double(bottom) - scale.place(value) * Double(height) }
 
-    private func percent(_ share: Double) -> HTML { "\(raw: Self.short(share * 100, 1_000))%" }
+    private func percent(_ share: Double) -> HTML { "\(raw: Self.short(share * 100, divisor: 1_000))%" }
 
-    private func number(_ value: Double) -> HTML { "\(raw: Self.short(value, 10))" }
+    private func number(_ value: Double) -> HTML { "\(raw: Self.short(value, divisor: 10))" }
 
     /// A number with as many decimals as it needs, at most those of the divisor.
-    private static func short(_ value: Double, _ divisor: Double) -> String {
+    private static func short(_ value: Double, divisor: Double) -> String {
         let rounded = (value * divisor).rounded() / divisor
         return rounded == rounded.rounded() ? "\(Int(rounded))" : "\(rounded)"
     }

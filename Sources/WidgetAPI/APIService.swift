@@ -139,7 +139,7 @@ package final class APIService: Service {
                 continue
             }
             if let found = try? await store.query(.findEventOutcomes(events)) {
-                changes.changed(found.map { .event($0) })
+                changes.notify(found.map { .event($0) })
             }
             try? await Task.sleep(for: .milliseconds(50))
         }

@@ -132,6 +132,18 @@ struct LoadFigureTests {
         #expect(ChartScale.linear(upTo: 0).ticks.count >= 2)
     }
 
+    @Test("A legend has the names of lines and the limit, escaped, beside their keys")
+    func legend() {
+        let line = Chart.Series("<p50>", .line, points: [(0, 1), (1, nil), (2, 3)])
+        var chart = Chart(label: "a", range: 0..<2, scale: .linear(upTo: 3), series: [line])
+        chart.limit = 2
+        let legend = chart.legend(limit: "allowed: 2 s") { _ in "3 s" }.text
+        #expect(legend.components(separatedBy: "<li><svg class=\"key\"").count == 3 && !legend.contains("HTML("))
+        #expect(legend.contains("&lt;p50&gt;: <strong>3 s</strong>") && legend.contains("allowed: 2 s</li>"))
+        // A gap interrupts the line; a point alone is a short one.
+        #expect(chart.svg.text.contains("d=\"M0 100h0.5M1000 0h0.5\"") && chart.svg.text.contains("class=\"limit\""))
+    }
+
     @Test("A progress line fits the terminal and shows the remaining time")
     func progress() {
         let latency = LatencySummary(samples: 9, p50: 2.1, p99: 9.75)

@@ -69,11 +69,13 @@ struct FetchRecorderTests {
                 UPDATE registration SET stale_since = ARRAY(SELECT now() - interval '10 seconds' FROM unnest(stale_since));
                 UPDATE timeline SET content_revision = 1000, stored_at = now()
                 """)
-            recorder.served(app: TestKinds.app, widget: "w1", revision: 4)
+            recorder.noteServed(app: TestKinds.app, widget: "w1", revision: 4)
             for revision in [5, 5, 6, 7] {
-                recorder.served(app: TestKinds.app, widget: "w1", revision: Int64(revision))
+                recorder.noteServed(app: TestKinds.app, widget: "w1", revision: Int64(revision))
             }
-            for revision in 8..<1_001 { recorder.served(app: TestKinds.app, widget: "w1", revision: Int64(revision)) }
+            for revision in 8..<1_001 {
+                recorder.noteServed(app: TestKinds.app, widget: "w1", revision: Int64(revision))
+            }
             _ = try await recorder.flush()
             // The change of revision 5, and the newest one.
             #expect(try await store.integer("SELECT sum(fetched) FROM delivery_statistics") == 2)
@@ -86,10 +88,10 @@ struct FetchRecorderTests {
     func keptReads() async throws {
         try await withRecorder { store, _, recorder in
             try await store.sql("UPDATE registration SET recorded_at = now()")
-            recorder.served(app: TestKinds.app, widget: "w1", revision: 5)
+            recorder.noteServed(app: TestKinds.app, widget: "w1", revision: 5)
             let first = ContinuousClock.now
             _ = try await recorder.flush(at: first)
-            recorder.served(app: TestKinds.app, widget: "w1", revision: 6)
+            recorder.noteServed(app: TestKinds.app, widget: "w1", revision: 6)
             try await store.sql(
                 """
                 UPDATE registration SET recorded_at = now() - interval '61 seconds';
@@ -130,7 +132,7 @@ struct FetchRecorderTests {
     @Test("A database error loses no fetches")
     func databaseError() async throws {
         try await withRecorder { store, _, recorder in
-            recorder.served(app: TestKinds.app, widget: "w1", revision: 5)
+            recorder.noteServed(app: TestKinds.app, widget: "w1", revision: 5)
             try await store.sql("ALTER TABLE registration RENAME TO hidden")
             await #expect(throws: PostgresError.self) { try await recorder.flush() }
             try await store.sql("ALTER TABLE hidden RENAME TO registration")
@@ -151,7 +153,7 @@ struct FetchRecorderTests {
             let group = ServiceGroup(services: [service], logger: quiet)
             async let running: Void = group.run()
             for await _ in ports { break }
-            recorder.served(app: TestKinds.app, widget: "w1", revision: 5)
+            recorder.noteServed(app: TestKinds.app, widget: "w1", revision: 5)
             await group.triggerGracefulShutdown()
             try await running
             #expect(try await Self.fetched(store) == 1)

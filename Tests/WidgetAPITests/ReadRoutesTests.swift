@@ -163,9 +163,9 @@ struct ReadRoutesTests {
                 #expect(second.document["type"] == "urn:freshet:problem:too-many-waiting")
                 #expect(try await api.ask(.get, "\(TestAPI.base)/devices/d1/events").status == 503)
                 // A hint without a change does not end the wait.
-                changes.changed([.timeline(id)])
+                changes.notify([.timeline(id)])
                 try await store.saveContent(id, hash: 2)
-                changes.changed([.timeline(id)])
+                changes.notify([.timeline(id)])
                 let answer = try await waited
                 #expect(answer.status == 200 && answer.headers[.freshetRevision] == "2")
                 try await eventually("no request waits") { changes.counts.polls == 0 }

@@ -53,7 +53,7 @@ struct RemovedKeyTests {
                 #expect(changes.counts.polls == 1)
 
                 try await store.saveContent(id, hash: 2)
-                changes.changed([.timeline(id)])
+                changes.notify([.timeline(id)])
                 #expect(try await otherPoll.headers[.freshetRevision] == "2")
             }
         }

@@ -130,7 +130,7 @@ struct StackRoutesTests {
                 async let answer = api.ask(.get, Self.path + "?wait=60", headers: [.ifNoneMatch: "W/\"7\""])
                 try await eventually("a request waits") { changes.counts.polls == 1 }
                 try await store.saveSchedule(of: "u1", revision: 8)
-                changes.changed([.timeline(Self.key.id)])
+                changes.notify([.timeline(Self.key.id)])
                 let changed = try await answer
                 #expect(changed.status == 200 && changed.headers[.freshetRevision] == "8")
             }

@@ -25,7 +25,7 @@ struct StreamTests {
                     UPDATE timeline SET rendered = requested, hash = '00000000-0000-0000-0000-000000000002',
                         content_revision = 2, revision = 2
                     """)
-                changes.changed([.timeline(id)])
+                changes.notify([.timeline(id)])
                 let answer = try await waited
                 #expect(answer.status == 200 && answer.headers[.freshetRevision] == "2")
                 #expect(answer.headers[.freshetStale] == "false" && answer.document["state"]?["stale"] == false)
@@ -50,7 +50,7 @@ struct StreamTests {
                 }
                 for revision in [8, 9] {
                     try await store.saveSchedule(of: "u1", revision: Int64(revision))
-                    changes.changed([.user(app: TestKinds.app, user: "u1")])
+                    changes.notify([.user(app: TestKinds.app, user: "u1")])
                     try await eventually("revision \(revision) is sent") {
                         connection.text.contains("\"stack\":\"home\",\"revision\":\(revision),")
                     }
@@ -111,7 +111,7 @@ struct StreamTests {
                 }
                 #expect(first.text.contains("\"stale\":true") && !first.text.contains("\"stale\":false"))
                 try await store.settle()
-                changes.changed([.timeline(id)])
+                changes.notify([.timeline(id)])
                 try await eventually("both timelines are fresh: \(first.text)") {
                     first.text.ranges(of: "\"stale\":false").count == 2
                 }

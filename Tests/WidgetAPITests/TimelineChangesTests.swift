@@ -16,22 +16,22 @@ struct TimelineChangesTests {
         let changes = TimelineChanges()
         let watch = try changes.watch(.poll, [.timeline(Self.id)], for: Self.holder)
         for _ in 0..<3 { #expect(await watch.wait(atMost: .milliseconds(1)) == .timedOut) }
-        changes.changed([.timeline(Self.other)])
+        changes.notify([.timeline(Self.other)])
         #expect(await watch.wait(atMost: .milliseconds(1)) == .timedOut)
         // Hints before the next wait are merged.
-        for _ in 0..<3 { changes.changed([.timeline(Self.id)]) }
+        for _ in 0..<3 { changes.notify([.timeline(Self.id)]) }
         #expect(await watch.wait(atMost: .seconds(60)) == .changed)
         #expect(await watch.wait(atMost: .milliseconds(1)) == .timedOut)
         async let waited = watch.wait(atMost: .seconds(60))
-        changes.changed([.timeline(Self.id)])
+        changes.notify([.timeline(Self.id)])
         #expect(await waited == .changed)
         watch.set([.timeline(Self.other), .user(app: "a", user: "u")])
         #expect(changes.wantsUsers)
-        changes.changed([.timeline(Self.id)])
+        changes.notify([.timeline(Self.id)])
         #expect(await watch.wait(atMost: .milliseconds(1)) == .timedOut)
-        changes.changed([.user(app: "a", user: "u")])
+        changes.notify([.user(app: "a", user: "u")])
         #expect(await watch.wait(atMost: .seconds(60)) == .changed)
-        changes.changedUnknown()
+        changes.notifyAll()
         #expect(await watch.wait(atMost: .seconds(60)) == .changed)
     }
 
@@ -55,7 +55,7 @@ struct TimelineChangesTests {
                     return outcome
                 }
             }
-            changes.changed([.timeline(Self.id)])
+            changes.notify([.timeline(Self.id)])
             return await group.reduce(into: []) { $0.append($1) }
         }
         #expect(outcomes == Array(repeating: .changed, count: 200))

@@ -80,7 +80,7 @@ extension TokenKeys {
             }
             let key = try await reader.key(algorithm)
             guard keys.updateValue(key, forKey: key.id) == nil else {
-                throw reader.problem("kid", "is the id of another key too")
+                throw reader.problem("kid", message: "is the id of another key too")
             }
         }
         guard !keys.isEmpty else {
@@ -107,7 +107,7 @@ private struct KeyReader {
     let value: JSONValue
     let pointer: String
 
-    func problem(_ member: String, _ message: String) -> TokenKeysError {
+    func problem(_ member: String, message: String) -> TokenKeysError {
         TokenKeysError(message: message, pointer: "\(pointer)/\(member)")
     }
 
@@ -132,7 +132,7 @@ private struct KeyReader {
     func key(_ algorithm: TokenAlgorithm) async throws(TokenKeysError) -> TokenKeys.Key {
         let id = try text("kid")
         guard (1...256).contains(id.utf8.count), id.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-            throw problem("kid", "expected 1 to 256 bytes of printable ASCII without spaces")
+            throw problem("kid", message: "expected 1 to 256 bytes of printable ASCII without spaces")
         }
         let collection = JWTKeyCollection(defaultJWTParser: TokenClaims.parser)
         let (kid, parser) = (JWKIdentifier(string: id), TokenClaims.parser)
@@ -146,7 +146,9 @@ private struct KeyReader {
                 let publicKey = try ES256PublicKey(parameters: (try coordinate("x"), try coordinate("y")))
                 if isPrivate {
                     let key = try ES256PrivateKey(key: try coordinate("d"))
-                    guard key.publicKey == publicKey else { throw problem("d", "belongs to another public key") }
+                    guard key.publicKey == publicKey else {
+                        throw problem("d", message: "belongs to another public key")
+                    }
                     await collection.add(ecdsa: key, kid: kid, parser: parser)
                 } else {
                     await collection.add(ecdsa: publicKey, kid: kid, parser: parser)
@@ -155,7 +157,9 @@ private struct KeyReader {
                 let publicKey = try EdDSA.PublicKey(x: try coordinate("x"), curve: .ed25519)
                 if isPrivate {
                     let key = try EdDSA.PrivateKey(d: try coordinate("d"), curve: .ed25519)
-                    guard key.publicKey == publicKey else { throw problem("d", "belongs to another public key") }
+                    guard key.publicKey == publicKey else {
+                        throw problem("d", message: "belongs to another public key")
+                    }
                     await collection.add(eddsa: key, kid: kid, parser: parser)
                 } else {
                     await collection.add(eddsa: publicKey, kid: kid, parser: parser)
@@ -172,29 +176,31 @@ private struct KeyReader {
     }
 
     private func text(_ member: String) throws(TokenKeysError) -> String {
-        guard let text = value[member]?.stringValue else { throw problem(member, "expected a string") }
+        guard let text = value[member]?.stringValue else { throw problem(member, message: "expected a string") }
         return text
     }
 
     private func bytes(_ member: String) throws(TokenKeysError) -> [UInt8] {
         guard let bytes = Base64URL.decode(try text(member)) else {
-            throw problem(member, "is not base64url without padding")
+            throw problem(member, message: "is not base64url without padding")
         }
         return bytes
     }
 
     private func coordinate(_ member: String) throws(TokenKeysError) -> String {
-        guard try bytes(member).count == 32 else { throw problem(member, "expected 32 bytes") }
+        guard try bytes(member).count == 32 else { throw problem(member, message: "expected 32 bytes") }
         return try text(member)
     }
 
     private func secretBytes() throws(TokenKeysError) -> [UInt8] {
         let secret = try bytes("k")
         guard secret.count >= TokenKeys.minimumSecretBytes else {
-            throw problem("k", "expected \(TokenKeys.minimumSecretBytes) bytes or more, found \(secret.count)")
+            throw problem("k", message: "expected \(TokenKeys.minimumSecretBytes) bytes or more, found \(secret.count)")
         }
         // With a public key as the secret, every holder of the public key could sign.
-        guard !secret.starts(with: "-----BEGIN".utf8) else { throw problem("k", "is a PEM file, and no secret") }
+        guard !secret.starts(with: "-----BEGIN".utf8) else {
+            throw problem("k", message: "is a PEM file, and no secret")
+        }
         return secret
     }
 }

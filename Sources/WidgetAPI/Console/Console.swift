@@ -94,7 +94,7 @@ struct Console: Sendable {
             return try await body(visit)
         } catch {
             let problem = Problem(answering: error, path: request.uri.path, context.logger)
-            return visit.page("problem", problem.title, ["detail": problem.detail]).response(problem.status)
+            return visit.page("problem", title: problem.title, ["detail": problem.detail]).response(problem.status)
         }
     }
 

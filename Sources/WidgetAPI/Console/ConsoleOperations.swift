@@ -29,10 +29,10 @@ extension Console {
         let apps: [AppDefinition]
         switch configuration.readManifest(manifest) {
         case .success(let found): apps = found
-        case .failure(let problem): throw .unprocessable("/manifest", problem.text)
+        case .failure(let problem): throw .unprocessable("/manifest", detail: problem.text)
         }
         if let other = apps.first(where: { !Text.equal($0.name, app) }) {
-            throw .unprocessable("/manifest", "the app \(Text.quoted(other.name)) is not the token's")
+            throw .unprocessable("/manifest", detail: "the app \(Text.quoted(other.name)) is not the token's")
         }
         return apps
     }

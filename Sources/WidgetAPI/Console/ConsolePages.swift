@@ -108,7 +108,7 @@ extension ConsoleVisit {
         let health = console.configuration.providerHealth(app)
         let open = (health ?? [:]).filter { $0.value["breaker"]?.stringValue == "open" }.keys.sorted()
         var page = page(
-            "overview", "Overview",
+            "overview", title: "Overview",
             [
                 "charts": charts.enumerated().map {
                     ["title": $1.title, "id": "chart-\($0)", "html": $1.html] as [String: Any]
@@ -153,7 +153,7 @@ extension ConsoleVisit {
         let summary =
             "\(count(problems, "problem")), \(count(warnings, "warning")), \(found("ok").count) ok"
         return page(
-            "doctor", "Doctor",
+            "doctor", title: "Doctor",
             [
                 "findings": JSONValue.array(marked), "isEmpty": findings.isEmpty, "summary": summary,
                 "style": problems.isEmpty ? warnings.isEmpty ? "good" : "warn" : "bad",
@@ -179,7 +179,7 @@ extension ConsoleVisit {
         }
         let forecast = try await run("getForecast") { try await $0.forecast(hours: 24, for: $1) }
         return page(
-            "kinds", "Kinds",
+            "kinds", title: "Kinds",
             [
                 "kinds": JSONValue.array(kinds), "isPaused": found.contains { $0.kind.appPausedAt != nil },
                 "message": message, "isEmpty": kinds.isEmpty, "forecast": ConsoleView.chart(of: forecast),
@@ -206,7 +206,7 @@ extension ConsoleVisit {
         view["json"] = PrettyJSON.text(kind.definition.json())
         view["budget"] = try await budget(of: kind)
         view["forecast"] = ConsoleView.chart(of: forecast)
-        return page("kind", name, view)
+        return page("kind", title: name, view)
     }
 
     /// Reloads of today (UTC) per timeline, free ones included, beside the daily budget.
@@ -222,7 +222,7 @@ extension ConsoleVisit {
     // MARK: Manifests
 
     func manifest(_ text: String = "", _ shown: [String: Any] = [:]) -> ConsolePage {
-        page("manifest", "Compare a manifest", shown.merging(["manifest": text]) { $1 })
+        page("manifest", title: "Compare a manifest", shown.merging(["manifest": text]) { $1 })
     }
 
     func compare() async throws -> ConsolePage {
@@ -274,7 +274,7 @@ extension ConsoleVisit {
             ]
         }
         var page = page(
-            "providers", "Providers",
+            "providers", title: "Providers",
             [
                 "providers": JSONValue.array(items), "isEmpty": items.isEmpty, "hasNoWorkers": health == nil,
                 "latency": providerLatency, "tested": tested?.json ?? .null,
@@ -313,7 +313,7 @@ extension ConsoleVisit {
             }
             view["next"] = "\(Console.base)/widgets?\(items.sorted().joined(separator: "&"))"
         }
-        return page("widgets", "Widgets", view)
+        return page("widgets", title: "Widgets", view)
     }
 
     /// One widget: why it shows what it shows.
@@ -342,7 +342,7 @@ extension ConsoleVisit {
         ]
         view["revision"] = timeline?.revision.map { "\($0)" } ?? "none"
         if let timeline, timeline.content == nil { view["shown"] = PrettyJSON.text(document?["shown"] ?? .null) }
-        var page = page("widget", "Widget \(id)", view)
+        var page = page("widget", title: "Widget \(id)", view)
         page.scripts.append(TimeAxis.script)
         page.styles = [TimeAxis.stylesheet]
         page.live = "\(Console.base)/live?widget=\(Text.percentEncoded(id))"
@@ -399,7 +399,7 @@ struct ConsoleSteps: Sendable {
         ]
     }
 
-    private func step(_ name: String, _ state: String, at time: Timestamp?, _ text: String) -> JSONValue {
+    private func step(_ name: String, is state: String, at time: Timestamp?, _ text: String) -> JSONValue {
         ["name": .string(name), "state": .string(state), "at": .time(time), "text": .string(text)]
     }
 
@@ -413,23 +413,23 @@ struct ConsoleSteps: Sendable {
                 : facts.sweepsAhead.map { "\($0) to come from a sweep" } ?? "more sweeps wait than are examined"
         let reason = event?.cause.reason.map { "for the reason \($0.name)" } ?? "by policy or placement"
         let type: String = if case .found(let envelope)? = event?.lookup { ", event \(envelope.type)" } else { "" }
-        return step("Request", "done", at: event?.cause.appliedAt, "Last requested \(reason)\(type); \(state)")
+        return step("Request", is: "done", at: event?.cause.appliedAt, "Last requested \(reason)\(type); \(state)")
     }
 
     private func decision(_ explanation: Explanation) -> JSONValue {
         let (last, facts) = (explanation.last, explanation.facts)
         return step(
-            "Decision", facts.decidedAt == nil ? "waiting" : facts.decision == .failed ? "failed" : "done",
+            "Decision", is: facts.decidedAt == nil ? "waiting" : facts.decision == .failed ? "failed" : "done",
             at: facts.decidedAt, "\(last.text)\(last.rule.map { " (rule \($0.name))" } ?? "")")
     }
 
     private func fetch(_ facts: ReloadFacts) -> JSONValue {
         guard facts.renderedAt != nil || facts.fetchTime != nil || facts.attempts > 0 else {
-            return step("Fetch", "waiting", at: nil, "Never fetched")
+            return step("Fetch", is: "waiting", at: nil, "Never fetched")
         }
         let time = facts.fetchTime.map { " in \($0.wholeMilliseconds) ms" } ?? ""
         return step(
-            "Fetch", facts.attempts == 0 ? "done" : "failed", at: facts.renderedAt,
+            "Fetch", is: facts.attempts == 0 ? "done" : "failed", at: facts.renderedAt,
             facts.attempts == 0 ? "Rendered\(time)" : "\(facts.attempts) failures since the last render\(time)")
     }
 
@@ -437,28 +437,28 @@ struct ConsoleSteps: Sendable {
         guard let content = timeline.content else {
             let time = timeline.facts.snapshotAt
             return step(
-                "Stored", "waiting", at: time,
+                "Stored", is: "waiting", at: time,
                 "Nothing stored: the widget shows its \(time == nil ? "placeholder" : "snapshot")")
         }
         return step(
-            "Stored", "done", at: content.storedAt, "Revision \(content.revision), \(content.bytes) bytes")
+            "Stored", is: "done", at: content.storedAt, "Revision \(content.revision), \(content.bytes) bytes")
     }
 
     /// A worker keeps its lease until Kafka has acknowledged the message.
     private func published(_ facts: ReloadFacts) -> JSONValue {
         guard let revision = timeline?.revision else {
-            return step("Published", "waiting", at: nil, "Nothing to publish")
+            return step("Published", is: "waiting", at: nil, "Nothing to publish")
         }
         guard facts.lease == nil else {
-            return step("Published", "waiting", at: nil, "A worker holds the timeline now")
+            return step("Published", is: "waiting", at: nil, "A worker holds the timeline now")
         }
         // The time of the acknowledgement is not kept.
-        return step("Published", "done", at: nil, "Revision \(revision): no publication is pending")
+        return step("Published", is: "done", at: nil, "Revision \(revision): no publication is pending")
     }
 
     private var delivered: JSONValue {
         guard let device else {
-            return step("Delivered", "waiting", at: nil, "The device is not registered for notifications")
+            return step("Delivered", is: "waiting", at: nil, "The device is not registered for notifications")
         }
         let told =
             device.triedAt == nil
@@ -466,7 +466,7 @@ struct ConsoleSteps: Sendable {
             : "notified by \(device.channel)\(device.answer.map { ", answered \($0)" } ?? "")"
         let isFetched = device.fetchedAt != nil
         return step(
-            "Delivered", isFetched && device.waiting == 0 ? "done" : "waiting", at: device.fetchedAt,
+            "Delivered", is: isFetched && device.waiting == 0 ? "done" : "waiting", at: device.fetchedAt,
             "\(isFetched ? "Fetched" : "Not fetched"); \(told); \(device.waiting) changes waiting")
     }
 }
@@ -483,7 +483,7 @@ extension ConsoleVisit {
         filter.since = try call.time("since")
         filter.until = try call.time("until")
         if let text = call.text("letter") {
-            guard let id = Int64(text) else { throw .parameter("letter", "expected a number") }
+            guard let id = Int64(text) else { throw .parameter("letter", detail: "expected a number") }
             filter.ids = [id]
         }
         return filter
@@ -509,7 +509,7 @@ extension ConsoleVisit {
             ["name": cause.rawValue, "isChosen": filter.causes == [cause]] as [String: Any]
         }
         view["message"] = message
-        return page("dead-letters", "Dead letters", view)
+        return page("dead-letters", title: "Dead letters", view)
     }
 
     func deadLetter() async throws -> ConsolePage {
@@ -522,7 +522,7 @@ extension ConsoleVisit {
         let payload = letter.payload ?? ""
         view["payload"] = (try? JSONValue.parse(payload)).map(PrettyJSON.text) ?? payload
         view["isLong"] = payload.utf8.count >= Routes.payloadLimit
-        return page("dead-letter", "Dead letter \(id)", view)
+        return page("dead-letter", title: "Dead letter \(id)", view)
     }
 
     /// Replays or discards what the form selects. Without a confirmation it shows what would happen.
@@ -560,6 +560,6 @@ extension ConsoleVisit {
         view["terms"] = terms.compactMap { name, key in
             (view[key] as? String).flatMap { $0.isEmpty ? nil : ["name": name, "value": $0] }
         }
-        return page("settle", isConfirmed ? "Done" : action == "replay" ? "Replay?" : "Discard?", view)
+        return page("settle", title: isConfirmed ? "Done" : action == "replay" ? "Replay?" : "Discard?", view)
     }
 }

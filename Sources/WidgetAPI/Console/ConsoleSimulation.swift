@@ -30,19 +30,20 @@ struct ConsoleSimulation: Sendable {
         func number(_ name: String, _ range: ClosedRange<Int>) throws(Problem) -> Int {
             guard let number = Int(text(name)), range.contains(number) else {
                 throw .unprocessable(
-                    "/\(name)", "expected a number from \(range.lowerBound) to \(range.upperBound)")
+                    "/\(name)", detail: "expected a number from \(range.lowerBound) to \(range.upperBound)")
             }
             return number
         }
         let days = try number("days", Self.days)
         people = try number("people", Self.people)
         guard people * days <= Self.maximumPersonDays else {
-            throw .unprocessable("/people", "expected at most \(Self.maximumPersonDays) days of all people together")
+            throw .unprocessable(
+                "/people", detail: "expected at most \(Self.maximumPersonDays) days of all people together")
         }
-        guard let seed = UInt64(text("seed")) else { throw .unprocessable("/seed", "expected a number") }
+        guard let seed = UInt64(text("seed")) else { throw .unprocessable("/seed", detail: "expected a number") }
         let day = text("from").isEmpty ? LocalClock.utc.date(now) : text("from")
         guard Self.firstDays.contains(day), let from = Timestamp(rfc3339: "\(day)T00:00:00Z") else {
-            throw .unprocessable("/from", "expected a day such as 2026-06-22, from 2000 to 2099")
+            throw .unprocessable("/from", detail: "expected a day such as 2026-06-22, from 2000 to 2099")
         }
         var options = SimulationOptions(from: from, days: days)
         options.seed = seed
@@ -54,7 +55,7 @@ struct ConsoleSimulation: Sendable {
         guard Self.kinds.contains(app.kinds.count) else {
             throw Problem.unprocessable(
                 "/manifest",
-                "expected \(Self.kinds.lowerBound) to \(Self.kinds.upperBound) kinds, found \(app.kinds.count)")
+                detail: "expected \(Self.kinds.lowerBound) to \(Self.kinds.upperBound) kinds, found \(app.kinds.count)")
         }
         var options = options
         options.rotation = rotation
@@ -63,7 +64,7 @@ struct ConsoleSimulation: Sendable {
         }
         guard let report else {
             throw Problem.unprocessable(
-                "/people", "the simulation takes longer than \(Self.timeLimit.seconds(roundedUp: 1)) s")
+                "/people", detail: "the simulation takes longer than \(Self.timeLimit.seconds(roundedUp: 1)) s")
         }
         return report
     }
@@ -97,7 +98,7 @@ extension ConsoleVisit {
         view["maximumDays"] = "\(ConsoleSimulation.days.upperBound)"
         view["maximumPeople"] = "\(ConsoleSimulation.people.upperBound)"
         view["maximumPersonDays"] = ConsoleView.grouped("\(ConsoleSimulation.maximumPersonDays)")
-        return page("simulator", "Simulator", view)
+        return page("simulator", title: "Simulator", view)
     }
 
     func simulate() async throws -> ConsolePage {

@@ -62,7 +62,7 @@ struct ConsoleVisit: Sendable {
     ]
 
     /// A page of a template, with the names and rights that every template may use.
-    func page(_ template: String, _ title: String, _ view: [String: Any]) -> ConsolePage {
+    func page(_ template: String, title: String, _ view: [String: Any]) -> ConsolePage {
         let principal = call.caller.principal
         let shared: [String: Any] = [
             "base": Console.base, "csrf": console.configuration.key.formToken(of: session.id), "app": app,

@@ -31,14 +31,14 @@ struct EventBody {
         set { object[member] = newValue }
     }
 
-    mutating func fail(_ member: String, _ detail: String) {
+    mutating func fail(_ member: String, detail: String) {
         errors.append(Problem.Item(detail: detail, pointer: "/\(member)"))
     }
 
     /// Sets a member from the path. The body may repeat the value.
     mutating func bind(_ member: String, to value: String) {
         if let said = object[member], said != .string(value) {
-            fail(member, "must equal the value in the path, or be left out")
+            fail(member, detail: "must equal the value in the path, or be left out")
         }
         object[member] = .string(value)
     }
@@ -47,18 +47,20 @@ struct EventBody {
     mutating func texts(_ member: String) -> [String] {
         guard let value = object[member] else { return [] }
         let texts = value.arrayValue?.map(\.stringValue) ?? [nil]
-        if texts.contains(nil) { fail(member, "expected an array of strings") }
+        if texts.contains(nil) { fail(member, detail: "expected an array of strings") }
         return texts.compactMap { $0 }
     }
 
     /// A list of unique ids, at least one.
     mutating func identifiers(_ member: String, atMost limit: Int) -> [String] {
         let texts = texts(member)
-        if !(1...limit).contains(texts.count) { fail(member, "expected 1 to \(limit) ids, found \(texts.count)") }
-        for (index, text) in texts.enumerated() {
-            if let problem = Text.identifierProblem(text) { fail("\(member)/\(index)", problem) }
+        if !(1...limit).contains(texts.count) {
+            fail(member, detail: "expected 1 to \(limit) ids, found \(texts.count)")
         }
-        if Set(texts.map { Array($0.utf8) }).count < texts.count { fail(member, "has an id twice") }
+        for (index, text) in texts.enumerated() {
+            if let problem = Text.identifierProblem(text) { fail("\(member)/\(index)", detail: problem) }
+        }
+        if Set(texts.map { Array($0.utf8) }).count < texts.count { fail(member, detail: "has an id twice") }
         return texts
     }
 

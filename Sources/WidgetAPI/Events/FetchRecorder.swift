@@ -55,7 +55,7 @@ package final class FetchRecorder: Sendable {
     }
 
     /// Notes that a widget's device was served content, or has it already.
-    func served(app: String, widget: String, revision: Int64?) {
+    func noteServed(app: String, widget: String, revision: Int64?) {
         guard let revision, revision > 0 else { return }
         let (key, now) = (Key(app: app, widget: widget), ContinuousClock.now)
         pending.withLock { pending in

@@ -183,7 +183,7 @@ struct FormPage: Sendable {
                 \(value == nil ? " data-unset" : "")><output>\(text)</output></span>
                 """
         case .locationPicker:
-            func coordinate(_ key: String, _ title: String, _ limit: String) -> HTML {
+            func coordinate(_ key: String, title: String, limit: String) -> HTML {
                 """
                 <input aria-label="\(row.label): \(title)" placeholder="\(title)" data-key="\(key)" type="number" \
                 step="any" min="-\(limit)" max="\(limit)" value="\(value?[key].map(Self.text) ?? "")">
@@ -191,8 +191,8 @@ struct FormPage: Sendable {
             }
             return """
                 <span class="location"><input \(names) type="text" data-key="display" placeholder="Place" \
-                value="\(value?["display"]?.stringValue ?? "")">\(coordinate("latitude", "Latitude", "90"))\
-                \(coordinate("longitude", "Longitude", "180"))</span>
+                value="\(value?["display"]?.stringValue ?? "")">\(coordinate("latitude", title: "Latitude", limit: "90"))\
+                \(coordinate("longitude", title: "Longitude", limit: "180"))</span>
                 """
         case .datePicker:
             let type = text.isEmpty || text.utf8.count == 10 ? "date" : "text"

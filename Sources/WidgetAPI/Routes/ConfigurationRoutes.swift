@@ -23,7 +23,7 @@ extension Routes {
                 let (kind, parameter) = (try call.path("kind"), try call.path("parameter"))
                 let search = call.text("search").flatMap { $0.isEmpty ? nil : $0 }
                 if let search, let problem = Text.identifierProblem(search, maximumBytes: Self.maximumSearchBytes) {
-                    throw Problem.parameter("search", problem)
+                    throw Problem.parameter("search", detail: problem)
                 }
                 let options = try await options(
                     of: parameter, kind: kind, search: search, try WidgetPlace(call), for: call.caller)
@@ -151,7 +151,7 @@ extension Routes {
     private func placedWidget(_ id: String, for caller: Caller) async throws -> (WidgetDetail, KindDefinition?) {
         guard let widget = try await widget(id, for: caller), widget.timelineID != nil else { throw Problem.notFound }
         let directory = try await directory.directory(maximumAge: .seconds(5))
-        return (widget, EventRules.find(widget.kind, caller.app, directory)?.definition)
+        return (widget, EventRules.find(widget.kind, of: caller.app, in: directory)?.definition)
     }
 }
 
@@ -182,7 +182,7 @@ extension WidgetPlace {
     }
 
     func context() throws(Problem) -> ConfigurationContext {
-        guard let user else { throw .parameter("user", "is missing: the provider answers for one user") }
+        guard let user else { throw .parameter("user", detail: "is missing: the provider answers for one user") }
         return ConfigurationContext(
             user: user, family: family, environment: environment, values: configuration ?? .empty)
     }
@@ -191,9 +191,10 @@ extension WidgetPlace {
 extension APICall {
     /// The family of the query.
     func family() throws(Problem) -> WidgetFamily {
-        guard let name = text("family") else { throw .parameter("family", "is missing") }
+        guard let name = text("family") else { throw .parameter("family", detail: "is missing") }
         guard let family = WidgetFamily(name: name) else {
-            throw .parameter("family", "expected one of \(WidgetFamily.allCases.map(\.name).joined(separator: ", "))")
+            throw .parameter(
+                "family", detail: "expected one of \(WidgetFamily.allCases.map(\.name).joined(separator: ", "))")
         }
         return family
     }
@@ -211,7 +212,7 @@ extension APICall {
         do throws(ModelError) {
             return try WidgetConfiguration(json: Array(text.utf8))
         } catch {
-            throw .parameter("configuration", "\(error)")
+            throw .parameter("configuration", detail: "\(error)")
         }
     }
 }

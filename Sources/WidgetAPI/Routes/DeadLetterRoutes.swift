@@ -128,7 +128,7 @@ extension APICall {
         guard let name = text("cause") else { return [] }
         guard let cause = DeadLetterCause(rawValue: name) else {
             throw .parameter(
-                "cause", "expected one of \(DeadLetterCause.allCases.map(\.rawValue).joined(separator: ", "))")
+                "cause", detail: "expected one of \(DeadLetterCause.allCases.map(\.rawValue).joined(separator: ", "))")
         }
         return [cause]
     }

@@ -158,7 +158,7 @@ extension Routes {
         let reason = body["reason"] ?? "push"
         body["reason"] = nil
         let named = reason.stringValue.flatMap { Self.types[$0] }
-        if named == nil { body.fail("reason", "expected push, foreground, background or operator") }
+        if named == nil { body.fail("reason", detail: "expected push, foreground, background or operator") }
         let type = named ?? .pushReceived
         body.bind("app", to: call.app)
         if type == .appChanged { body["state"] = reason }
@@ -191,10 +191,11 @@ extension Routes {
     /// Publishes the valid events of a batch in order and returns a result for each event.
     private func publishBatch(_ value: JSONValue, _ call: APICall) async throws -> Response {
         guard case .array(let items) = value else {
-            throw Problem.unprocessable("", "expected an array of CloudEvents, found \(value.kind.name)")
+            throw Problem.unprocessable("", detail: "expected an array of CloudEvents, found \(value.kind.name)")
         }
         guard items.count <= Self.maximumBatch else {
-            throw Problem.unprocessable("", "expected at most \(Self.maximumBatch) events, found \(items.count)")
+            throw Problem.unprocessable(
+                "", detail: "expected at most \(Self.maximumBatch) events, found \(items.count)")
         }
         try call.caller.count(requests: items.count)
         var rules = EventRules(routes: self)
@@ -234,7 +235,7 @@ extension Routes {
         let (event, envelope) = (decoded.event, decoded.envelope)
         do {
             guard Text.equal(event.app, call.app) else {
-                throw Problem.unprocessable("/app", "must equal the app in the path")
+                throw Problem.unprocessable("/app", detail: "must equal the app in the path")
             }
             try await rules.check(event, call.caller)
         } catch let problem as Problem {
@@ -340,7 +341,7 @@ extension APICall {
             switch text("wait") {
             case nil: false
             case "applied"?: true
-            default: throw .parameter("wait", "expected applied")
+            default: throw .parameter("wait", detail: "expected applied")
             }
         }
     }

@@ -24,7 +24,7 @@ struct EventRules: Sendable {
                 throw Problem.unprocessable([Self.unknown(placement.kind, at: "/kind")])
             }
             if let problem = kind.definition.problem(with: kind.definition.resolve(placement)) {
-                throw Problem.unprocessable(problem.pointer, problem.message)
+                throw Problem.unprocessable(problem.pointer, detail: problem.message)
             }
         case .reload(let request):
             if request.reason == .operator {
@@ -36,7 +36,7 @@ struct EventRules: Sendable {
             try await check(request, caller, kindAt: pointer)
         case .device(.environment(_, let environment, _)):
             if let problem = environment.problems.first {
-                throw Problem.unprocessable("/environment\(problem.pointer)", problem.message)
+                throw Problem.unprocessable("/environment\(problem.pointer)", detail: problem.message)
             }
             guard caller.user == nil else {
                 throw Problem.forbidden("a token of one user cannot change a device for all of its users")
@@ -63,12 +63,12 @@ struct EventRules: Sendable {
         if case .apns(let address) = channel,
             let problem = registrations.problem(ofTopic: address.topic, app: name)
         {
-            throw Problem.unprocessable("/channel/apns/topic", problem)
+            throw Problem.unprocessable("/channel/apns/topic", detail: problem)
         }
         guard let app = try await routes.directory.directory(maximumAge: .seconds(5)).apps[name] else { return }
         let devices = try await routes.store.query(.registeredDevices(of: [(app.id, user)])).map(\.device)
         guard devices.contains(where: { Text.equal($0, device) }) || devices.count < registrations.devicesPerUser
-        else { throw Problem.unprocessable("/device", registrations.tooManyDevices) }
+        else { throw Problem.unprocessable("/device", detail: registrations.tooManyDevices) }
     }
 
     private mutating func check(
@@ -81,7 +81,7 @@ struct EventRules: Sendable {
         }
         guard case .kinds(let names) = request.kinds else { return }
         let directory = try await directory(with: names, of: caller.app)
-        let unknown = names.enumerated().filter { !Self.isKnown($1, caller.app, directory) }
+        let unknown = names.enumerated().filter { !Self.isKnown($1, of: caller.app, in: directory) }
             .map { Self.unknown($1, at: pointer?($1) ?? "/kinds/\($0)") }
         guard unknown.isEmpty else { throw Problem.unprocessable(unknown) }
     }
@@ -91,14 +91,14 @@ struct EventRules: Sendable {
     /// The kind, for an event that needs its definition; nil if the app has none of this name.
     private mutating func find(_ name: String, of app: String) async throws -> RegisteredKind? {
         let directory = try await directory(with: [name], of: app)
-        if let kind = Self.find(name, app, directory) { return kind }
-        if Self.isKnown(name, app, directory) { throw Problem.kindUnreadable }
+        if let kind = Self.find(name, of: app, in: directory) { return kind }
+        if Self.isKnown(name, of: app, in: directory) { throw Problem.kindUnreadable }
         return nil
     }
 
     /// Whether the app has a kind of this name, even if its definition cannot be read. A reload needs no definition.
-    private static func isKnown(_ name: String, _ app: String, _ directory: KindDirectory) -> Bool {
-        find(name, app, directory) != nil
+    private static func isKnown(_ name: String, of app: String, in directory: KindDirectory) -> Bool {
+        find(name, of: app, in: directory) != nil
             || directory.apps[app].flatMap { directory.unreadableKind(name, of: $0) } != nil
     }
 
@@ -109,15 +109,17 @@ struct EventRules: Sendable {
     private mutating func directory(with names: [String], of app: String) async throws -> KindDirectory {
         if let latest { return latest }
         let known = try await routes.directory.directory(maximumAge: .seconds(5))
-        if names.allSatisfy({ Self.isKnown($0, app, known) }) { return known }
+        if names.allSatisfy({ Self.isKnown($0, of: app, in: known) }) { return known }
         // A kind may just have been registered.
-        let unknown = names.filter { Self.find($0, app, known) == nil }.map { DirectoryName(app: app, kind: $0) }
+        let unknown = names.filter { Self.find($0, of: app, in: known) == nil }.map {
+            DirectoryName(app: app, kind: $0)
+        }
         let read = try await routes.directory.refresh(ifRegistered: unknown) ?? known
         latest = read
         return read
     }
 
-    static func find(_ name: String, _ app: String, _ directory: KindDirectory) -> RegisteredKind? {
+    static func find(_ name: String, of app: String, in directory: KindDirectory) -> RegisteredKind? {
         guard let app = directory.apps[app], let kind = directory.kind(name, of: app),
             Text.equal(kind.definition.name, name)
         else { return nil }

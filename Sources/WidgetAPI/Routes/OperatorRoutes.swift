@@ -138,7 +138,8 @@ extension Routes {
     /// Sends a signed request for no timelines to a kind's provider.
     func testProvider(of name: String, for caller: Caller) async throws -> ProviderTrial {
         let directory = try await directory.refresh()
-        guard let app = directory.apps[caller.app], let kind = EventRules.find(name, caller.app, directory) else {
+        guard let app = directory.apps[caller.app], let kind = EventRules.find(name, of: caller.app, in: directory)
+        else {
             throw Problem.notFound
         }
         let url = kind.definition.providerURL

@@ -75,7 +75,7 @@ extension Routes {
         let found = try await store.stacks(of: user, app: call.app).filter { Text.equal($0.name, stack) }
         guard let device = found.first?.device else { throw Problem.notFound }
         guard found.count == 1 else {
-            throw Problem.parameter("device", "is needed: \(found.count) devices have a stack of this name")
+            throw Problem.parameter("device", detail: "is needed: \(found.count) devices have a stack of this name")
         }
         return StackPlan.Key(app: call.app, user: user, device: device, stack: stack)
     }

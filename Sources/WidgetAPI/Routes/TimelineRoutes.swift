@@ -64,17 +64,14 @@ extension Routes {
             switch found {
             case .known(let shown) where isWaiting: id = shown.id
             case .timeline(let timeline) where isWaiting && timeline.content == nil: id = timeline.id
-            case .known(let shown)?:
-                noteServed(shown.contentRevision, widget, at, caller)
-                return .known(shown)
-            case .timeline(let timeline)?:
-                noteServed(timeline.revision, widget, at, caller)
-                return .timeline(timeline)
+            case let timeline?:
+                noteServed(timeline, to: widget, at, caller)
+                return timeline
             case nil where looks > 0:
                 looks -= 1
                 try await Task.sleep(for: Self.betweenLooks)
                 continue
-            case .removed?, nil: return .removed
+            case nil: return .removed
             }
             // The loop reads again after the watch has begun, so that no change is missed.
             guard let watch else {
@@ -96,20 +93,22 @@ extension Routes {
         let found = Dictionary(try await store.query(statement).map { (Array($0.widget.utf8), $0.timeline) }) { $1 }
         return widgets.map { widget in
             let timeline = found[Array(widget.utf8)] ?? .removed
-            switch timeline {
-            case .removed: break
-            case .known(let shown): noteServed(shown.contentRevision, widget, at, caller)
-            case .timeline(let detail): noteServed(detail.revision, widget, at, caller)
-            }
+            noteServed(timeline, to: widget, at, caller)
             return timeline
         }
     }
 
     /// Notes that a widget's device has been served its present content. Reads with the app's own token are those of a
     /// backend or an operator, and not of the device.
-    private func noteServed(_ revision: Int64?, _ widget: String, _ at: Timestamp?, _ caller: Caller) {
+    private func noteServed(_ timeline: PolledTimeline, to widget: String, _ at: Timestamp?, _ caller: Caller) {
         guard at == nil, caller.user != nil else { return }
-        resources.fetches?.served(app: caller.app, widget: widget, revision: revision)
+        let revision: Int64? =
+            switch timeline {
+            case .removed: nil
+            case .known(let shown): shown.contentRevision
+            case .timeline(let detail): detail.revision
+            }
+        resources.fetches?.noteServed(app: caller.app, widget: widget, revision: revision)
     }
 
     /// Waits until a change or the deadline. Throws if the token is no longer valid.

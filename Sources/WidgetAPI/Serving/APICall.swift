@@ -60,10 +60,10 @@ struct APICall: Sendable {
     /// An id in the path.
     func path(_ name: String, maximumBytes: Int = Text.maximumIdentifierBytes) throws(Problem) -> String {
         guard let raw = context.parameters.get(name), let text = raw.removingPercentEncoding else {
-            throw .parameter(name, "is not percent-encoded UTF-8")
+            throw .parameter(name, detail: "is not percent-encoded UTF-8")
         }
         if let problem = Text.identifierProblem(text, maximumBytes: maximumBytes) {
-            throw .parameter(name, problem)
+            throw .parameter(name, detail: problem)
         }
         return text
     }
@@ -80,7 +80,9 @@ struct APICall: Sendable {
                 throw .badRequest("the query is not percent-encoded UTF-8")
             }
             let shown = Text.printable(name, maximum: 64)
-            if query.contains(where: { Text.equal($0.name, name) }) { throw .parameter(shown, "is given twice") }
+            if query.contains(where: { Text.equal($0.name, name) }) {
+                throw .parameter(shown, detail: "is given twice")
+            }
             query.append((name, value))
         }
         return query
@@ -93,7 +95,7 @@ struct APICall: Sendable {
         for (name, _) in query where !names.contains(where: { Text.equal($0, name) }) {
             throw .parameter(
                 Text.printable(name, maximum: 64),
-                names.isEmpty ? "expected no parameters" : "expected one of \(names.joined(separator: ", "))")
+                detail: names.isEmpty ? "expected no parameters" : "expected one of \(names.joined(separator: ", "))")
         }
     }
 
@@ -104,7 +106,9 @@ struct APICall: Sendable {
     /// An identifier parameter.
     func identifier(_ name: String, maximumBytes: Int = Text.maximumIdentifierBytes) throws(Problem) -> String? {
         guard let text = text(name) else { return nil }
-        if let problem = Text.identifierProblem(text, maximumBytes: maximumBytes) { throw .parameter(name, problem) }
+        if let problem = Text.identifierProblem(text, maximumBytes: maximumBytes) {
+            throw .parameter(name, detail: problem)
+        }
         return text
     }
 
@@ -112,7 +116,9 @@ struct APICall: Sendable {
         guard let text = text(name) else { return standard }
         // `Int` would also accept "+1".
         guard text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int(text), range.contains(number)
-        else { throw .parameter(name, "expected a whole number from \(range.lowerBound) to \(range.upperBound)") }
+        else {
+            throw .parameter(name, detail: "expected a whole number from \(range.lowerBound) to \(range.upperBound)")
+        }
         return number
     }
 
@@ -120,14 +126,14 @@ struct APICall: Sendable {
         switch text(name) {
         case nil, "false"?: false
         case "true"?: true
-        default: throw .parameter(name, "expected true or false")
+        default: throw .parameter(name, detail: "expected true or false")
         }
     }
 
     func time(_ name: String) throws(Problem) -> Timestamp? {
         guard let text = text(name) else { return nil }
         guard let time = Timestamp(rfc3339: text) else {
-            throw .parameter(name, "expected an RFC 3339 date-time such as 2026-01-31T08:00:00Z")
+            throw .parameter(name, detail: "expected an RFC 3339 date-time such as 2026-01-31T08:00:00Z")
         }
         return time
     }
@@ -198,7 +204,7 @@ struct APICall: Sendable {
     func body() async throws -> JSONObject {
         let value = try await json()
         guard case .object(let object) = value else {
-            throw Problem.unprocessable("", "expected an object, found \(value.kind.name)")
+            throw Problem.unprocessable("", detail: "expected an object, found \(value.kind.name)")
         }
         return object
     }

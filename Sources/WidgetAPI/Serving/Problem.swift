@@ -104,7 +104,7 @@ extension Problem {
     }
 
     /// An invalid query or path parameter.
-    static func parameter(_ name: String, _ detail: String) -> Problem {
+    static func parameter(_ name: String, detail: String) -> Problem {
         badRequest("\(name): \(detail)", [Item(detail: detail, parameter: name)])
     }
 
@@ -116,7 +116,7 @@ extension Problem {
         return Problem(.unprocessableContent, place + first + more, title: "Invalid", errors: errors)
     }
 
-    static func unprocessable(_ pointer: String, _ detail: String) -> Problem {
+    static func unprocessable(_ pointer: String, detail: String) -> Problem {
         unprocessable([Item(detail: detail, pointer: pointer)])
     }
 
@@ -228,7 +228,7 @@ extension Problem {
     /// The problem with a body that cannot be parsed.
     init(parsing error: JSONError) {
         guard error.kind != .numberOutOfRange else {
-            self = .unprocessable(error.pointer, error.message)
+            self = .unprocessable(error.pointer, detail: error.message)
             return
         }
         self = .badRequest(

@@ -223,7 +223,7 @@ package final class TimelineChanges: Sendable {
         state.withLock { $0.isLive = isLive }
     }
 
-    func changed(_ keys: [Key]) {
+    func notify(_ keys: [Key]) {
         let woken = state.withLock { state in
             var ids: Set<UInt64> = []
             for key in keys { ids.formUnion(state.byKey[key] ?? []) }
@@ -233,7 +233,7 @@ package final class TimelineChanges: Sendable {
     }
 
     /// Wakes all waiters, since anything may have changed.
-    func changedUnknown() {
+    func notifyAll() {
         wake(state.withLock { state in state.waiters.keys.compactMap { state.signal($0) } })
     }
 

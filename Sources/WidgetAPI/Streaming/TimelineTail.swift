@@ -53,7 +53,7 @@ package struct TimelineTail: Service, CustomStringConvertible {
         succeeded()
         changes.set(isLive: true)
         // Changes before the first read message may have been missed.
-        changes.changedUnknown()
+        changes.notifyAll()
         try await withThrowingTaskGroup { group in
             defer { group.cancelAll() }
             group.addTask { try await watchTopic(besides: places, consumer) }
@@ -62,13 +62,13 @@ package struct TimelineTail: Service, CustomStringConvertible {
                 case .batch(let batch): tell(of: batch)
                 case .offsetOutOfRange(let partition, _):
                     await consumer.assign([partition: .latest])
-                    changes.changedUnknown()
+                    changes.notifyAll()
                 case .unreadable(let partition, let offset, let reason):
                     logger.warning(
                         "a batch of timelines cannot be read and is skipped",
                         metadata: ["partition": "\(partition)", "offset": "\(offset)", "reason": "\(reason)"])
                     await consumer.assign([partition: .latest])
-                    changes.changedUnknown()
+                    changes.notifyAll()
                 case .error(let error):
                     logger.debug("timeline tail", metadata: ["error": "\(error)"])
                     if error.isConnectionLoss { changes.set(isLive: false) }
@@ -92,7 +92,7 @@ package struct TimelineTail: Service, CustomStringConvertible {
             let found = try? await admin.partitions(of: topics).values.flatMap { try $0.get() }
             let wasLive = changes.isLive
             changes.set(isLive: found != nil)
-            if found != nil, !wasLive { changes.changedUnknown() }
+            if found != nil, !wasLive { changes.notifyAll() }
             let added = (found ?? []).filter { known.insert($0).inserted }
             await consumer.assign(Dictionary(added.map { ($0, .earliest) }) { $1 })
         }
@@ -108,7 +108,7 @@ package struct TimelineTail: Service, CustomStringConvertible {
                 keys.append(.user(app: owner.app, user: owner.user))
             }
         }
-        changes.changed(keys)
+        changes.notify(keys)
     }
 
     /// Owner of the timeline in a message; nil for a shared one.

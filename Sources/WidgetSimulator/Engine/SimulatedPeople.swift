@@ -40,7 +40,7 @@ struct SimulatedPeople {
     }
 
     /// Index of a user of an app, who is made if not known.
-    fileprivate mutating func person(_ app: String, _ user: String) -> Int {
+    fileprivate mutating func person(app: String, user: String) -> Int {
         let name = ScopedName(app: app, name: user)
         if let index = indices[name] { return index }
         people.append(Person(app: app, user: user))
@@ -52,7 +52,7 @@ struct SimulatedPeople {
     fileprivate mutating func knowStacks(of person: Int) {
         for state in people[person].record.stacks {
             let (device, name) = (state.arrangement.device, state.arrangement.name)
-            guard stack(person, device, name) == nil else { continue }
+            guard stack(of: person, device: device, name: name) == nil else { continue }
             people[person].stacks.append(Int32(stacks.count))
             let key = StackPlan.Key(
                 app: people[person].app, user: people[person].user, device: device, stack: name)
@@ -60,18 +60,18 @@ struct SimulatedPeople {
         }
     }
 
-    private func stack(_ person: Int, _ device: String, _ name: String) -> Int32? {
+    private func stack(of person: Int, device: String, name: String) -> Int32? {
         people[person].stacks.first {
             Text.equal(stacks[Int($0)].key.device, device) && Text.equal(stacks[Int($0)].key.stack, name)
         }
     }
 
     /// Index of a user's stack.
-    func stack(_ app: String, _ user: String, _ device: String, _ name: String) -> Int32? {
-        indices[ScopedName(app: app, name: user)].flatMap { stack($0, device, name) }
+    func stack(app: String, user: String, device: String, name: String) -> Int32? {
+        indices[ScopedName(app: app, name: user)].flatMap { stack(of: $0, device: device, name: name) }
     }
 
-    mutating func replan(_ app: String, _ user: String, by time: Timestamp) {
+    mutating func replan(app: String, user: String, by time: Timestamp) {
         guard let person = indices[ScopedName(app: app, name: user)] else { return }
         for stack in people[person].stacks { replan(stack, by: time) }
     }
@@ -82,7 +82,7 @@ struct SimulatedPeople {
         heap.push(time, stack)
     }
 
-    fileprivate func known(_ app: String, _ user: String) -> Int? { indices[ScopedName(app: app, name: user)] }
+    fileprivate func known(app: String, user: String) -> Int? { indices[ScopedName(app: app, name: user)] }
 
     /// Beginnings of suggestions on a device during the 24 hours before a time, whatever stacks they were in.
     fileprivate func suggestions(of person: Int, on device: String, before time: Timestamp) -> [Timestamp] {
@@ -99,7 +99,7 @@ extension Simulation {
     /// Applies an event about stacks, shortcuts or habits.
     mutating func applyPerson(_ event: FreshetEvent) {
         guard let user = event.user else { return }
-        let person = people.person(event.app, user)
+        let person = people.person(app: event.app, user: user)
         switch event.change {
         case .person(let change):
             let effect = self.change(person) { [now] in $0.apply(change, at: now) }
@@ -130,7 +130,7 @@ extension Simulation {
 
     /// Takes a removed widget out of its owner's stacks.
     mutating func forget(_ widget: WidgetRecord) {
-        guard let person = people.known(widget.app, widget.user) else { return }
+        guard let person = people.known(app: widget.app, user: widget.user) else { return }
         change(person) { [now] in $0.remove(widget: widget.widget, at: now) }
     }
 
@@ -155,7 +155,7 @@ extension Simulation {
         let halfHour = HalfHour(at: now, timeZone: timeZone)
         // Donations, which are many, are gathered for half a minute.
         if people.people[person].record.habits.learn(keys, at: halfHour) {
-            people.replan(app, user, by: now + .seconds(30))
+            people.replan(app: app, user: user, by: now + .seconds(30))
         }
     }
 

@@ -251,7 +251,7 @@ extension Simulation {
         if oldTimeline >= 0, oldTimeline != timeline { departed.append(oldTimeline) }
         // A widget that is given to another user leaves its stack as well.
         if let old, !old.removed, record.removed || !Text.equal(record.user, old.user) { forget(old) }
-        people.replan(name.app, record.user, by: now)
+        people.replan(app: name.app, user: record.user, by: now)
     }
 
     /// Finds or creates the timeline of a widget, and returns its index. Marks a stale timeline as revived.

@@ -444,7 +444,8 @@ extension Simulation {
         }
         guard let first = member.stacked.first else { return places }
         places.app = member.placements[first].app
-        places.stack = people.stack(places.app, member.user, member.device, Population.stack)
+        places.stack = people.stack(
+            app: places.app, user: member.user, device: member.device, name: Population.stack)
         return places
     }
 

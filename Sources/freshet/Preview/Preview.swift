@@ -167,12 +167,12 @@ struct PreviewPage: Sendable {
         let problem: HTML = widget.problem.map { "<p class=\"notice bad\" role=\"status\">\($0)</p>" } ?? ""
         return """
             <article class="card" id="\(id)" data-part data-version="\(widget.version)" aria-label="\(family)">\
-            <h3>\(family)</h3>\(problem)\(axis(widget, "\(id)-axis", family))</article>
+            <h3>\(family)</h3>\(problem)\(axis(widget, id: "\(id)-axis", family: family))</article>
 
             """
     }
 
-    private func axis(_ widget: PreviewState.Widget, _ id: String, _ family: String) -> HTML {
+    private func axis(_ widget: PreviewState.Widget, id: String, family: String) -> HTML {
         guard let timeline = widget.timeline else {
             return widget.problem == nil ? "<p class=\"soft\">The provider has not answered yet.</p>" : ""
         }

@@ -118,7 +118,7 @@ struct ConsoleBrowserTests {
                         try await Self.answer(pipe) { change in
                             guard change == "store" else { return try await store.keepLetter(9) }
                             try await store.saveStored(Self.timeline, id, hash: 9)
-                            changes.changed([.timeline(id)])
+                            changes.notify([.timeline(id)])
                         }
                     }
                     group.addTask {
