@@ -52,7 +52,8 @@ let package = Package(
             name: "audit", dependencies: ["PostgresClient", "JSON", "WidgetModel", "WidgetStore", logging],
             swiftSettings: strict),
         .executableTarget(
-            name: "habits", dependencies: ["JSON", "Randomness", "WidgetModel", "WidgetSimulator"], swiftSettings: strict),
+            name: "habits", dependencies: ["JSON", "Randomness", "WidgetModel", "WidgetSimulator"],
+            swiftSettings: strict),
         .target(name: "CAllocations"),
         .target(
             name: "Cases",
@@ -83,7 +84,10 @@ let package = Package(
             swiftSettings: strict),
         .target(name: "Randomness", path: "Freshet/Randomness", swiftSettings: strict),
         .target(
-            name: "WidgetSimulator", dependencies: ["JSON", "Randomness", "WidgetEvents", "WidgetModel"],
+            name: "Charts", dependencies: ["JSON", "WidgetModel"], path: "Freshet/Charts",
+            resources: [.embedInCode("chart.css")], swiftSettings: strict),
+        .target(
+            name: "WidgetSimulator", dependencies: ["Charts", "JSON", "Randomness", "WidgetEvents", "WidgetModel"],
             path: "Freshet/WidgetSimulator", swiftSettings: strict),
         .target(
             name: "WidgetStore", dependencies: ["PostgresClient", "JSON", "WidgetModel", logging],

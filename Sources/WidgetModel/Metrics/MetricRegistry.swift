@@ -406,15 +406,15 @@ private func gauge(_ name: String, by labels: [String] = [], _ help: String) -> 
 /// A histogram of times.
 private func times(_ name: String, by labels: [String] = [], _ help: String) -> Metric<Timer> {
     let bounds = MetricDefinition.seconds
-    return Metric(MetricDefinition(name, .histogram(bounds), labels: labels, help), { HistogramSeries(bounds) }) {
-        Timer(label: name, dimensions: [], handler: $0, factory: NOOPMetricsHandler.instance)
-    }
+    return Metric(
+        MetricDefinition(name, .histogram(bounds), labels: labels, help), { HistogramSeries(bounds) },
+        { Timer(label: name, dimensions: [], handler: $0, factory: NOOPMetricsHandler.instance) })
 }
 
 /// A histogram of batch sizes.
 private func sizes(_ name: String, _ help: String) -> Metric<Recorder> {
     let bounds = MetricDefinition.sizes
-    return Metric(MetricDefinition(name, .histogram(bounds), help), { HistogramSeries(bounds) }) {
-        Recorder(label: name, dimensions: [], aggregate: true, handler: $0, factory: NOOPMetricsHandler.instance)
-    }
+    return Metric(
+        MetricDefinition(name, .histogram(bounds), help), { HistogramSeries(bounds) },
+        { Recorder(label: name, dimensions: [], aggregate: true, handler: $0, factory: NOOPMetricsHandler.instance) })
 }

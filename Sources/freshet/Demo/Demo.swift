@@ -5,8 +5,6 @@ import FreshetService
 import JSON
 import KafkaClient
 import Logging
-import ReloadIngest
-import ReloadWorkers
 import SampleProvider
 import ServiceLifecycle
 import Synchronization
