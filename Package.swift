@@ -72,7 +72,7 @@ let package = Package(
             name: "KafkaClient", dependencies: ["CRdKafka", logging], swiftSettings: strictWithC),
         .target(
             name: "PostgresClient", dependencies: ["CLibpq", logging, crypto], swiftSettings: strictWithC),
-        .target(name: "JSON", swiftSettings: strict),
+        .target(name: "JSON", swiftSettings: strictWithC),
         .target(
             name: "WidgetModel", dependencies: ["JSON", crypto, metrics],
             resources: [.embedInCode("Values/TimeZones.txt")],

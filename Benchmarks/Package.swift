@@ -75,7 +75,7 @@ let package = Package(
         .target(
             name: "PostgresClient", dependencies: ["CLibpq", logging, crypto], path: "Freshet/PostgresClient",
             swiftSettings: strictWithC),
-        .target(name: "JSON", path: "Freshet/JSON", swiftSettings: strict),
+        .target(name: "JSON", path: "Freshet/JSON", swiftSettings: strictWithC),
         .target(
             name: "WidgetModel", dependencies: ["JSON", crypto, metrics], path: "Freshet/WidgetModel",
             resources: [.embedInCode("Values/TimeZones.txt")], swiftSettings: strict),

@@ -4,33 +4,38 @@
 /// nesting.
 ///
 /// ```swift
-/// var object = try reader.beginObject()
-/// while let key = try reader.nextKey(&object) {
-///     if reader.matches(key, "app") { app = try reader.string() } else { try reader.skip() }
+/// let object = try reader.beginObject()
+/// while let key = try reader.nextKey() {
+///     switch key {
+///     case "app": app = try reader.string()
+///     default: try reader.skip()
+///     }
 /// }
+/// return try reader.require(app, "app", ofObjectAt: object)
 /// ```
-package struct JSONReader: Sendable {
+package struct JSONReader: ~Copyable {
     /// The default nesting limit of arrays and objects together.
     package static let defaultMaximumDepth = 64
 
-    package let bytes: [UInt8]
+    let bytes: [UInt8]
     /// The document within `bytes`.
     let document: Range<Int>
     let maximumDepth: Int
     /// Whether numbers that a double cannot hold are refused.
     let checksNumbers: Bool
-    /// Index in `bytes` of the next byte to read.
-    package internal(set) var position: Int
     /// JSON pointer to the first value that is read.
     let root: String
+    /// Index in `bytes` of the next byte to read, within `document` or at its end.
+    package internal(set) var position: Int
     /// Open arrays and objects, innermost last.
-    var frames: [Frame] = []
+    var frames = Stack<Frame>()
     /// Keys read so far of all open objects, innermost last.
-    var keys: [KeySlot] = []
-    /// Decoded forms of the keys that have escapes.
-    var decodedKeys: [UInt8] = []
-    /// Finished members of all open objects that are being written in canonical form.
-    var canonicalMembers: [Range<Int>] = []
+    var keys = Stack<KeySlot>()
+    /// The canonical form while one is written; see ``canonicalize(into:)``.
+    var canonical = Stack<UInt8>()
+    /// Start of the bytes that the canonical form takes unchanged and that are not copied yet; negative while none is
+    /// written.
+    var run = -1
 
     /// - Parameters:
     ///   - bytes: shared, never copied.
@@ -51,13 +56,61 @@ package struct JSONReader: Sendable {
         position = max(document.lowerBound, min(index ?? document.lowerBound, document.upperBound))
     }
 
+    @inline(__always)
     var end: Int { document.upperBound }
+
+    // MARK: Bytes
+
+    /// The byte at an index of the document. All indices derive from `position` and are compared with `end`.
+    @inline(__always)
+    func byte(_ index: Int) -> UInt8 { unsafe bytes.span[unchecked: index] }
+
+    /// Eight bytes from an index on, the first one lowest. The caller has checked that `bytes` have them.
+    @inline(__always)
+    func word(_ index: Int) -> UInt64 {
+        unsafe UInt64(
+            littleEndian: bytes.span.bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self))
+    }
+
+    @inline(__always)
+    mutating func skipWhitespace() {
+        guard position < end, byte(position) <= 0x20 else { return }
+        skipLongWhitespace()
+    }
+
+    private mutating func skipLongWhitespace() {
+        let start = position
+        var index = position
+        scan: while index < end {
+            switch byte(index) {
+            case 0x20, 0x0A, 0x0D, 0x09: index &+= 1
+            default: break scan
+            }
+        }
+        position = index
+        // The canonical form goes on behind the white space.
+        if run >= 0, index > start {
+            endRun(at: start)
+            run = index
+        }
+    }
+
+    /// Takes `byte` if it comes next after white space.
+    @inline(__always)
+    mutating func take(_ expected: UInt8) -> Bool {
+        skipWhitespace()
+        guard position < end, byte(position) == expected else { return false }
+        position &+= 1
+        return true
+    }
+
+    // MARK: Scalars
 
     /// Moves past white space to the next value and returns its kind.
     package mutating func peek() throws(JSONError) -> JSONKind {
         skipWhitespace()
-        guard position < end else { throw failure(.syntax, "unexpected end of input, expected a value", at: end) }
-        switch bytes[position] {
+        guard position < end else { throw unexpected(expected: "a value") }
+        switch byte(position) {
         case UInt8(ascii: "{"): return .object
         case UInt8(ascii: "["): return .array
         case UInt8(ascii: "\""): return .string
@@ -69,6 +122,7 @@ package struct JSONReader: Sendable {
     }
 
     /// Checks that the next value is of this kind.
+    @inline(never)
     package mutating func expect(_ kind: JSONKind) throws(JSONError) {
         let found = try peek()
         guard found == kind else { throw wrongType(expected: kind.name, found: found) }
@@ -80,36 +134,20 @@ package struct JSONReader: Sendable {
         guard position == end else { throw unexpected(expected: "the end of the document") }
     }
 
-    @inline(__always)
-    mutating func skipWhitespace() {
-        while position < end {
-            switch bytes[position] {
-            case 0x20, 0x0A, 0x0D, 0x09: position &+= 1
-            default: return
-            }
-        }
-    }
-
-    /// Takes `byte` if it comes next after white space.
-    mutating func take(_ byte: UInt8) -> Bool {
-        skipWhitespace()
-        guard position < end, bytes[position] == byte else { return false }
-        position &+= 1
-        return true
-    }
-
-    // MARK: Scalars
-
     /// Takes `null`. Leaves any other value.
     package mutating func takeNull() throws(JSONError) -> Bool {
-        guard try peek() == .null else { return false }
+        skipWhitespace()
+        guard position < end, byte(position) == UInt8(ascii: "n") else {
+            _ = try peek()
+            return false
+        }
         try literal("null")
         return true
     }
 
     package mutating func bool() throws(JSONError) -> Bool {
         try expect(.bool)
-        if bytes[position] == UInt8(ascii: "t") {
+        if byte(position) == UInt8(ascii: "t") {
             try literal("true")
             return true
         }
@@ -118,21 +156,57 @@ package struct JSONReader: Sendable {
     }
 
     package mutating func string() throws(JSONError) -> String {
-        try expect(.string)
-        let token = try scanString()
-        return text(of: token)
+        text(of: try stringToken())
     }
 
     /// Reads a string and leaves its bytes in place.
     package mutating func stringToken() throws(JSONError) -> JSONStringToken {
-        try expect(.string)
-        return try scanString()
+        skipWhitespace()
+        if position >= end || byte(position) != UInt8(ascii: "\"") { try expect(.string) }
+        let token = try scanString()
+        if run >= 0, token.hasEscapes { writeEscaped(token) }
+        return token
+    }
+
+    /// Reads a string and converts its UTF-8; throws if `convert` returns nil.
+    @inline(__always)
+    package mutating func string<Value>(
+        _ expected: @autoclosure () -> String, _ convert: (ArraySlice<UInt8>) -> Value?
+    ) throws(JSONError) -> Value {
+        let token = try stringToken()
+        guard let value = convert(utf8(of: token)) else { throw unexpected(token, expected()) }
+        return value
+    }
+
+    /// Converts the UTF-8 of a string that was read; throws if `convert` returns nil.
+    @inline(__always)
+    package mutating func convert<Value>(
+        _ token: JSONStringToken, _ expected: @autoclosure () -> String, _ convert: (Span<UInt8>) -> Value?
+    ) throws(JSONError) -> Value {
+        let value = token.hasEscapes ? convert(utf8(of: token).span) : convert(bytes.span.extracting(token.range))
+        guard let value else { throw unexpected(token, expected()) }
+        return value
+    }
+
+    @inline(never)
+    private mutating func unexpected(_ token: JSONStringToken, _ expected: String) -> JSONError {
+        failure(
+            .invalidValue, "expected \(expected), found \(Text.quoted(text(of: token)))", at: token.range.lowerBound - 1
+        )
     }
 
     package mutating func number() throws(JSONError) -> JSONNumber {
+        let literal = try numberToken()
+        return JSONNumber(
+            checked: unsafe bytes.withUnsafeBufferPointer {
+                unsafe String(decoding: UnsafeBufferPointer(rebasing: $0[literal]), as: UTF8.self)
+            })
+    }
+
+    /// Reads a number and returns its place in the bytes.
+    package mutating func numberToken() throws(JSONError) -> Range<Int> {
         try expect(.number)
-        let number = try scanNumber()
-        return JSONNumber(checked: String(decoding: bytes[number], as: UTF8.self))
+        return try scanNumber()
     }
 
     mutating func literal(_ text: StaticString) throws(JSONError) {
@@ -141,40 +215,96 @@ package struct JSONReader: Sendable {
             guard position < end else {
                 throw failure(.syntax, "unexpected end of input, expected \(text)", at: end)
             }
-            guard bytes[position] == text.utf8Start[index] else {
+            guard unsafe text.utf8Start[index] == byte(position) else {
                 throw failure(.syntax, "invalid literal, expected \(text)", at: start)
             }
             position &+= 1
         }
     }
 
-    // MARK: Arrays
+    // MARK: Arrays and objects
 
-    package mutating func beginArray() throws(JSONError) -> JSONArrayCursor {
-        try expect(.array)
-        try descend()
-        return JSONArrayCursor()
+    /// Opens the next array and returns the index of its first byte.
+    @discardableResult
+    package mutating func beginArray() throws(JSONError) -> Int {
+        skipWhitespace()
+        if position >= end || byte(position) != UInt8(ascii: "[") { try expect(.array) }
+        return try descend()
     }
 
-    /// Moves to the next element, which the caller must then read or skip; returns false at the end.
-    package mutating func nextElement(_ array: inout JSONArrayCursor) throws(JSONError) -> Bool {
+    /// Moves to the next element of the innermost array, which the caller must then read or skip; returns false at the
+    /// end.
+    package mutating func nextElement() throws(JSONError) -> Bool {
+        let place = frames.last.place
         if take(UInt8(ascii: "]")) {
             frames.removeLast()
             return false
         }
-        if array.count > 0, !take(UInt8(ascii: ",")) { throw unexpected(expected: "',' or ']'") }
-        frames[frames.count - 1].place = .index(array.count)
-        array.count &+= 1
+        if place >= 0, !take(UInt8(ascii: ",")) { throw unexpected(expected: "',' or ']'") }
+        frames.last.place = place &+ 1
         return true
     }
 
-    /// Opens the next array or object.
-    mutating func descend() throws(JSONError) {
-        guard frames.count < maximumDepth else {
-            throw failure(.tooDeep, "nested deeper than \(maximumDepth) levels", at: position)
+    /// Opens the next object and returns the index of its first byte.
+    @discardableResult
+    package mutating func beginObject() throws(JSONError) -> Int {
+        skipWhitespace()
+        if position >= end || byte(position) != UInt8(ascii: "{") { try expect(.object) }
+        return try descend()
+    }
+
+    /// Moves to the next member of the innermost object and returns its key, or nil at the end. The caller must then
+    /// read or skip the value.
+    ///
+    /// In an object with more than 16 members, duplicate keys are found only at the end.
+    package mutating func nextKey() throws(JSONError) -> JSONKey? {
+        let firstKey = frames.last.firstKey
+        let hasMembers = keys.count > firstKey
+        if run >= 0, hasMembers { keys.last.written.end = written(position) }
+        if take(UInt8(ascii: "}")) {
+            if run >= 0, !frames.last.isSorted { sortMembers(from: firstKey) }
+            frames.removeLast()
+            if keys.count &- firstKey > Self.comparedKeys { try checkManyKeys(from: firstKey) }
+            keys.removeLast(to: firstKey)
+            return nil
         }
-        frames.append(Frame(start: position))
-        position &+= 1
+        if hasMembers, !take(UInt8(ascii: ",")) { throw unexpected(expected: "',' or '}'") }
+        frames.last.place = Frame.none
+        skipWhitespace()
+        guard position < end, byte(position) == UInt8(ascii: "\"") else {
+            throw unexpected(expected: hasMembers ? "a member name" : "a member name or '}'")
+        }
+        let token = try scanString()
+        let key = JSONKey(token: token, name: shortText(of: token))
+        try remember(key, from: firstKey)
+        guard take(UInt8(ascii: ":")) else { throw unexpected(expected: "':'") }
+        return key
+    }
+
+    /// Opens the next array or object.
+    private mutating func descend() throws(JSONError) -> Int {
+        let start = position
+        guard frames.count < maximumDepth else {
+            throw failure(.tooDeep, "nested deeper than \(maximumDepth) levels", at: start)
+        }
+        frames.append(Frame(start: start, place: Frame.none, firstKey: keys.count))
+        position = start &+ 1
+        return start
+    }
+
+    /// An open array or object.
+    struct Frame: BitwiseCopyable {
+        /// Place before the first element, and between a comma and the next key.
+        static let none = -1
+
+        /// Index of its first byte.
+        let start: Int
+        /// Index of the current element, or of the current key in the reader's keys.
+        var place: Int
+        /// Number of keys of the containers around it.
+        let firstKey: Int
+        /// Whether the members so far are in the order of the canonical form, if one is written.
+        var isSorted = true
     }
 
     // MARK: Skipping
@@ -186,63 +316,266 @@ package struct JSONReader: Sendable {
         let start = position
         switch kind {
         case .null: try literal("null")
-        case .bool: try literal(bytes[position] == UInt8(ascii: "t") ? "true" : "false")
+        case .bool: try literal(byte(position) == UInt8(ascii: "t") ? "true" : "false")
         case .number: _ = try scanNumber()
-        case .string: _ = try scanString()
+        case .string: _ = try stringToken()
         case .array:
-            var array = try beginArray()
-            while try nextElement(&array) { try skip() }
+            try beginArray()
+            while try nextElement() { try skip() }
         case .object:
-            var object = try beginObject()
-            while try nextKey(&object) != nil { try skip() }
+            try beginObject()
+            while try nextKey() != nil { try skip() }
         }
-        return start..<position
-    }
-
-    /// An open array or object.
-    struct Frame: Sendable {
-        enum Place {
-            case index(Int)
-            /// The body of the member's key.
-            case key(Range<Int>)
-        }
-
-        /// Index of its first byte.
-        let start: Int
-        /// The current element or member; nil before the first one.
-        var place: Place?
+        return unsafe Range(uncheckedBounds: (start, position))
     }
 
     /// A state of the reader that it can return to.
-    package struct Checkpoint: Sendable {
+    package struct Checkpoint {
         let position: Int
         let frames: Int
         let keys: Int
-        let decodedKeys: Int
-        let canonicalMembers: Int
     }
 
     package var checkpoint: Checkpoint {
-        Checkpoint(
-            position: position, frames: frames.count, keys: keys.count, decodedKeys: decodedKeys.count,
-            canonicalMembers: canonicalMembers.count)
+        Checkpoint(position: position, frames: frames.count, keys: keys.count)
     }
 
-    /// Returns to a checkpoint of this reader, as if nothing had been read since.
+    /// Returns to a checkpoint of this reader within the same array or object, as if nothing had been read since.
     package mutating func rewind(to checkpoint: Checkpoint) {
         position = checkpoint.position
-        frames.removeLast(frames.count - checkpoint.frames)
-        keys.removeLast(keys.count - checkpoint.keys)
-        decodedKeys.removeLast(decodedKeys.count - checkpoint.decodedKeys)
-        canonicalMembers.removeLast(canonicalMembers.count - checkpoint.canonicalMembers)
+        frames.removeLast(to: checkpoint.frames)
+        keys.removeLast(to: checkpoint.keys)
+    }
+
+    // MARK: Values that are not well-formed
+
+    /// Passes over the next value, which may be malformed except for its strings' ends and its brackets, and returns
+    /// the body of its string member `name` if it has one that can be found.
+    package mutating func skipLoosely(member name: ShortText) throws(JSONError) -> ArraySlice<UInt8>? {
+        let start = checkpoint
+        let body = looseMember(name)
+        rewind(to: start)
+        try skipBrackets()
+        return body
+    }
+
+    private mutating func looseMember(_ name: ShortText) -> ArraySlice<UInt8>? {
+        guard take(UInt8(ascii: "{")) else { return nil }
+        while let key = looseString(), take(UInt8(ascii: ":")) {
+            skipWhitespace()
+            if name ~= ShortText(bytes, key) {
+                return looseString().map { bytes[$0] }
+            }
+            guard (try? skipBrackets()) != nil, take(UInt8(ascii: ",")) else { return nil }
+        }
+        return nil
+    }
+
+    private mutating func skipBrackets() throws(JSONError) {
+        _ = try peek()
+        var depth = 0
+        while position < end {
+            switch byte(position) {
+            case UInt8(ascii: "\""):
+                guard looseString() != nil else { throw failure(.syntax, "unterminated string", at: position) }
+                if depth == 0 { return }
+                continue
+            case UInt8(ascii: "{"), UInt8(ascii: "["):
+                depth += 1
+            case UInt8(ascii: "}"), UInt8(ascii: "]"):
+                // At the outermost level this bracket closes the container of the value.
+                if depth == 0 { return }
+                depth -= 1
+                if depth == 0 {
+                    position += 1
+                    return
+                }
+            case UInt8(ascii: ","):
+                if depth == 0 { return }
+            default:
+                break
+            }
+            position += 1
+        }
+        if depth > 0 { throw failure(.syntax, "unexpected end of input", at: end) }
+    }
+
+    /// Passes over a string and returns its body. Returns nil without moving if the next value is not a string or the
+    /// string does not end.
+    private mutating func looseString() -> Range<Int>? {
+        skipWhitespace()
+        guard position < end, byte(position) == UInt8(ascii: "\"") else { return nil }
+        var index = position + 1
+        while index < end, byte(index) != UInt8(ascii: "\"") {
+            index += byte(index) == UInt8(ascii: "\\") ? 2 : 1
+        }
+        guard index < end else { return nil }
+        defer { position = index + 1 }
+        return (position + 1)..<index
     }
 }
 
-/// Progress through an array.
-package struct JSONArrayCursor: Sendable {
-    /// Number of elements begun.
-    package fileprivate(set) var count = 0
+// MARK: - Errors
 
-    /// Index of the current element.
-    package var index: Int { count - 1 }
+extension JSONReader {
+    /// An error at an index of the bytes, with the pointer to the value that was being read there.
+    @inline(never)
+    package mutating func failure(_ kind: JSONError.Kind, _ message: String, at index: Int) -> JSONError {
+        JSONError(
+            kind: kind, message: message, byteOffset: index - document.lowerBound, pointer: pointer(at: index))
+    }
+
+    /// The error for a next value of another kind than expected. If the value itself is broken, its own error.
+    @inline(never)
+    package mutating func wrongType(expected: String, found: JSONKind) -> JSONError {
+        let start = checkpoint
+        do throws(JSONError) {
+            try skip()
+        } catch {
+            return error
+        }
+        rewind(to: start)
+        return failure(.wrongType, "expected \(expected), found \(found.name)", at: position)
+    }
+
+    /// The error for an object without a required member; the object starts at an index of the bytes.
+    @inline(never)
+    package mutating func missing(_ member: String, inObjectAt index: Int) -> JSONError {
+        JSONError(
+            kind: .missingMember, message: "required member \(Text.quoted(member)) is missing",
+            byteOffset: index - document.lowerBound, pointer: pointer(at: index) + "/" + JSONPointer.escape(member))
+    }
+
+    /// The value of a required member of an object that has been read.
+    @inline(__always)
+    package mutating func require<Value>(
+        _ value: Value?, _ member: StaticString, ofObjectAt index: Int
+    ) throws(JSONError) -> Value {
+        guard let value else { throw missing("\(member)", inObjectAt: index) }
+        return value
+    }
+
+    /// JSON pointer to the value at an index of the bytes. The value is the current one or contains it.
+    package mutating func pointer(at index: Int) -> String {
+        var pointer = root
+        for number in 0..<frames.count {
+            let frame = frames[number]
+            guard frame.start < index else { break }
+            guard frame.place >= 0 else { continue }
+            if byte(frame.start) == UInt8(ascii: "[") {
+                pointer += "/\(frame.place)"
+            } else if frame.place < keys.count {
+                pointer += "/" + JSONPointer.foreignToken(text(of: keys[frame.place].token))
+            }
+        }
+        return pointer
+    }
+
+    /// An error at the current position: the end of the input, invalid UTF-8, or an unexpected byte.
+    @inline(never)
+    mutating func unexpected(expected: String) -> JSONError {
+        guard position < end else {
+            return failure(.syntax, "unexpected end of input, expected \(expected)", at: end)
+        }
+        if position == document.lowerBound, bytes[position..<end].starts(with: [0xEF, 0xBB, 0xBF]) {
+            return failure(.syntax, "a byte order mark is not allowed", at: position)
+        }
+        if byte(position) >= 0x80, sequenceLength(at: position) == nil {
+            return failure(.invalidUTF8, "invalid UTF-8, expected \(expected)", at: position)
+        }
+        return failure(.syntax, "unexpected \(Self.name(of: byte(position))), expected \(expected)", at: position)
+    }
+
+    /// Name of a byte in messages.
+    static func name(of byte: UInt8) -> String {
+        if byte > 0x20, byte < 0x7F { return "'\(Character(Unicode.Scalar(byte)))'" }
+        let digits = String(byte, radix: 16, uppercase: true)
+        return "byte 0x" + (digits.utf8.count == 1 ? "0" : "") + digits
+    }
+}
+
+// MARK: - Memory
+
+/// A stack in one block of memory, which is allocated with the first element and never shared.
+@safe struct Stack<Element: BitwiseCopyable>: ~Copyable {
+    private var start: UnsafeMutablePointer<Element>?
+    private var capacity = 0
+    private(set) var count = 0
+
+    deinit {
+        if let start = unsafe start { unsafe start.deallocate() }
+    }
+
+    @inline(__always)
+    mutating func append(_ element: Element) {
+        if count == capacity { grow(to: count + 1) }
+        unsafe start.unsafelyUnwrapped.advanced(by: count).initialize(to: element)
+        count &+= 1
+    }
+
+    @inline(never)
+    private mutating func grow(to count: Int) {
+        let larger = max(16, 2 * capacity, count)
+        let block = UnsafeMutablePointer<Element>.allocate(capacity: larger)
+        if let start = unsafe start {
+            unsafe block.update(from: start, count: self.count)
+            unsafe start.deallocate()
+        }
+        unsafe start = block
+        capacity = larger
+    }
+
+    @inline(__always)
+    mutating func removeLast() { removeLast(to: count &- 1) }
+
+    /// Keeps the first elements.
+    @inline(__always)
+    mutating func removeLast(to count: Int) { self.count = max(0, min(count, self.count)) }
+
+    /// Makes room for more elements, so that pointers stay valid while they are appended.
+    mutating func reserve(_ more: Int) {
+        if count &+ more > capacity { grow(to: count + more) }
+    }
+
+    /// - Parameter index: index of an element.
+    func pointer(to index: Int) -> UnsafeMutablePointer<Element> {
+        precondition(index >= 0 && index < count)
+        return unsafe start.unsafelyUnwrapped + index
+    }
+
+    /// Appends the elements at a place of other memory, or of this one if there is room for them.
+    @inline(__always)
+    mutating func append(_ elements: UnsafePointer<Element>, count more: Int) {
+        guard more > 0 else { return }
+        if count &+ more > capacity { grow(to: count + more) }
+        unsafe start.unsafelyUnwrapped.advanced(by: count).update(from: elements, count: more)
+        count &+= more
+    }
+
+    /// - Parameter index: index of an element.
+    @inline(__always)
+    subscript(index: Int) -> Element {
+        get {
+            precondition(index >= 0 && index < count)
+            return unsafe start.unsafelyUnwrapped[index]
+        }
+        set {
+            precondition(index >= 0 && index < count)
+            unsafe start.unsafelyUnwrapped[index] = newValue
+        }
+    }
+
+    /// The innermost element. A stack without one is a mistake of the caller, such as a key outside any object.
+    @inline(__always)
+    var last: Element {
+        get { self[count &- 1] }
+        set { self[count &- 1] = newValue }
+    }
+
+    /// The elements from an index on; valid until the next change.
+    @inline(__always)
+    func suffix(from index: Int) -> UnsafeMutableBufferPointer<Element> {
+        guard index < count else { return unsafe UnsafeMutableBufferPointer(start: nil, count: 0) }
+        return unsafe UnsafeMutableBufferPointer(start: start.unsafelyUnwrapped + index, count: count - index)
+    }
 }

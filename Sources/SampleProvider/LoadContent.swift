@@ -73,12 +73,12 @@ struct LoadAnswer: Sendable {
         var answer = Answer()
         do throws(JSONError) {
             var reader = JSONReader(body)
-            var object = try reader.beginObject()
-            while let key = try reader.nextKey(&object) {
-                if reader.matches(key, "requests") {
+            try reader.beginObject()
+            while let key = try reader.nextKey() {
+                switch key {
+                case "requests":
                     guard try read(&reader, into: &answer, from: number, bodyBytes: body.count) else { return nil }
-                } else {
-                    try reader.skip()
+                default: try reader.skip()
                 }
             }
             try reader.finish()
@@ -94,18 +94,16 @@ struct LoadAnswer: Sendable {
     ) throws(JSONError) -> Bool {
         answer.bytes.reserveCapacity(32 + bodyBytes / 100 * (template.count + 64))
         answer.bytes.append(contentsOf: "{\"timelines\":[".utf8)
-        var array = try reader.beginArray()
-        while try reader.nextElement(&array) {
+        try reader.beginArray()
+        while try reader.nextElement() {
             var id: ArraySlice<UInt8>?
             var kind: ArraySlice<UInt8>?
-            var request = try reader.beginObject()
-            while let key = try reader.nextKey(&request) {
-                if reader.matches(key, "id") {
-                    id = reader.utf8(of: try reader.stringToken())
-                } else if reader.matches(key, "kind") {
-                    kind = reader.utf8(of: try reader.stringToken())
-                } else {
-                    try reader.skip()
+            try reader.beginObject()
+            while let key = try reader.nextKey() {
+                switch key {
+                case "id": id = reader.utf8(of: try reader.stringToken())
+                case "kind": kind = reader.utf8(of: try reader.stringToken())
+                default: try reader.skip()
                 }
             }
             guard let id, let kind else { return false }

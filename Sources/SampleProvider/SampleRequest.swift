@@ -34,13 +34,13 @@ extension SampleBatch {
         var reader = JSONReader(bytes)
         var batch = SampleBatch()
         var kind = ""
-        var object = try reader.beginObject()
-        while let key = try reader.nextKey(&object) {
-            if reader.matches(key, "kind") {
-                kind = try reader.string()
-            } else if reader.matches(key, "requests") {
-                var array = try reader.beginArray()
-                while try reader.nextElement(&array) {
+        try reader.beginObject()
+        while let key = try reader.nextKey() {
+            switch key {
+            case "kind": kind = try reader.string()
+            case "requests":
+                try reader.beginArray()
+                while try reader.nextElement() {
                     guard batch.requests.count < maximumRequests else {
                         throw JSONError(
                             kind: .invalidValue, message: "more than \(maximumRequests) requests",
@@ -48,8 +48,7 @@ extension SampleBatch {
                     }
                     batch.requests.append(try SampleRequest(reader: &reader, bytes: bytes))
                 }
-            } else {
-                try reader.skip()
+            default: try reader.skip()
             }
         }
         try reader.finish()
@@ -84,33 +83,30 @@ extension SampleBatch {
 
 extension SampleRequest {
     fileprivate init(reader: inout JSONReader, bytes: [UInt8]) throws(JSONError) {
-        var object = try reader.beginObject()
-        while let key = try reader.nextKey(&object) {
-            if reader.matches(key, "id") {
-                id = try reader.string()
-            } else if reader.matches(key, "kind") {
-                kind = try reader.string()
-            } else if reader.matches(key, "family") {
+        try reader.beginObject()
+        while let key = try reader.nextKey() {
+            switch key {
+            case "id": id = try reader.string()
+            case "kind": kind = try reader.string()
+            case "family":
                 family = try reader.optionalString() ?? ""
                 mixIn("family", family.utf8)
-            } else if reader.matches(key, "configuration") {
+            case "configuration":
                 guard try !reader.takeNull() else { continue }
                 try readConfiguration(&reader, bytes: bytes)
-            } else if reader.matches(key, "environment") {
+            case "environment":
                 let range = try reader.skip()
                 mixIn("environment", bytes[range])
                 timeZone = (try? JSONValue.parse(bytes, in: range))?["timeZone"]?.stringValue
-            } else if reader.matches(key, "user") {
-                mixIn("user", try reader.optionalString()?.utf8 ?? "".utf8)
-            } else {
-                try reader.skip()
+            case "user": mixIn("user", try reader.optionalString()?.utf8 ?? "".utf8)
+            default: try reader.skip()
             }
         }
     }
 
     private mutating func readConfiguration(_ reader: inout JSONReader, bytes: [UInt8]) throws(JSONError) {
-        var object = try reader.beginObject()
-        while let key = try reader.nextKey(&object) {
+        try reader.beginObject()
+        while let key = try reader.nextKey() {
             let name = reader.text(of: key)
             if try reader.peek() == .string {
                 let value = try reader.string()

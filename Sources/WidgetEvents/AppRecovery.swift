@@ -18,14 +18,17 @@ enum AppRecovery {
     private static func search(
         _ reader: inout JSONReader, for app: inout String?, isEvent: Bool
     ) throws(JSONError) {
-        var object = try reader.beginObject()
-        while app == nil, let key = try reader.nextKey(&object) {
-            if reader.matches(key, "app") {
-                app = try reader.identifier()
-            } else if isEvent, reader.matches(key, "data"), try reader.peek() == .object {
-                try search(&reader, for: &app, isEvent: false)
-            } else {
-                try reader.skip()
+        try reader.beginObject()
+        while app == nil, let key = try reader.nextKey() {
+            switch key {
+            case "app": app = try reader.identifier()
+            case "data" where isEvent:
+                if try reader.peek() == .object {
+                    try search(&reader, for: &app, isEvent: false)
+                } else {
+                    try reader.skip()
+                }
+            default: try reader.skip()
             }
         }
     }

@@ -1,3 +1,5 @@
+import JSON
+
 /// Ranges of the CloudEvents headers in a message's bytes. The last of repeated headers counts.
 package struct EventAttributes: Sendable {
     var specversion: Range<Int>?
@@ -26,31 +28,21 @@ package struct EventAttributes: Sendable {
     /// Notes a header. Other headers and null values are ignored.
     package mutating func note(name: Range<Int>, value: Range<Int>?, in bytes: [UInt8]) {
         guard let value else { return }
-        switch name.count {
-        case 5 where Self.matches(name, "ce_id", in: bytes): id = value
-        case 7 where Self.matches(name, "ce_type", in: bytes): type = value
-        case 7 where Self.matches(name, "ce_time", in: bytes): time = value
-        case 9 where Self.matches(name, "ce_source", in: bytes): source = value
-        case 11 where Self.matches(name, "traceparent", in: bytes): plainTraceparent = value
-        case 12 where Self.matches(name, "content-type", in: bytes): contentType = value
-        case 12 where Self.matches(name, "freshet-user", in: bytes): user = value
-        case 13 where Self.matches(name, "freshet-order", in: bytes): order = value
-        case 14 where Self.matches(name, "ce_specversion", in: bytes): specversion = value
-        case 14 where Self.matches(name, "ce_traceparent", in: bytes): cloudTraceparent = value
-        case 15 where Self.matches(name, "freshet-outcome", in: bytes): outcome = value
+        // Names of headers are compared without regard to case.
+        switch ShortText(bytes, name).lowercased {
+        case "ce_id": id = value
+        case "ce_type": type = value
+        case "ce_time": time = value
+        case "ce_source": source = value
+        case "traceparent": plainTraceparent = value
+        case "content-type": contentType = value
+        case "freshet-user": user = value
+        case "freshet-order": order = value
+        case "ce_specversion": specversion = value
+        case "ce_traceparent": cloudTraceparent = value
+        case "freshet-outcome": outcome = value
         default: break
         }
-    }
-
-    /// Whether a header's name equals a text of the same length, ignoring case.
-    private static func matches(_ name: Range<Int>, _ text: StaticString, in bytes: [UInt8]) -> Bool {
-        let expected = text.utf8Start
-        for index in 0..<name.count {
-            var byte = bytes[name.lowerBound &+ index]
-            if byte &- 0x41 < 26 { byte |= 0x20 }
-            guard byte == expected[index] else { return false }
-        }
-        return true
     }
 }
 
@@ -64,11 +56,11 @@ enum EventContentMode: Equatable {
 
     /// - Parameter contentType: media type with parameters.
     init(contentType: ArraySlice<UInt8>) {
-        if contentType.elementsEqual("application/json".utf8) {
+        if Text.equal(contentType, "application/json") {
             self = .binary
             return
         }
-        if contentType.elementsEqual("application/cloudevents+json".utf8) {
+        if Text.equal(contentType, "application/cloudevents+json") {
             self = .structured
             return
         }

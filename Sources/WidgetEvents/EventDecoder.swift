@@ -60,10 +60,29 @@ package struct EventDecoder: Sendable {
             bytes += header.value.utf8
             attributes.note(name: start..<middle, value: middle..<bytes.count, in: bytes)
         }
+        return try first(of: topics) { (topic) throws(EventError) in
+            try decodeMessage(bytes, 0..<value.count, attributes, topic)
+        }
+    }
+
+    /// Decodes an event in structured mode that is part of a longer document.
+    package func decode(
+        structured bytes: [UInt8], in range: Range<Int>, topics: [EventTopic] = EventTopic.allCases
+    ) throws(EventError) -> DecodedEvent {
+        try checkSize(range.count)
+        return try first(of: topics) { (topic) throws(EventError) in
+            var reader = StructuredReader(bytes: bytes, value: range, topic: topic, ignoresTime: ignoresTimes)
+            return try reader.read()
+        }
+    }
+
+    private func first(
+        of topics: [EventTopic], _ decode: (EventTopic) throws(EventError) -> DecodedEvent
+    ) throws(EventError) -> DecodedEvent {
         var last = EventError(code: .unknownType, message: "unknown event type")
         for topic in topics {
             do throws(EventError) {
-                return try decodeMessage(bytes, 0..<value.count, attributes, topic)
+                return try decode(topic)
             } catch {
                 last = error
                 guard error.code == .wrongTopic else { throw error }
@@ -179,6 +198,10 @@ enum EventAttribute: CustomStringConvertible {
 
     /// The text of a required attribute.
     func text(_ bytes: ArraySlice<UInt8>) throws(EventError) -> String {
+        // Nearly every attribute is printable ASCII of a permitted length, which needs no further check.
+        if (1...EventDecoder.maximumAttributeBytes).contains(bytes.count), Text.isPrintableASCII(bytes) {
+            return String(decoding: bytes, as: UTF8.self)
+        }
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw EventError(code: .invalidUTF8, message: "\(self) is not UTF-8")
         }
@@ -189,15 +212,15 @@ enum EventAttribute: CustomStringConvertible {
     /// The text of the attribute `source`, a URI reference. One in quotes is most probably JSON.
     func source(_ bytes: ArraySlice<UInt8>) throws(EventError) -> String {
         let source = try text(bytes)
-        if source.hasPrefix("\""), source.hasSuffix("\"") {
+        if bytes.first == UInt8(ascii: "\""), bytes.last == UInt8(ascii: "\"") {
             throw invalid("expected a URI reference without quotes, found \(Text.quoted(source))")
         }
         return source
     }
 
     func checkVersion(_ bytes: ArraySlice<UInt8>) throws(EventError) {
-        let version = try text(bytes)
-        guard version == "1.0" else { throw invalid("expected \"1.0\", found \(Text.quoted(version))") }
+        guard !Text.equal(bytes, "1.0") else { return }
+        throw invalid("expected \"1.0\", found \(Text.quoted(try text(bytes)))")
     }
 
     /// The type with this name, if the topic carries it.

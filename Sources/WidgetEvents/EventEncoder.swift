@@ -48,16 +48,16 @@ package enum EventEncoder {
     package static func structured(
         _ event: FreshetEvent, id: String, source: String, time: Timestamp?, traceparent: String? = nil
     ) -> [UInt8] {
-        var members = JSONObjectWriter()
-        members.append("specversion", "1.0")
-        members.append("id", id)
-        members.append("source", source)
-        members.append("type", event.type.rawValue)
-        members.append("time", time?.rfc3339)
-        members.append("traceparent", traceparent)
-        members.append("datacontenttype", "application/json")
-        members.append("data", json: data(of: event))
-        return members.finish()
+        JSONWriter.object { members in
+            members.append("specversion", "1.0")
+            members.append("id", id)
+            members.append("source", source)
+            members.append("type", event.type.rawValue)
+            members.append("time", time?.rfc3339)
+            members.append("traceparent", traceparent)
+            members.append("datacontenttype", "application/json")
+            members.append("data", json: data(of: event))
+        }
     }
 
     /// Reason why a text is not a valid id or source, or nil: 1 to 1024 bytes, no control characters.
@@ -77,87 +77,87 @@ package enum EventEncoder {
 
     /// The event's data as JSON.
     package static func data(of event: FreshetEvent) -> [UInt8] {
-        var members = JSONObjectWriter()
-        members.append("app", event.app)
-        switch event.change {
-        case .reload(let request):
-            append(request, to: &members)
-            if event.type == .appChanged { members.append("state", request.reason.name) }
-        case .widget(.placed(let placement)):
-            members.append("widget", placement.widget)
-            members.append("user", placement.user)
-            members.append("device", placement.device)
-            members.append("kind", placement.kind)
-            members.append("family", placement.family.name)
-            members.append("configuration", json: placement.configuration.canonical.utf8)
-            append(placement.environment, to: &members)
-        case .widget(.configured(let widget, let configuration)):
-            members.append("widget", widget)
-            members.append("configuration", json: configuration.canonical.utf8)
-        case .widget(.removed(let widget)), .view(let widget):
-            members.append("widget", widget)
-        case .device(let change):
-            members.append("user", event.user)
-            members.append("device", change.device)
-            append(change, to: &members)
-        case .person(let change):
-            members.append("user", event.user)
-            append(change, to: &members)
-        case .interaction(let interaction):
-            members.append("user", event.user)
-            members.append("device", interaction.device)
-            members.append("kind", interaction.kind)
-            members.append("configuration", json: interaction.configuration.canonical.utf8)
-            members.append("timeZone", interaction.timeZone)
+        JSONWriter.object { members in
+            members.append("app", event.app)
+            switch event.change {
+            case .reload(let request):
+                append(request, to: &members)
+                if event.type == .appChanged { members.append("state", request.reason.name) }
+            case .widget(.placed(let placement)):
+                members.append("widget", placement.widget)
+                members.append("user", placement.user)
+                members.append("device", placement.device)
+                members.append("kind", placement.kind)
+                members.append("family", placement.family.name)
+                members.append("configuration", json: placement.configuration.canonical.utf8)
+                append(placement.environment, to: &members)
+            case .widget(.configured(let widget, let configuration)):
+                members.append("widget", widget)
+                members.append("configuration", json: configuration.canonical.utf8)
+            case .widget(.removed(let widget)), .view(let widget):
+                members.append("widget", widget)
+            case .device(let change):
+                members.append("user", event.user)
+                members.append("device", change.device)
+                append(change, to: &members)
+            case .person(let change):
+                members.append("user", event.user)
+                append(change, to: &members)
+            case .interaction(let interaction):
+                members.append("user", event.user)
+                members.append("device", interaction.device)
+                members.append("kind", interaction.kind)
+                members.append("configuration", json: interaction.configuration.canonical.utf8)
+                members.append("timeZone", interaction.timeZone)
+            }
         }
-        return members.finish()
     }
 
-    private static func append(_ change: PersonChange, to members: inout JSONObjectWriter) {
+    private static func append(_ change: PersonChange, to members: inout JSONWriter) {
         switch change {
         case .stack(let stack):
             members.append("device", stack.device)
             members.append("stack", stack.name)
-            members.append("widgets", json: JSONValue.texts(stack.widgets).encoded)
-            members.append("smartRotate", json: "\(stack.smartRotate)".utf8)
-            members.append("suggestions", json: "\(stack.suggestions)".utf8)
+            members.append("widgets", value: .texts(stack.widgets))
+            members.append("smartRotate", value: .bool(stack.smartRotate))
+            members.append("suggestions", value: .bool(stack.suggestions))
         case .turned(let device, let stack, let widget):
             members.append("device", device)
             members.append("stack", stack)
             members.append("widget", widget)
         case .shortcuts(let device, let shortcuts):
             members.append("device", device)
-            members.append("shortcuts", json: JSONValue.array(shortcuts.map(\.json)).encoded)
+            members.append("shortcuts", value: .array(shortcuts.map(\.json)))
         }
     }
 
-    private static func append(_ change: DeviceChange, to members: inout JSONObjectWriter) {
+    private static func append(_ change: DeviceChange, to members: inout JSONWriter) {
         switch change {
         case .environment(_, let environment, let isSignificant):
             append(environment, to: &members)
-            if isSignificant { members.append("significantTimeChange", json: "true".utf8) }
-        case .registered(_, let channel): members.append("channel", json: channel.json.encoded)
+            if isSignificant { members.append("significantTimeChange", value: true) }
+        case .registered(_, let channel): members.append("channel", value: channel.json)
         case .unregistered: break
         }
     }
 
-    private static func append(_ request: ReloadRequest, to members: inout JSONObjectWriter) {
-        let audience: JSONValue = [
-            request.audience.name: request.audience.identifier.map(JSONValue.string) ?? true
-        ]
-        members.append("audience", json: audience.encoded)
+    private static func append(_ request: ReloadRequest, to members: inout JSONWriter) {
+        members.append(
+            "audience", value: [request.audience.name: request.audience.identifier.map(JSONValue.string) ?? true])
         let kinds: JSONValue =
             switch request.kinds {
             case .all: "all"
             case .kinds(let names): .array(names.map(JSONValue.string))
             }
-        members.append("kinds", json: kinds.encoded)
+        members.append("kinds", value: kinds)
         if let matching = request.matching { members.append("matching", json: matching.canonical.utf8) }
     }
 
-    private static func append(_ environment: WidgetEnvironment, to members: inout JSONObjectWriter) {
-        let value: JSONValue = ["locale": .string(environment.locale), "timeZone": .string(environment.timeZone)]
-        members.append("environment", json: value.encoded)
+    private static func append(_ environment: WidgetEnvironment, to members: inout JSONWriter) {
+        members.append("environment") {
+            $0.append("locale", environment.locale)
+            $0.append("timeZone", environment.timeZone)
+        }
     }
 }
 

@@ -1,3 +1,5 @@
+import JSON
+
 /// The types of event that Freshet consumes.
 package enum EventType: String, CaseIterable, Sendable {
     case pushReceived = "freshet.push.received.v1"
@@ -32,7 +34,7 @@ package enum EventType: String, CaseIterable, Sendable {
 
     /// The type with this name, given as bytes.
     init?(utf8: ArraySlice<UInt8>) {
-        guard let type = Self.allCases.first(where: { $0.rawValue.utf8.elementsEqual(utf8) }) else { return nil }
+        guard let type = Self.allCases.first(where: { Text.equal(utf8, $0.rawValue) }) else { return nil }
         self = type
     }
 }

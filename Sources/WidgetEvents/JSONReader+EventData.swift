@@ -45,8 +45,8 @@ extension JSONReader {
         var (app, audience, kinds) = ("", Audience.everyone, KindScope.all)
         var matching: WidgetConfiguration?
         var reason = type == .reloadRequested ? ReloadReason.operator : .push
-        try members(of: type, &problems) { (reader, name) throws(JSONError) in
-            switch name {
+        try members(of: type, &problems) { (reader, key) throws(JSONError) in
+            switch key {
             case "audience": audience = try reader.audience()
             case "kinds": kinds = try reader.kindScope()
             case "matching":
@@ -66,8 +66,8 @@ extension JSONReader {
         var placement = WidgetPlacement(
             app: "", widget: "", user: "", device: "", kind: "", family: .systemSmall,
             environment: WidgetEnvironment(storedLocale: "", timeZone: ""))
-        try members(of: .widgetPlaced, &problems) { (reader, name) throws(JSONError) in
-            switch name {
+        try members(of: .widgetPlaced, &problems) { (reader, key) throws(JSONError) in
+            switch key {
             case "widget": placement.widget = try reader.identifier()
             case "user": placement.user = try reader.identifier()
             case "device": placement.device = try reader.identifier()
@@ -86,8 +86,8 @@ extension JSONReader {
         _ type: EventType, _ problems: inout [JSONError]?
     ) throws(JSONError) -> FreshetEvent {
         var (app, widget, configuration) = ("", "", WidgetConfiguration.empty)
-        try members(of: type, &problems) { (reader, name) throws(JSONError) in
-            switch name {
+        try members(of: type, &problems) { (reader, key) throws(JSONError) in
+            switch key {
             case "widget": widget = try reader.identifier()
             case "configuration": configuration = try WidgetConfiguration(from: &reader)
             case "app": app = try reader.identifier()
@@ -109,8 +109,8 @@ extension JSONReader {
         var (app, device, channel, isSignificant) = ("", "", DeliveryChannel.webhook, false)
         var user: String?
         var environment = WidgetEnvironment(storedLocale: "", timeZone: "")
-        try members(of: type, &problems) { (reader, name) throws(JSONError) in
-            switch name {
+        try members(of: type, &problems) { (reader, key) throws(JSONError) in
+            switch key {
             case "user": user = try reader.identifier()
             case "device": device = try reader.identifier()
             case "environment": environment = try reader.environment()
@@ -134,8 +134,8 @@ extension JSONReader {
     ) throws(JSONError) -> FreshetEvent {
         var (app, user, widget) = ("", "", "")
         var stack = StackArrangement(device: "", name: "", widgets: [])
-        try members(of: type, &problems) { (reader, name) throws(JSONError) in
-            switch name {
+        try members(of: type, &problems) { (reader, key) throws(JSONError) in
+            switch key {
             case "user": user = try reader.identifier()
             case "device": stack.device = try reader.identifier()
             case "stack": stack.name = try reader.identifier()
@@ -157,8 +157,8 @@ extension JSONReader {
     private mutating func shortcutsEvent(_ problems: inout [JSONError]?) throws(JSONError) -> FreshetEvent {
         var (app, user, shortcuts) = ("", "", [RelevantShortcut]())
         var device: String?
-        try members(of: .shortcutsReplaced, &problems) { (reader, name) throws(JSONError) in
-            switch name {
+        try members(of: .shortcutsReplaced, &problems) { (reader, key) throws(JSONError) in
+            switch key {
             case "user": user = try reader.identifier()
             case "device": device = try reader.identifier()
             case "shortcuts": shortcuts = try reader.shortcuts()
@@ -172,8 +172,8 @@ extension JSONReader {
 
     private mutating func interactionEvent(_ problems: inout [JSONError]?) throws(JSONError) -> FreshetEvent {
         var (app, user, interaction) = ("", "", DonatedInteraction(kind: ""))
-        try members(of: .interactionDonated, &problems) { (reader, name) throws(JSONError) in
-            switch name {
+        try members(of: .interactionDonated, &problems) { (reader, key) throws(JSONError) in
+            switch key {
             case "user": user = try reader.identifier()
             case "kind": interaction.kind = try reader.identifier()
             case "configuration": interaction.configuration = try WidgetConfiguration(from: &reader)
@@ -190,19 +190,18 @@ extension JSONReader {
     ///
     /// - Parameters:
     ///   - problems: receives the errors of members, of which the last is thrown; nil to throw the first one.
-    ///   - read: reads the value of the member with this name.
+    ///   - read: reads the value of the member with this key.
     private mutating func members(
         of type: EventType, _ problems: inout [JSONError]?,
-        _ read: (inout JSONReader, String) throws(JSONError) -> Void
+        _ read: (inout JSONReader, JSONKey) throws(JSONError) -> Void
     ) throws(JSONError) {
-        let (required, optional) = type.members
+        let members = type.members
         var found: UInt32 = 0
-        var object = try beginObject()
-        while let key = try nextKey(&object) {
-            let name = text(of: key)
-            if let index = required.firstIndex(of: name) {
+        let object = try beginObject()
+        while let key = try nextKey() {
+            if let index = members.required.firstIndex(where: { $0 ~= key }) {
                 found |= 1 << UInt32(index)
-            } else if !optional.contains(name) {
+            } else if !members.optional.contains(where: { $0 ~= key }) {
                 try skip()
                 continue
             } else if try takeNull() {
@@ -210,7 +209,7 @@ extension JSONReader {
             }
             let start = checkpoint
             do throws(JSONError) {
-                try read(&self, name)
+                try read(&self, key)
             } catch {
                 if problems == nil { throw error }
                 problems?.append(error)
@@ -218,8 +217,8 @@ extension JSONReader {
                 try skip()
             }
         }
-        for (index, name) in required.enumerated() where found & (1 << UInt32(index)) == 0 {
-            let error = missing(name, inObjectAt: object.start)
+        for (index, name) in members.required.enumerated() where found & (1 << UInt32(index)) == 0 {
+            let error = missing("\(name)", inObjectAt: object)
             if problems == nil { throw error }
             problems?.append(error)
         }
@@ -227,23 +226,44 @@ extension JSONReader {
     }
 }
 
+/// The members of a type's data; optional ones may be null.
+private struct EventMembers: Sendable {
+    let required: [ShortText]
+    var optional: [ShortText] = []
+
+    static let reload = EventMembers(required: ["app", "audience", "kinds"], optional: ["matching"])
+    static let appChange = EventMembers(required: ["app", "audience", "kinds", "state"], optional: ["matching"])
+    static let placement = EventMembers(
+        required: ["app", "widget", "user", "device", "kind", "family", "environment"], optional: ["configuration"])
+    static let configuration = EventMembers(required: ["app", "widget", "configuration"])
+    static let widget = EventMembers(required: ["app", "widget"])
+    static let environment = EventMembers(
+        required: ["app", "device", "environment"], optional: ["significantTimeChange"])
+    static let registration = EventMembers(required: ["app", "user", "device", "channel"])
+    static let device = EventMembers(required: ["app", "user", "device"])
+    static let stack = EventMembers(
+        required: ["app", "user", "device", "stack", "widgets"], optional: ["smartRotate", "suggestions"])
+    static let turn = EventMembers(required: ["app", "user", "device", "stack", "widget"])
+    static let shortcuts = EventMembers(required: ["app", "user", "shortcuts"], optional: ["device"])
+    static let interaction = EventMembers(
+        required: ["app", "user", "kind"], optional: ["configuration", "device", "timeZone"])
+}
+
 extension EventType {
-    /// The members of the type's data; optional ones may be null.
-    fileprivate var members: (required: [String], optional: [String]) {
+    fileprivate var members: EventMembers {
         switch self {
-        case .pushReceived, .reloadRequested: (["app", "audience", "kinds"], ["matching"])
-        case .appChanged: (["app", "audience", "kinds", "state"], ["matching"])
-        case .widgetPlaced:
-            (["app", "widget", "user", "device", "kind", "family", "environment"], ["configuration"])
-        case .widgetConfigured: (["app", "widget", "configuration"], [])
-        case .widgetRemoved, .widgetViewed: (["app", "widget"], [])
-        case .deviceEnvironmentChanged: (["app", "device", "environment"], ["significantTimeChange"])
-        case .deviceRegistered: (["app", "user", "device", "channel"], [])
-        case .deviceUnregistered: (["app", "user", "device"], [])
-        case .stackChanged: (["app", "user", "device", "stack", "widgets"], ["smartRotate", "suggestions"])
-        case .stackTurned: (["app", "user", "device", "stack", "widget"], [])
-        case .shortcutsReplaced: (["app", "user", "shortcuts"], ["device"])
-        case .interactionDonated: (["app", "user", "kind"], ["configuration", "device", "timeZone"])
+        case .pushReceived, .reloadRequested: .reload
+        case .appChanged: .appChange
+        case .widgetPlaced: .placement
+        case .widgetConfigured: .configuration
+        case .widgetRemoved, .widgetViewed: .widget
+        case .deviceEnvironmentChanged: .environment
+        case .deviceRegistered: .registration
+        case .deviceUnregistered: .device
+        case .stackChanged: .stack
+        case .stackTurned: .turn
+        case .shortcutsReplaced: .shortcuts
+        case .interactionDonated: .interaction
         }
     }
 }

@@ -10,9 +10,9 @@ extension JSONReader {
     mutating func audience() throws(JSONError) -> Audience {
         var audience: Audience?
         var count = 0
-        var object = try beginObject()
-        while let key = try nextKey(&object) {
-            switch text(of: key) {
+        let object = try beginObject()
+        while let key = try nextKey() {
+            switch key {
             case "user": audience = .user(try identifier())
             case "device": audience = .device(try identifier())
             case "widget": audience = .widget(try identifier())
@@ -30,7 +30,7 @@ extension JSONReader {
         guard count == 1, let audience else {
             throw failure(
                 .invalidValue, "expected exactly one of user, device, widget, everyone, found \(count)",
-                at: object.start)
+                at: object)
         }
         return audience
     }
@@ -44,8 +44,8 @@ extension JSONReader {
             return try string(#"a list of kinds or "all""#) { $0.elementsEqual("all".utf8) ? .all : nil }
         case .array:
             var names: [String] = []
-            var array = try beginArray()
-            while try nextElement(&array) {
+            try beginArray()
+            while try nextElement() {
                 guard names.count < Self.maximumKinds else {
                     throw failure(.invalidValue, "more than \(Self.maximumKinds) kinds", at: offset)
                 }
@@ -103,9 +103,9 @@ extension JSONReader {
     private mutating func shortcut() throws(JSONError) -> RelevantShortcut {
         var shortcut = RelevantShortcut(content: WidgetContent(app: "", kind: ""))
         var kind: String?
-        var object = try beginObject()
-        while let key = try nextKey(&object) {
-            switch text(of: key) {
+        let object = try beginObject()
+        while let key = try nextKey() {
+            switch key {
             case "kind": kind = try identifier()
             case "configuration":
                 if try !takeNull() { shortcut.content.configuration = try WidgetConfiguration(from: &self) }
@@ -116,7 +116,7 @@ extension JSONReader {
             default: try skip()
             }
         }
-        shortcut.content.kind = try require(kind, "kind", of: object)
+        shortcut.content.kind = try require(kind, "kind", ofObjectAt: object)
         return shortcut
     }
 
@@ -135,20 +135,18 @@ extension JSONReader {
         try list(atMost: Self.maximumRanges, "ranges") { (reader) throws(JSONError) in
             var from: Timestamp?
             var until: Timestamp?
-            var object = try reader.beginObject()
-            while let key = try reader.nextKey(&object) {
-                if reader.matches(key, "from") {
-                    from = try reader.timestamp()
-                } else if reader.matches(key, "until") {
-                    until = try reader.timestamp()
-                } else {
-                    try reader.skip()
+            let object = try reader.beginObject()
+            while let key = try reader.nextKey() {
+                switch key {
+                case "from": from = try reader.timestamp()
+                case "until": until = try reader.timestamp()
+                default: try reader.skip()
                 }
             }
-            let begin = try reader.require(from, "from", of: object)
-            let end = try reader.require(until, "until", of: object)
+            let begin = try reader.require(from, "from", ofObjectAt: object)
+            let end = try reader.require(until, "until", ofObjectAt: object)
             guard begin < end else {
-                throw reader.failure(.invalidValue, "a range must end after it begins", at: object.start)
+                throw reader.failure(.invalidValue, "a range must end after it begins", at: object)
             }
             ranges.append(begin..<end)
         }
@@ -168,8 +166,8 @@ extension JSONReader {
         _ = try peek()
         let offset = position
         var count = 0
-        var array = try beginArray()
-        while try nextElement(&array) {
+        try beginArray()
+        while try nextElement() {
             count += 1
             guard count <= limit else { throw failure(.invalidValue, "more than \(limit) \(what)", at: offset) }
             try read(&self)
@@ -183,23 +181,23 @@ extension JSONReader {
     mutating func deliveryChannel() throws(JSONError) -> DeliveryChannel {
         var channel: DeliveryChannel?
         var count = 0
-        var object = try beginObject()
-        while let key = try nextKey(&object) {
-            if matches(key, "apns") {
-                channel = .apns(try apnsAddress())
-            } else if matches(key, "webhook") {
+        let object = try beginObject()
+        while let key = try nextKey() {
+            switch key {
+            case "apns": channel = .apns(try apnsAddress())
+            case "webhook":
                 _ = try peek()
                 let offset = position
                 guard try bool() else { throw failure(.invalidValue, "expected true, found false", at: offset) }
                 channel = .webhook
-            } else {
+            default:
                 try skip()
                 continue
             }
             count += 1
         }
         guard count == 1, let channel else {
-            throw failure(.invalidValue, "expected exactly one of apns, webhook, found \(count)", at: object.start)
+            throw failure(.invalidValue, "expected exactly one of apns, webhook, found \(count)", at: object)
         }
         return channel
     }
@@ -208,9 +206,9 @@ extension JSONReader {
         var token: [UInt8]?
         var environment = APNsAddress.Environment.production
         var topic: String?
-        var object = try beginObject()
-        while let key = try nextKey(&object) {
-            switch text(of: key) {
+        let object = try beginObject()
+        while let key = try nextKey() {
+            switch key {
             case "token": token = try apnsToken()
             case "environment":
                 if try !takeNull() {
@@ -230,8 +228,8 @@ extension JSONReader {
             }
         }
         return APNsAddress(
-            token: try require(token, "token", of: object), environment: environment,
-            topic: try require(topic, "topic", of: object))
+            token: try require(token, "token", ofObjectAt: object), environment: environment,
+            topic: try require(topic, "topic", ofObjectAt: object))
     }
 
     /// A token in hexadecimal digits. Errors do not repeat it.

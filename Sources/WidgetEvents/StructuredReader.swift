@@ -8,7 +8,7 @@ import Foundation
 #endif
 
 /// Reads an event in structured mode: one JSON object with the attributes and the data.
-struct StructuredReader {
+struct StructuredReader: ~Copyable {
     private let topic: EventTopic
     private var reader: JSONReader
     private let bytes: [UInt8]
@@ -48,8 +48,8 @@ struct StructuredReader {
     }
 
     private mutating func readEvent() throws -> DecodedEvent {
-        var object = try reader.beginObject()
-        while let key = try reader.nextKey(&object) { try readMember(key) }
+        try reader.beginObject()
+        while let key = try reader.nextKey() { try readMember(key) }
         try reader.finish()
 
         guard hasVersion else { throw EventAttribute.member("specversion").missing }
@@ -77,8 +77,8 @@ struct StructuredReader {
         return DecodedEvent(envelope: envelope, event: event)
     }
 
-    private mutating func readMember(_ key: JSONStringToken) throws {
-        switch reader.text(of: key) {
+    private mutating func readMember(_ key: JSONKey) throws {
+        switch key {
         case "specversion":
             try EventAttribute.member("specversion").checkVersion(text(.member("specversion")))
             hasVersion = true

@@ -65,30 +65,30 @@ package struct TimelineDecidedEvent: Hashable, Sendable {
     }
 
     func data(_ topics: [String]) -> [UInt8] {
-        var members = JSONObjectWriter(capacity: 512)
-        members.append("timeline", timeline?.description)
-        members.append("app", app)
-        members.append("kind", kind)
-        members.append("user", user)
-        members.append("decision", decision.name)
-        members.append("rule", rule.name)
-        members.append("reason", reason?.name)
-        members.append("lane", lane?.name)
-        members.append("requested", requested)
-        members.append("rendered", rendered)
-        if let cause {
-            let value: JSONValue = [
-                "topic": .string(Self.name(of: cause, topics)), "partition": .count(cause.partition),
-                "offset": .count(cause.offset),
-            ]
-            members.append("cause", json: value.encoded)
+        JSONWriter.object(capacity: 512) { members in
+            members.append("timeline", timeline?.description)
+            members.append("app", app)
+            members.append("kind", kind)
+            members.append("user", user)
+            members.append("decision", decision.name)
+            members.append("rule", rule.name)
+            members.append("reason", reason?.name)
+            members.append("lane", lane?.name)
+            members.append("requested", requested)
+            members.append("rendered", rendered)
+            if let cause {
+                let value: JSONValue = [
+                    "topic": .string(Self.name(of: cause, topics)), "partition": .count(cause.partition),
+                    "offset": .count(cause.offset),
+                ]
+                members.append("cause", value: value)
+            }
+            members.append("dueAt", dueAt.flatMap(Self.text))
+            members.append("eligibleAt", eligibleAt.flatMap(Self.text))
+            members.append("claim", claim)
+            members.append("fetchMilliseconds", fetchTime.map { $0.wholeMicroseconds / 1_000 })
+            members.append("error", error)
         }
-        members.append("dueAt", dueAt.flatMap(Self.text))
-        members.append("eligibleAt", eligibleAt.flatMap(Self.text))
-        members.append("claim", claim)
-        members.append("fetchMilliseconds", fetchTime.map { $0.wholeMicroseconds / 1_000 })
-        members.append("error", error)
-        return members.finish()
     }
 
     /// The time as text; nil for the distant past and future.

@@ -30,19 +30,19 @@ package struct TimelineUpdatedEvent: Hashable, Sendable {
 
     /// The event's data: identity, revision, and the members of the content.
     package var data: [UInt8] {
-        var members = JSONObjectWriter(capacity: content.count + 320)
-        members.append("timeline", timeline.description)
-        members.append("revision", revision)
-        members.append("storedAt", storedAt?.rfc3339)
-        members.append("app", identity.app)
-        members.append("kind", identity.kind)
-        members.append("family", identity.family?.name)
-        members.append("configuration", json: identity.configuration.canonical.utf8)
-        members.append("locale", identity.locale)
-        members.append("timeZone", identity.timeZone)
-        members.append("user", identity.user)
-        members.appendMembers(of: content)
-        return members.finish()
+        JSONWriter.object(capacity: content.count + 320) { members in
+            members.append("timeline", timeline.description)
+            members.append("revision", revision)
+            members.append("storedAt", storedAt?.rfc3339)
+            members.append("app", identity.app)
+            members.append("kind", identity.kind)
+            members.append("family", identity.family?.name)
+            members.append("configuration", json: identity.configuration.canonical.utf8)
+            members.append("locale", identity.locale)
+            members.append("timeZone", identity.timeZone)
+            members.append("user", identity.user)
+            members.appendMembers(of: content)
+        }
     }
 }
 
@@ -67,10 +67,10 @@ package enum StackScheduledEvent {
         _ id: TimelineID, revision: Int64, schedule: JSONValue?, source: String
     ) -> EncodedEvent {
         let value = schedule.map { schedule in
-            var members = JSONObjectWriter(capacity: 1_024)
-            members.appendMembers(of: schedule.encoded)
-            members.append("revision", revision)
-            return members.finish()
+            JSONWriter.object(capacity: 1_024) { members in
+                members.appendMembers(of: schedule.encoded)
+                members.append("revision", revision)
+            }
         }
         return EncodedEvent(type, of: id, revision: revision, source: source, value: value)
     }

@@ -9,8 +9,8 @@ extension TimelineUpdatedEvent {
         try reader.expect(.object)
         let offset = reader.position
         var fields = Fields()
-        var object = try reader.beginObject()
-        while let key = try reader.nextKey(&object) { try fields.read(key, from: &reader) }
+        try reader.beginObject()
+        while let key = try reader.nextKey() { try fields.read(key, from: &reader) }
         try reader.finish()
         func require<Value>(_ value: Value?, _ member: String) throws(JSONError) -> Value {
             guard let value else { throw reader.missing(member, inObjectAt: offset) }
@@ -44,8 +44,8 @@ extension TimelineUpdatedEvent {
         var entries: [UInt8]?
         var policy: [UInt8]?
 
-        mutating func read(_ key: JSONStringToken, from reader: inout JSONReader) throws(JSONError) {
-            switch reader.text(of: key) {
+        mutating func read(_ key: JSONKey, from reader: inout JSONReader) throws(JSONError) {
+            switch key {
             case "timeline": timeline = try reader.string("a UUID") { TimelineID(bytes: $0) }
             case "revision": revision = try reader.number().int64
             case "storedAt": storedAt = try reader.timestamp()
@@ -58,8 +58,9 @@ extension TimelineUpdatedEvent {
             case "user": user = try reader.identifier()
             case "entries": entries = try Self.canonical(.array, &reader)
             case "policy":
-                var policyReader = reader
-                _ = try policyReader.reloadPolicy()
+                let start = reader.checkpoint
+                _ = try reader.reloadPolicy()
+                reader.rewind(to: start)
                 policy = try Self.canonical(try reader.peek(), &reader)
             default: try reader.skip()
             }

@@ -71,7 +71,7 @@ struct JSONCanonicalTests {
             var canonical: [UInt8] = []
             try reader.canonicalize(into: &canonical)
             let value = try #require(Double(text))
-            #expect(String(decoding: canonical, as: UTF8.self) == ES6Number.format(value), "\(text)")
+            #expect(String(decoding: canonical, as: UTF8.self) == Decimal.ecmaScript(value), "\(text)")
             #expect(reader.value(of: 0..<text.utf8.count) == value)
         }
     }

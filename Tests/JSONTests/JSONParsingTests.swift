@@ -176,16 +176,73 @@ struct JSONParsingTests {
         #expect(throws: Never.self) { try JSONValue.parse(bytes("[1]"), in: 0..<9) }
     }
 
+    @Test("A key matches the literal of its bytes, wherever it stands and however it is written")
+    func keys() throws {
+        let names = [
+            "", "a", "app", "audience", "audience2", "configuration", "exactly sixteen.", "significantTimeChange",
+            "exactly twenty-four char", "exactly twenty-four chars", "é", "audience\u{0}",
+        ]
+        for name in names {
+            let plain = JSONValue.object([name: 1]).encoded
+            let escaped = bytes(
+                "{\"" + name.utf16.map { "\\u" + String(UInt32($0) + 0x10000, radix: 16).dropFirst() }.joined()
+                    + "\":1}")
+            for document in [plain, escaped, plain + bytes(String(repeating: " ", count: 30))] {
+                var reader = JSONReader(document)
+                try reader.beginObject()
+                let key = try #require(try reader.nextKey())
+                #expect(reader.text(of: key) == name)
+                let found =
+                    switch key {
+                    case "": ""
+                    case "a": "a"
+                    case "app": "app"
+                    case "audience": "audience"
+                    case "audience2": "audience2"
+                    case "configuration": "configuration"
+                    case "exactly sixteen.": "exactly sixteen."
+                    case "significantTimeChange": "significantTimeChange"
+                    case "exactly twenty-four char": "exactly twenty-four char"
+                    case "é": "é"
+                    case "audience\u{0}": "audience\u{0}"
+                    default: "another"
+                    }
+                #expect(found == (name.utf8.count > 24 ? "another" : name))
+            }
+        }
+    }
+
+    @Test("Values that a closure reads are written in canonical form")
+    func canonicalFormOfWhatIsRead() throws {
+        var reader = JSONReader(bytes(#"[ {"b" : [1.0, "\/"], "a": {} }, 2]"#))
+        var out: [UInt8] = []
+        try reader.beginArray()
+        _ = try reader.nextElement()
+        let names = try reader.canonicalize(into: &out) { (reader) throws(JSONError) in
+            var names: [String] = []
+            try reader.beginObject()
+            while let key = try reader.nextKey() {
+                names.append(reader.text(of: key))
+                try reader.skip()
+            }
+            return names
+        }
+        #expect(names == ["b", "a"])
+        #expect(String(decoding: out, as: UTF8.self) == #"{"a":{},"b":[1,"/"]}"#)
+        #expect(try reader.nextElement())
+        #expect(try reader.number().int64 == 2)
+    }
+
     @Test func readerNamesWhatItFound() {
         var reader = JSONReader(bytes(#"{"a":[true]}"#))
         #expect(
             throws: JSONError(
                 kind: .wrongType, message: "expected a string, found a boolean", byteOffset: 6, pointer: "/a/0")
         ) {
-            var object = try reader.beginObject()
-            _ = try reader.nextKey(&object)
-            var array = try reader.beginArray()
-            _ = try reader.nextElement(&array)
+            try reader.beginObject()
+            _ = try reader.nextKey()
+            try reader.beginArray()
+            _ = try reader.nextElement()
             _ = try reader.string()
         }
     }

@@ -1,3 +1,4 @@
+import JSON
 import WidgetModel
 
 @testable import KafkaClient

@@ -16,7 +16,7 @@ package enum Terminal {
 
     /// Writes the document on several lines, for people.
     package static func print(_ json: JSONValue) {
-        print(PrettyJSON.text(json))
+        print(json.pretty)
     }
 
     /// Writes a line to standard error.

@@ -203,7 +203,7 @@ extension ConsoleVisit {
         view["message"] = message
         view["days"] = JSONValue.array(days ?? [])
         view["delivery"] = delivery.map { DeliveryReport.json(of: $0.kind, $0.totals) } ?? .null
-        view["json"] = PrettyJSON.text(kind.definition.json())
+        view["json"] = kind.definition.json().pretty
         view["budget"] = try await budget(of: kind)
         view["forecast"] = ConsoleView.chart(of: forecast)
         return page("kind", title: name, view)
@@ -234,8 +234,8 @@ extension ConsoleVisit {
             let items = changes.map { change, fields -> JSONValue in
                 let differences = fields.map { name, old, new -> JSONValue in
                     [
-                        "field": .string(name), "old": .text(old.map(PrettyJSON.text)),
-                        "new": .text(new.map(PrettyJSON.text)),
+                        "field": .string(name), "old": .text(old.map(\.pretty)),
+                        "new": .text(new.map(\.pretty)),
                     ]
                 }
                 let limit = WidgetStore.timelineCountLimit
@@ -333,15 +333,15 @@ extension ConsoleVisit {
         let document = timeline.flatMap { try? JSONValue.parse($0.encoded()) }
         var view: [String: Any] = [
             "widget": widget.json, "explanation": explained.json,
-            "configuration": widget.json["configuration"].map(PrettyJSON.text) ?? "",
+            "configuration": widget.json["configuration"].map(\.pretty) ?? "",
             "steps": JSONValue.array(ConsoleSteps(explained: explained, timeline: timeline, device: device).json),
             "stacks": JSONValue.array(stacks.map { Self.json(of: $0, marking: id) }), "hasStacks": !stacks.isEmpty,
             "device": device?.json ?? .null, "message": message,
-            "explanationJSON": PrettyJSON.text(explained.json), "timelineJSON": document.map(PrettyJSON.text) ?? "",
+            "explanationJSON": explained.json.pretty, "timelineJSON": document.map(\.pretty) ?? "",
             "hasForm": try await hasForm(widget), "axis": axis(widget, timeline),
         ]
         view["revision"] = timeline?.revision.map { "\($0)" } ?? "none"
-        if let timeline, timeline.content == nil { view["shown"] = PrettyJSON.text(document?["shown"] ?? .null) }
+        if let timeline, timeline.content == nil { view["shown"] = (document?["shown"] ?? .null).pretty }
         var page = page("widget", title: "Widget \(id)", view)
         page.scripts.append(TimeAxis.script)
         page.styles = [TimeAxis.stylesheet]
@@ -520,7 +520,7 @@ extension ConsoleVisit {
         view["message"] = message
         // The payload is shown with line breaks if it is JSON.
         let payload = letter.payload ?? ""
-        view["payload"] = (try? JSONValue.parse(payload)).map(PrettyJSON.text) ?? payload
+        view["payload"] = (try? JSONValue.parse(payload)).map(\.pretty) ?? payload
         view["isLong"] = payload.utf8.count >= Routes.payloadLimit
         return page("dead-letter", title: "Dead letter \(id)", view)
     }

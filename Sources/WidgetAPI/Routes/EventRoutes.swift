@@ -177,7 +177,7 @@ extension Routes {
                 Problem.Item(detail: "a batch does not wait; ask for its events by their ids", parameter: "wait")
             ])
         }
-        if isBatch { return try await publishBatch(try await call.json(), call) }
+        if isBatch { return try await publishBatch(try await call.bytes(), call) }
         let body = try await call.bytes()
         let isStructured = call.mediaType == EventEncoder.structuredContentType
         var headers = isStructured ? [] : try call.cloudEventHeaders
@@ -189,10 +189,8 @@ extension Routes {
     }
 
     /// Publishes the valid events of a batch in order and returns a result for each event.
-    private func publishBatch(_ value: JSONValue, _ call: APICall) async throws -> Response {
-        guard case .array(let items) = value else {
-            throw Problem.unprocessable("", detail: "expected an array of CloudEvents, found \(value.kind.name)")
-        }
+    private func publishBatch(_ body: [UInt8], _ call: APICall) async throws -> Response {
+        let items = try Self.events(in: body)
         guard items.count <= Self.maximumBatch else {
             throw Problem.unprocessable(
                 "", detail: "expected at most \(Self.maximumBatch) events, found \(items.count)")
@@ -203,8 +201,7 @@ extension Routes {
         var problems: [Int: Problem] = [:]
         for (index, item) in items.enumerated() {
             do {
-                let decoded = try EventDecoder().decode(
-                    item.encoded, headers: [("content-type", EventEncoder.structuredContentType)])
+                let decoded = try EventDecoder().decode(structured: body, in: item)
                 events.append(try await outgoing(decoded, call, &rules, data: "/data"))
             } catch {
                 guard let problem = Problem(explaining: error), problem.status.kind == .clientError else { throw error }
@@ -212,7 +209,7 @@ extension Routes {
             }
         }
         var published = try await send(
-            events, key: try call.idempotencyKey, for: call.caller, body: value.encoded
+            events, key: try call.idempotencyKey, for: call.caller, body: body
         ).makeIterator()
         let results = items.indices.map { index -> JSONValue in
             if let problem = problems[index] { return problem.result }
@@ -224,6 +221,28 @@ extension Routes {
             }
         }
         return Response(["results": .array(results)])
+    }
+
+    /// Places of a batch's events in the body.
+    private static func events(in body: [UInt8]) throws -> [Range<Int>] {
+        do {
+            var reader = JSONReader(body)
+            var events: [Range<Int>] = []
+            let kind = try reader.peek()
+            if kind == .array {
+                try reader.beginArray()
+                while try reader.nextElement() { events.append(try reader.skip()) }
+            } else {
+                try reader.skip()
+            }
+            try reader.finish()
+            guard kind == .array else {
+                throw Problem.unprocessable("", detail: "expected an array of CloudEvents, found \(kind.name)")
+            }
+            return events
+        } catch let error as JSONError {
+            throw Problem(parsing: error)
+        }
     }
 
     /// The event to publish, if the bearer may publish it.

@@ -117,14 +117,12 @@ package struct TimelineTail: Service, CustomStringConvertible {
         var app: String?
         var user: String?
         do throws(JSONError) {
-            var object = try reader.beginObject()
-            while let key = try reader.nextKey(&object) {
-                if reader.matches(key, "app") {
-                    app = try reader.string()
-                } else if reader.matches(key, "user") {
-                    user = try reader.string()
-                } else {
-                    try reader.skip()
+            try reader.beginObject()
+            while let key = try reader.nextKey() {
+                switch key {
+                case "app": app = try reader.string()
+                case "user": user = try reader.string()
+                default: try reader.skip()
                 }
             }
         } catch {

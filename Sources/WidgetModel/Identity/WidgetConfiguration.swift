@@ -22,7 +22,42 @@ package struct WidgetConfiguration: Hashable, Sendable, CustomStringConvertible 
     /// - Throws: `ModelError` unless `value` is an object of at most 16 KiB of such values without U+0000, which
     ///   PostgreSQL cannot store.
     package init(_ value: JSONValue) throws(ModelError) {
-        try self.init(json: value.encoded)
+        guard case .object(let object) = value else {
+            throw ModelError(message: "expected an object, found \(value.kind.name)")
+        }
+        for member in object.members {
+            let pointer = "/" + JSONPointer.foreignToken(member.key)
+            guard case .array(let elements) = member.value else {
+                try Self.check(member.value, at: pointer)
+                continue
+            }
+            for (index, element) in elements.enumerated() { try Self.check(element, at: "\(pointer)/\(index)") }
+        }
+        let canonical = value.canonicalBytes
+        if let problem = Self.problem(of: canonical) { throw ModelError(message: problem) }
+        self.init(checked: String(decoding: canonical, as: UTF8.self))
+    }
+
+    /// Throws unless a value is a scalar, or an object of scalars.
+    private static func check(_ value: JSONValue, at pointer: String) throws(ModelError) {
+        guard case .object(let object) = value else { return try checkScalar(value, at: pointer) }
+        for member in object.members {
+            try checkScalar(member.value, at: "\(pointer)/\(JSONPointer.foreignToken(member.key))")
+        }
+    }
+
+    private static func checkScalar(_ value: JSONValue, at pointer: String) throws(ModelError) {
+        guard value.kind != .object, value.kind != .array else {
+            throw ModelError(message: "expected a scalar, found \(value.kind.name)", pointer: pointer)
+        }
+    }
+
+    /// Reason why a canonical form cannot be stored, or nil.
+    private static func problem(of canonical: [UInt8]) -> String? {
+        guard canonical.count <= maximumBytes else {
+            return "must be at most \(maximumBytes) bytes, is \(canonical.count)"
+        }
+        return CanonicalJSON.containsNull(canonical) ? "must not contain U+0000" : nil
     }
 
     /// Reads a configuration from JSON text, as it is stored.
@@ -49,44 +84,31 @@ package struct WidgetConfiguration: Hashable, Sendable, CustomStringConvertible 
     /// Reads the next value as a configuration.
     package init(from reader: inout JSONReader) throws(JSONError) {
         try reader.expect(.object)
-        let start = reader.checkpoint
-        guard try Self.checkMembers(&reader) > 0 else {
-            self = .empty
-            return
-        }
-        reader.rewind(to: start)
         let offset = reader.position
         var canonical: [UInt8] = []
-        try reader.canonicalize(into: &canonical)
-        guard canonical.count <= Self.maximumBytes else {
-            throw reader.failure(
-                .invalidValue, "must be at most \(Self.maximumBytes) bytes, is \(canonical.count)", at: offset)
-        }
-        guard !CanonicalJSON.containsNull(canonical) else {
-            throw reader.failure(.invalidValue, "must not contain U+0000", at: offset)
-        }
+        try reader.canonicalize(into: &canonical) { (reader) throws(JSONError) in try Self.checkMembers(&reader) }
+        if let problem = Self.problem(of: canonical) { throw reader.failure(.invalidValue, problem, at: offset) }
         self.init(checked: String(decoding: canonical, as: UTF8.self))
     }
 
-    /// Passes over the members and returns their number.
-    private static func checkMembers(_ reader: inout JSONReader) throws(JSONError) -> Int {
-        var object = try reader.beginObject()
-        while try reader.nextKey(&object) != nil {
+    /// Passes over the members.
+    private static func checkMembers(_ reader: inout JSONReader) throws(JSONError) {
+        try reader.beginObject()
+        while try reader.nextKey() != nil {
             guard try reader.peek() == .array else {
                 try checkValue(&reader)
                 continue
             }
-            var array = try reader.beginArray()
-            while try reader.nextElement(&array) { try checkValue(&reader) }
+            try reader.beginArray()
+            while try reader.nextElement() { try checkValue(&reader) }
         }
-        return object.count
     }
 
     /// Passes over a scalar, or an object of scalars.
     private static func checkValue(_ reader: inout JSONReader) throws(JSONError) {
         guard try reader.peek() == .object else { return try skipScalar(&reader) }
-        var object = try reader.beginObject()
-        while try reader.nextKey(&object) != nil { try skipScalar(&reader) }
+        try reader.beginObject()
+        while try reader.nextKey() != nil { try skipScalar(&reader) }
     }
 
     private static func skipScalar(_ reader: inout JSONReader) throws(JSONError) {

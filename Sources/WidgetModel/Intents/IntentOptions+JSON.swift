@@ -15,28 +15,27 @@ extension OptionsQuestion {
 
     /// `{"kind", "user", "family", "environment", "parameter", "values", "search"?}`.
     package func encode(kind: String) -> [UInt8] {
-        var body = context.members(kind: kind)
-        body.append("parameter", parameter)
-        body.append("values", json: context.values.canonical.utf8)
-        body.append("search", search)
-        return body.finish()
+        JSONWriter.object { body in
+            context.appendMembers(kind: kind, to: &body)
+            body.append("parameter", parameter)
+            body.append("values", json: context.values.canonical.utf8)
+            body.append("search", search)
+        }
     }
 }
 
 extension ConfigurationContext {
     /// `{"kind", "user", "family", "environment"}`: the question for the defaults of a widget.
-    package func encode(kind: String) -> [UInt8] { members(kind: kind).finish() }
+    package func encode(kind: String) -> [UInt8] { JSONWriter.object { appendMembers(kind: kind, to: &$0) } }
 
-    fileprivate func members(kind: String) -> JSONObjectWriter {
-        var body = JSONObjectWriter()
+    fileprivate func appendMembers(kind: String, to body: inout JSONWriter) {
         body.append("kind", kind)
         body.append("user", user)
         body.append("family", family.name)
-        var environment = JSONObjectWriter()
-        environment.append("locale", self.environment.locale)
-        environment.append("timeZone", self.environment.timeZone)
-        body.append("environment", json: environment.finish())
-        return body
+        body.append("environment") {
+            $0.append("locale", environment.locale)
+            $0.append("timeZone", environment.timeZone)
+        }
     }
 }
 
@@ -50,7 +49,7 @@ extension IntentOptions {
 }
 
 /// Reads and checks a provider's options.
-private struct OptionsReader {
+private struct OptionsReader: ~Copyable {
     private static let maximumTextBytes = 1024
 
     var reader: JSONReader
@@ -59,42 +58,41 @@ private struct OptionsReader {
 
     mutating func sections() throws(JSONError) -> [IntentOptions.Section] {
         var sections: [IntentOptions.Section]?
-        var object = try reader.beginObject()
-        while let key = try reader.nextKey(&object) {
-            let isList = reader.matches(key, "options")
-            guard isList || reader.matches(key, "sections") else {
-                try reader.skip()
-                continue
+        let object = try reader.beginObject()
+        while let key = try reader.nextKey() {
+            switch key {
+            case "options", "sections":
+                guard sections == nil else {
+                    throw reader.failure(.invalidValue, "has both options and sections", at: object)
+                }
+                sections = "options" ~= key ? [IntentOptions.Section(items: try items())] : try sectionList()
+            default: try reader.skip()
             }
-            guard sections == nil else {
-                throw reader.failure(.invalidValue, "has both options and sections", at: object.start)
-            }
-            sections = isList ? [IntentOptions.Section(items: try items())] : try sectionList()
         }
         try reader.finish()
-        return try reader.require(sections, "options", of: object)
+        return try reader.require(sections, "options", ofObjectAt: object)
     }
 
     private mutating func sectionList() throws(JSONError) -> [IntentOptions.Section] {
         var sections: [IntentOptions.Section] = []
-        var array = try reader.beginArray()
-        while try reader.nextElement(&array) { sections.append(try section()) }
+        try reader.beginArray()
+        while try reader.nextElement() { sections.append(try section()) }
         return sections
     }
 
     private mutating func section() throws(JSONError) -> IntentOptions.Section {
         var section = IntentOptions.Section(items: [])
         var options: [IntentOptions.Item]?
-        var object = try reader.beginObject()
-        while let key = try reader.nextKey(&object) {
-            switch reader.text(of: key) {
+        let object = try reader.beginObject()
+        while let key = try reader.nextKey() {
+            switch key {
             case "title": section.title = try text()
             case "indexTitle": section.indexTitle = try text()
             case "options": options = try items()
             default: try reader.skip()
             }
         }
-        section.items = try reader.require(options, "options", of: object)
+        section.items = try reader.require(options, "options", ofObjectAt: object)
         return section
     }
 
@@ -102,8 +100,8 @@ private struct OptionsReader {
         try reader.expect(.array)
         let offset = reader.position
         var items: [IntentOptions.Item] = []
-        var array = try reader.beginArray()
-        while try reader.nextElement(&array) {
+        try reader.beginArray()
+        while try reader.nextElement() {
             guard room > 0 else {
                 throw reader.failure(.invalidValue, "more than \(IntentOptions.maximumItems) options", at: offset)
             }
@@ -117,26 +115,23 @@ private struct OptionsReader {
         var value: JSONValue?
         var display: String?
         var subtitle: String?
-        var object = try reader.beginObject()
-        while let key = try reader.nextKey(&object) {
-            let isIdentifier = reader.matches(key, "identifier")
-            if isIdentifier || reader.matches(key, "value") {
+        let object = try reader.beginObject()
+        while let key = try reader.nextKey() {
+            switch key {
+            case "identifier", "value":
                 guard value == nil else {
-                    throw reader.failure(.invalidValue, "has both an identifier and a value", at: object.start)
+                    throw reader.failure(.invalidValue, "has both an identifier and a value", at: object)
                 }
-                if isIdentifier { try reader.expect(.string) }
+                if "identifier" ~= key { try reader.expect(.string) }
                 value = try self.value()
-            } else if reader.matches(key, "display") {
-                display = try text()
-            } else if reader.matches(key, "subtitle") {
-                subtitle = try text()
-            } else {
-                try reader.skip()
+            case "display": display = try text()
+            case "subtitle": subtitle = try text()
+            default: try reader.skip()
             }
         }
         return IntentOptions.Item(
-            value: try reader.require(value, "identifier", of: object),
-            display: try reader.require(display, "display", of: object), subtitle: subtitle)
+            value: try reader.require(value, "identifier", ofObjectAt: object),
+            display: try reader.require(display, "display", ofObjectAt: object), subtitle: subtitle)
     }
 
     /// A value for the identity.

@@ -30,36 +30,35 @@ extension CanonicalEntry {
         buffer.append(contentsOf: Self.start)
         var contentEnd: Int?
         var date: Timestamp?
-        var dateText: Range<Int>?
+        var dateText: JSONStringToken?
         var relevance: Relevance?
         var url: JSONStringToken?
         var links: [UInt8] = []
         var linkCount = 0
-        var object = try reader.beginObject()
-        while let key = try reader.nextKey(&object) {
-            if reader.matches(key, "date") {
-                _ = try reader.peek()
-                let dateStart = reader.position + 1
-                date = try reader.timestamp()
-                dateText = dateStart..<(reader.position - 1)
-            } else if reader.matches(key, "content") {
+        let object = try reader.beginObject()
+        while let key = try reader.nextKey() {
+            switch key {
+            case "date":
+                let token = try reader.stringToken()
+                date = try reader.timestamp(token)
+                dateText = token
+            case "content":
                 try reader.canonicalize(into: &buffer)
                 contentEnd = buffer.count
-            } else if reader.matches(key, "relevance") {
+            case "relevance":
                 guard try !reader.takeNull() else { continue }
                 relevance = try Relevance(from: &reader)
-            } else if reader.matches(key, "url") {
+            case "url":
                 guard try !reader.takeNull() else { continue }
                 url = try Self.readURL(from: &reader)
-            } else if reader.matches(key, "links") {
+            case "links":
                 links.removeAll()
                 linkCount = try reader.takeNull() ? 0 : Self.readLinks(from: &reader, into: &links)
-            } else {
-                try reader.skip()
+            default: try reader.skip()
             }
         }
-        guard let date, let dateText else { throw reader.missing("date", inObjectAt: object.start) }
-        guard let contentEnd else { throw reader.missing("content", inObjectAt: object.start) }
+        guard let date, let dateText else { throw reader.missing("date", inObjectAt: object) }
+        guard let contentEnd else { throw reader.missing("content", inObjectAt: object) }
         let dateEnd = Self.appendRest(
             date: date, dateText: dateText, links: linkCount > 0 ? links : [], relevance: relevance, url: url,
             reader: &reader, to: &buffer)
@@ -77,16 +76,17 @@ extension CanonicalEntry {
 
     /// Appends the members that follow the content in canonical order, and returns the end of the first, the date.
     private static func appendRest(
-        date: Timestamp, dateText: Range<Int>, links: [UInt8], relevance: Relevance?, url: JSONStringToken?,
+        date: Timestamp, dateText: JSONStringToken, links: [UInt8], relevance: Relevance?, url: JSONStringToken?,
         reader: inout JSONReader, to buffer: inout [UInt8]
     ) -> Int {
-        buffer.append(contentsOf: ",\"date\":\"".utf8)
-        if Self.isCanonicalDate(reader.bytes, dateText) {
-            reader.copy(dateText, to: &buffer)
+        buffer.append(contentsOf: ",\"date\":".utf8)
+        if Self.isCanonicalDate(reader.utf8(of: dateText)) {
+            reader.append(dateText, to: &buffer)
         } else {
+            buffer.append(UInt8(ascii: "\""))
             date.appendRFC3339(to: &buffer)
+            buffer.append(UInt8(ascii: "\""))
         }
-        buffer.append(UInt8(ascii: "\""))
         let dateEnd = buffer.count
         if !links.isEmpty {
             buffer.append(contentsOf: ",\"links\":".utf8)
@@ -96,11 +96,11 @@ extension CanonicalEntry {
             buffer.append(contentsOf: ",\"relevance\":{".utf8)
             if let duration = relevance.duration {
                 buffer.append(contentsOf: "\"duration\":".utf8)
-                ES6Number.appendCanonical(literal: reader.bytes[duration], to: &buffer)
+                reader.append(number: duration, to: &buffer)
                 buffer.append(UInt8(ascii: ","))
             }
             buffer.append(contentsOf: "\"score\":".utf8)
-            ES6Number.appendCanonical(literal: reader.bytes[relevance.score], to: &buffer)
+            reader.append(number: relevance.score, to: &buffer)
             buffer.append(UInt8(ascii: "}"))
         }
         if let url {
@@ -112,11 +112,11 @@ extension CanonicalEntry {
     }
 
     /// Whether the text of a valid date equals the output of `Timestamp.rfc3339`: UTC, whole seconds, no leap second.
-    private static func isCanonicalDate(_ bytes: [UInt8], _ text: Range<Int>) -> Bool {
+    private static func isCanonicalDate(_ text: ArraySlice<UInt8>) -> Bool {
         guard text.count == 20 else { return false }
-        let start = text.lowerBound
-        return bytes[start + 10] == UInt8(ascii: "T") && bytes[start + 19] == UInt8(ascii: "Z")
-            && bytes[start + 17] != UInt8(ascii: "6")
+        let start = text.startIndex
+        return text[start + 10] == UInt8(ascii: "T") && text[start + 19] == UInt8(ascii: "Z")
+            && text[start + 17] != UInt8(ascii: "6")
     }
 
     /// Number literals of a relevance. A duration of zero is left out.
@@ -126,40 +126,36 @@ extension CanonicalEntry {
 
         init(from reader: inout JSONReader) throws(JSONError) {
             var score: Range<Int>?
-            var object = try reader.beginObject()
-            while let key = try reader.nextKey(&object) {
-                if reader.matches(key, "score") {
-                    try reader.expect(.number)
-                    score = try reader.scanNumber()
-                } else if reader.matches(key, "duration") {
+            let object = try reader.beginObject()
+            while let key = try reader.nextKey() {
+                switch key {
+                case "score":
+                    score = try reader.numberToken()
+                case "duration":
                     guard try !reader.takeNull() else { continue }
                     let seconds = try reader.seconds()
                     duration = seconds.value > 0 ? seconds.literal : nil
-                } else {
-                    try reader.skip()
+                default: try reader.skip()
                 }
             }
-            self.score = try reader.require(score, "score", of: object)
+            self.score = try reader.require(score, "score", ofObjectAt: object)
         }
     }
 
     /// Reads links by name, appends them in canonical form, and returns their number.
     private static func readLinks(from reader: inout JSONReader, into buffer: inout [UInt8]) throws(JSONError) -> Int {
-        try reader.expect(.object)
-        let start = reader.checkpoint
-        let offset = reader.position
-        var count = 0
-        var object = try reader.beginObject()
-        while try reader.nextKey(&object) != nil {
-            _ = try readURL(from: &reader)
-            count += 1
+        try reader.canonicalize(into: &buffer) { (reader) throws(JSONError) in
+            var count = 0
+            let object = try reader.beginObject()
+            while try reader.nextKey() != nil {
+                _ = try readURL(from: &reader)
+                count += 1
+            }
+            guard count <= maximumLinks else {
+                throw reader.failure(.invalidValue, "more than \(maximumLinks) links", at: object)
+            }
+            return count
         }
-        guard count <= maximumLinks else {
-            throw reader.failure(.invalidValue, "more than \(maximumLinks) links", at: offset)
-        }
-        reader.rewind(to: start)
-        try reader.canonicalize(into: &buffer)
-        return count
     }
 
     private static func readURL(from reader: inout JSONReader) throws(JSONError) -> JSONStringToken {

@@ -31,7 +31,7 @@ extension ProviderAnswer<[UInt8]> {
 
 /// Reads elements that hold one value or an error.
 private struct FallbackParser: ElementParser {
-    let valueMember: StaticString
+    let valueMember: ShortText
     /// True for an entry of a timeline; false for the app's own JSON.
     let isEntry: Bool
     /// Limit of the canonical form.
@@ -40,8 +40,8 @@ private struct FallbackParser: ElementParser {
 
     mutating func begin() { value = [] }
 
-    mutating func read(_ key: JSONStringToken, from reader: inout JSONReader) throws(JSONError) -> Bool {
-        guard reader.matches(key, valueMember) else {
+    mutating func read(_ key: JSONKey, from reader: inout JSONReader) throws(JSONError) -> Bool {
+        guard valueMember ~= key else {
             try reader.skip()
             return false
         }

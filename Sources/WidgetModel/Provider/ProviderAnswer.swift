@@ -18,7 +18,7 @@ protocol ElementParser {
     associatedtype Value: Hashable, Sendable
 
     /// Name of the required member.
-    var valueMember: StaticString { get }
+    var valueMember: ShortText { get }
 
     /// Begins an element.
     mutating func begin()
@@ -26,7 +26,7 @@ protocol ElementParser {
     /// Reads a member of the current element, except its id and its error.
     ///
     /// - Returns: whether the value's member was read.
-    mutating func read(_ key: JSONStringToken, from reader: inout JSONReader) throws(JSONError) -> Bool
+    mutating func read(_ key: JSONKey, from reader: inout JSONReader) throws(JSONError) -> Bool
 
     /// Ends the current element and returns its value.
     ///
@@ -62,28 +62,28 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
     ///   - list: name of the member with the elements.
     ///   - requested: ids of the requested elements.
     init<Parser: ElementParser>(
-        _ bytes: [UInt8], list: StaticString, requested: [TimelineID], parser: Parser
+        _ bytes: [UInt8], list: ShortText, requested: [TimelineID], parser: Parser
     ) throws(JSONError) where Parser.Value == Value {
         places = Dictionary(zip(requested, 0...)) { first, _ in first }
         outcomes = Array(repeating: .missing, count: requested.count)
         var reader = JSONReader(bytes)
         var hasList = false
         var parser = parser
-        var object = try reader.beginObject()
-        while let key = try reader.nextKey(&object) {
-            guard reader.matches(key, list) else {
-                try reader.skip()
-                continue
-            }
-            hasList = true
-            var array = try reader.beginArray()
-            while try reader.nextElement(&array) {
-                _ = try reader.peek()
-                try readElement(from: &reader, with: &parser)
+        let object = try reader.beginObject()
+        while let key = try reader.nextKey() {
+            switch key {
+            case list:
+                hasList = true
+                try reader.beginArray()
+                while try reader.nextElement() {
+                    _ = try reader.peek()
+                    try readElement(from: &reader, with: &parser)
+                }
+            default: try reader.skip()
             }
         }
         try reader.finish()
-        guard hasList else { throw reader.missing("\(list)", inObjectAt: object.start) }
+        guard hasList else { throw reader.missing("\(list)", inObjectAt: object) }
     }
 
     private mutating func readElement<Parser: ElementParser>(
@@ -100,8 +100,7 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
             // After a syntax error the next element cannot be found. After any other error the brackets lead to it.
             guard error.kind != .syntax else { throw error }
             reader.rewind(to: start)
-            id = reader.looseMember("id")
-            try reader.looseSkip()
+            id = try reader.skipLoosely(member: "id")
             complaint = error.modelError
             outcome = .invalid(error.modelError)
         }
@@ -128,27 +127,26 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
         var hasValue = false
         var failure: ElementOutcome<Value>?
         parser.begin()
-        var object = try reader.beginObject()
-        while let key = try reader.nextKey(&object) {
-            if reader.matches(key, "id") {
-                let token = try reader.stringToken()
-                id = reader.utf8(of: token)
-            } else if reader.matches(key, "error") {
+        let object = try reader.beginObject()
+        while let key = try reader.nextKey() {
+            switch key {
+            case "id": id = reader.utf8(of: try reader.stringToken())
+            case "error":
                 guard try !reader.takeNull() else { continue }
                 let error = try reader.elementError()
                 failure = .failed(code: error.code, message: error.message, retryAfter: error.retryAfter)
-            } else if try parser.read(key, from: &reader) {
-                hasValue = true
+            default:
+                if try parser.read(key, from: &reader) { hasValue = true }
             }
         }
         if let failure {
             guard !hasValue else {
-                throw reader.failure(.invalidValue, "has both \(parser.valueMember) and an error", at: object.start)
+                throw reader.failure(.invalidValue, "has both \(parser.valueMember) and an error", at: object)
             }
             return (id, failure)
         }
-        guard hasValue else { throw reader.missing("\(parser.valueMember)", inObjectAt: object.start) }
-        return (id, .value(try parser.finish(place: place(of: id), &reader, at: object.start)))
+        guard hasValue else { throw reader.missing("\(parser.valueMember)", inObjectAt: object) }
+        return (id, .value(try parser.finish(place: place(of: id), &reader, at: object)))
     }
 }
 
@@ -159,27 +157,27 @@ extension JSONReader {
         var code: String?
         var message: String?
         var retryAfter: Duration?
-        var object = try beginObject()
-        while let key = try nextKey(&object) {
-            if matches(key, "code") {
-                code = Text.printable(try string(), maximum: 256)
-            } else if matches(key, "message") {
-                message = Text.printable(try string(), maximum: 256)
-            } else if matches(key, "retryAfter") {
+        let object = try beginObject()
+        while let key = try nextKey() {
+            switch key {
+            case "code": code = Text.printable(try string(), maximum: 256)
+            case "message": message = Text.printable(try string(), maximum: 256)
+            case "retryAfter":
                 guard try !takeNull() else { continue }
                 let day = 86_400.0
                 retryAfter = .milliseconds(Int64(min(try seconds().value, day) * 1000))
-            } else {
-                try skip()
+            default: try skip()
             }
         }
-        return (try require(code, "code", of: object), try require(message, "message", of: object), retryAfter)
+        return (
+            try require(code, "code", ofObjectAt: object), try require(message, "message", ofObjectAt: object),
+            retryAfter
+        )
     }
 
     /// A number of seconds that is not negative, and its place in the bytes.
     mutating func seconds() throws(JSONError) -> (value: Double, literal: Range<Int>) {
-        try expect(.number)
-        let literal = try scanNumber()
+        let literal = try numberToken()
         let value = value(of: literal)
         guard value >= 0 else {
             throw failure(

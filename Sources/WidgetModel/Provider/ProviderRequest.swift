@@ -16,31 +16,27 @@ package enum ProviderRequest {
     /// Returns the body. It leaves out properties that are not in the timeline's identity, so that the answer cannot
     /// depend on them.
     package static func encode(_ items: [Item]) -> [UInt8] {
-        var out: [UInt8] = []
-        out.reserveCapacity(64 + items.count * 224)
-        out.append(contentsOf: "{\"requests\":[".utf8)
-        for index in items.indices {
-            if index > 0 { out.append(UInt8(ascii: ",")) }
-            append(items[index], to: &out)
+        JSONWriter.object(capacity: 64 + items.count * 224) { body in
+            body.appendArray("requests") { requests in
+                for item in items { append(item, to: &requests) }
+            }
         }
-        out.append(contentsOf: "]}".utf8)
-        return out
     }
 
-    private static func append(_ item: Item, to out: inout [UInt8]) {
+    private static func append(_ item: Item, to requests: inout JSONWriter) {
         let identity = item.identity
-        var members = JSONObjectWriter()
-        members.append("id", item.id.description)
-        members.append("kind", identity.kind)
-        members.append("configuration", json: identity.configuration.canonical.utf8)
-        members.append("family", identity.family?.name)
-        if identity.locale != nil || identity.timeZone != nil {
-            var environment = JSONObjectWriter()
-            environment.append("locale", identity.locale)
-            environment.append("timeZone", identity.timeZone)
-            members.append("environment", json: environment.finish())
+        requests.appendObject { request in
+            request.append("id", item.id.description)
+            request.append("kind", identity.kind)
+            request.append("configuration", json: identity.configuration.canonical.utf8)
+            request.append("family", identity.family?.name)
+            if identity.locale != nil || identity.timeZone != nil {
+                request.append("environment") {
+                    $0.append("locale", identity.locale)
+                    $0.append("timeZone", identity.timeZone)
+                }
+            }
+            request.append("user", identity.user)
         }
-        members.append("user", identity.user)
-        out.append(contentsOf: members.finish())
     }
 }

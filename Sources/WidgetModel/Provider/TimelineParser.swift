@@ -16,7 +16,7 @@ struct TimelineParser: ElementParser {
 
     private static let start = Array("{\"entries\":[".utf8)
 
-    let valueMember: StaticString = "entries"
+    let valueMember: ShortText = "entries"
 
     init(limits: ProviderLimits, requested: [RequestedTimeline]) {
         self.limits = limits
@@ -25,15 +25,14 @@ struct TimelineParser: ElementParser {
 
     mutating func begin() { policy = nil }
 
-    mutating func read(_ key: JSONStringToken, from reader: inout JSONReader) throws(JSONError) -> Bool {
-        if reader.matches(key, "policy") {
-            policy = try reader.takeNull() ? nil : try reader.reloadPolicy()
-        } else if reader.matches(key, "entries") {
+    mutating func read(_ key: JSONKey, from reader: inout JSONReader) throws(JSONError) -> Bool {
+        switch key {
+        case "policy": policy = try reader.takeNull() ? nil : try reader.reloadPolicy()
+        case "entries":
             guard try !reader.takeNull() else { return false }
             try readEntries(from: &reader)
             return true
-        } else {
-            try reader.skip()
+        default: try reader.skip()
         }
         return false
     }
@@ -56,8 +55,8 @@ struct TimelineParser: ElementParser {
         content.removeAll(keepingCapacity: true)
         content.reserveCapacity(capacity)
         content.append(contentsOf: Self.start)
-        var array = try reader.beginArray()
-        while try reader.nextElement(&array) {
+        try reader.beginArray()
+        while try reader.nextElement() {
             guard entries.count < limits.maximumEntries else {
                 throw reader.failure(.invalidValue, "more than \(limits.maximumEntries) entries", at: offset)
             }
@@ -96,7 +95,7 @@ struct TimelineParser: ElementParser {
         let hash = try visibleHash(without: volatileFields)
         let isDated = entries[0].hasRelevance
         content.append(contentsOf: "],\"policy\":".utf8)
-        policy.json.write(to: &content)
+        policy.append(to: &content)
         content.append(UInt8(ascii: "}"))
         guard content.count <= limits.maximumContentBytes else {
             throw reader.failure(.invalidValue, "more than \(limits.maximumContentBytes) bytes", at: offset)

@@ -80,15 +80,14 @@ extension RelevanceCurve.Point {
     fileprivate init?(from reader: inout JSONReader) throws(JSONError) {
         var date: Timestamp?
         var relevance: (score: Double, duration: Duration)?
-        var entry = try reader.beginObject()
-        while let key = try reader.nextKey(&entry) {
-            if reader.matches(key, "date") {
-                date = try reader.timestamp()
-            } else if reader.matches(key, "relevance") {
+        try reader.beginObject()
+        while let key = try reader.nextKey() {
+            switch key {
+            case "date": date = try reader.timestamp()
+            case "relevance":
                 guard try !reader.takeNull() else { continue }
                 relevance = try Self.relevance(from: &reader)
-            } else {
-                try reader.skip()
+            default: try reader.skip()
             }
         }
         guard let date, let relevance else { return nil }
@@ -100,15 +99,14 @@ extension RelevanceCurve.Point {
     ) throws(JSONError) -> (score: Double, duration: Duration) {
         var score = 0.0
         var seconds = 0.0
-        var object = try reader.beginObject()
-        while let key = try reader.nextKey(&object) {
-            if reader.matches(key, "score") {
-                score = try reader.number().double
-            } else if reader.matches(key, "duration") {
+        try reader.beginObject()
+        while let key = try reader.nextKey() {
+            switch key {
+            case "score": score = try reader.number().double
+            case "duration":
                 guard try !reader.takeNull() else { continue }
                 seconds = try reader.seconds().value
-            } else {
-                try reader.skip()
+            default: try reader.skip()
             }
         }
         // Longer than any timeline, and within the range of a duration.

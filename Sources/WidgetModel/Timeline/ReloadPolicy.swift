@@ -30,6 +30,20 @@ extension ReloadPolicy {
     }
 }
 
+extension ReloadPolicy {
+    /// Appends the policy's JSON.
+    func append(to out: inout [UInt8]) {
+        switch self {
+        case .atEnd: out.append(contentsOf: "\"atEnd\"".utf8)
+        case .never: out.append(contentsOf: "\"never\"".utf8)
+        case .after(let date):
+            out.append(contentsOf: "{\"after\":\"".utf8)
+            date.appendRFC3339(to: &out)
+            out.append(contentsOf: "\"}".utf8)
+        }
+    }
+}
+
 extension JSONReader {
     /// `"atEnd"`, `"never"` or `{"after": date}`.
     package mutating func reloadPolicy() throws(JSONError) -> ReloadPolicy {
@@ -37,17 +51,23 @@ extension JSONReader {
         let offset = position
         switch kind {
         case .string:
-            let token = try scanString()
-            if matches(token, "atEnd") { return .atEnd }
-            if matches(token, "never") { return .never }
-            throw failure(
-                .invalidValue,
-                #"expected "atEnd", "never" or {"after": date}, found \#(Text.quoted(text(of: token)))"#, at: offset)
+            let token = try stringToken()
+            switch shortText(of: token) {
+            case "atEnd": return .atEnd
+            case "never": return .never
+            default:
+                let found = Text.quoted(text(of: token))
+                throw failure(
+                    .invalidValue, #"expected "atEnd", "never" or {"after": date}, found \#(found)"#, at: offset)
+            }
         case .object:
             var date: Timestamp?
-            var object = try beginObject()
-            while let key = try nextKey(&object) {
-                if matches(key, "after") { date = try timestamp() } else { try skip() }
+            try beginObject()
+            while let key = try nextKey() {
+                switch key {
+                case "after": date = try timestamp()
+                default: try skip()
+                }
             }
             guard let date else { throw missing("after", inObjectAt: offset) }
             return .after(date)

@@ -15,9 +15,12 @@ package enum StoredEntries {
         func read() throws(JSONError) -> String? {
             var reader = JSONReader(Array(entry))
             var url: String?
-            var object = try reader.beginObject()
-            while let key = try reader.nextKey(&object) {
-                if reader.matches(key, "url") { url = try reader.string() } else { try reader.skip() }
+            try reader.beginObject()
+            while let key = try reader.nextKey() {
+                switch key {
+                case "url": url = try reader.string()
+                default: try reader.skip()
+                }
             }
             return url
         }
@@ -31,14 +34,14 @@ package enum StoredEntries {
         in json: [UInt8], _ read: (inout JSONReader) throws(JSONError) -> Void
     ) throws(JSONError) {
         var reader = JSONReader(json)
-        var root = try reader.beginObject()
-        while let key = try reader.nextKey(&root) {
-            guard reader.matches(key, "entries") else {
-                try reader.skip()
-                continue
+        try reader.beginObject()
+        while let key = try reader.nextKey() {
+            switch key {
+            case "entries":
+                try reader.beginArray()
+                while try reader.nextElement() { try read(&reader) }
+            default: try reader.skip()
             }
-            var entries = try reader.beginArray()
-            while try reader.nextElement(&entries) { try read(&reader) }
         }
     }
 
@@ -55,9 +58,12 @@ package enum StoredEntries {
     /// Reads an entry and returns its date.
     private static func date(of reader: inout JSONReader) throws(JSONError) -> Timestamp? {
         var date: Timestamp?
-        var entry = try reader.beginObject()
-        while let key = try reader.nextKey(&entry) {
-            if reader.matches(key, "date") { date = try reader.timestamp() } else { try reader.skip() }
+        try reader.beginObject()
+        while let key = try reader.nextKey() {
+            switch key {
+            case "date": date = try reader.timestamp()
+            default: try reader.skip()
+            }
         }
         return date
     }

@@ -4,38 +4,30 @@ package import JSON
 extension JSONReader {
     /// An id of an app, user, device, widget or kind.
     package mutating func identifier() throws(JSONError) -> String {
-        try expect(.string)
-        let offset = position
-        let token = try scanString()
-        let text = text(of: token)
-        // Nearly every id is printable ASCII of a permitted length, which needs no further check.
-        if !token.hasEscapes, (1...Text.maximumIdentifierBytes).contains(token.range.count), isPrintableASCII(token) {
-            return text
+        let token = try stringToken()
+        if let problem = identifierProblem(token) {
+            throw failure(.invalidValue, problem, at: token.range.lowerBound - 1)
         }
-        if let problem = Text.identifierProblem(text) { throw failure(.invalidValue, problem, at: offset) }
-        return text
+        return text(of: token)
     }
 
     /// Reason why a string cannot be an identifier or a text to be shown.
-    func identifierProblem(_ token: JSONStringToken, maximumBytes: Int) -> String? {
-        guard !token.hasEscapes, (1...maximumBytes).contains(token.range.count) else {
-            return Text.identifierProblem(text(of: token), maximumBytes: maximumBytes)
-        }
-        // Only an escape can produce a C0 control character.
-        for index in token.range where bytes[index] == 0x7F || bytes[index] == 0xC2 {
-            return Text.identifierProblem(text(of: token), maximumBytes: maximumBytes)
-        }
-        return nil
-    }
-
-    private func isPrintableASCII(_ token: JSONStringToken) -> Bool {
-        for index in token.range where bytes[index] >= 0x7F { return false }
-        return true
+    mutating func identifierProblem(
+        _ token: JSONStringToken, maximumBytes: Int = Text.maximumIdentifierBytes
+    ) -> String? {
+        // Nearly every id is printable ASCII of a permitted length, which needs no further check.
+        if token.isPlain, (1...maximumBytes).contains(token.range.count) { return nil }
+        return Text.identifierProblem(text(of: token), maximumBytes: maximumBytes)
     }
 
     /// An RFC 3339 date-time.
     package mutating func timestamp() throws(JSONError) -> Timestamp {
-        try string("an RFC 3339 date-time") { Timestamp(rfc3339: $0) }
+        try timestamp(stringToken())
+    }
+
+    /// An RFC 3339 date-time in a string that was read.
+    mutating func timestamp(_ token: JSONStringToken) throws(JSONError) -> Timestamp {
+        try convert(token, "an RFC 3339 date-time") { Timestamp(rfc3339: $0) }
     }
 
     /// The name of a widget family.
@@ -49,18 +41,16 @@ extension JSONReader {
     package mutating func environment() throws(JSONError) -> WidgetEnvironment {
         var locale: String?
         var timeZone: String?
-        var object = try beginObject()
-        while let key = try nextKey(&object) {
-            if matches(key, "locale") {
-                locale = try string()
-            } else if matches(key, "timeZone") {
-                timeZone = try string()
-            } else {
-                try skip()
+        let object = try beginObject()
+        while let key = try nextKey() {
+            switch key {
+            case "locale": locale = try string()
+            case "timeZone": timeZone = try string()
+            default: try skip()
             }
         }
         let (language, zone) = (
-            try require(locale, "locale", of: object), try require(timeZone, "timeZone", of: object)
+            try require(locale, "locale", ofObjectAt: object), try require(timeZone, "timeZone", ofObjectAt: object)
         )
         return WidgetEnvironment(reportedLocale: language, timeZone: zone)
     }

@@ -8,15 +8,19 @@ extension Timestamp {
     }
 
     /// Reads an RFC 3339 date-time from bytes; see `init(rfc3339:)`.
-    package init?(rfc3339 bytes: ArraySlice<UInt8>) {
-        var scanner = DigitScanner(bytes: bytes)
-        guard let year = scanner.number(digits: 4, in: 1...9999), scanner.take("-"),
-            let month = scanner.number(digits: 2, in: 1...12), scanner.take("-"),
-            let day = scanner.number(digits: 2, in: 1...CivilDate.days(inMonth: month, of: year)),
-            scanner.take("T", or: "t"), let hour = scanner.number(digits: 2, in: 0...23), scanner.take(":"),
-            let minute = scanner.number(digits: 2, in: 0...59), scanner.take(":"),
-            let second = scanner.number(digits: 2, in: 0...60), let microseconds = scanner.fraction(),
-            let offset = scanner.offsetMinutes(), scanner.isAtEnd
+    package init?(rfc3339 bytes: ArraySlice<UInt8>) { self.init(rfc3339: bytes.span) }
+
+    /// Reads an RFC 3339 date-time from bytes; see `init(rfc3339:)`.
+    package init?(rfc3339 bytes: Span<UInt8>) {
+        var scanner = DigitScanner(count: bytes.count)
+        guard let year = scanner.number(bytes, digits: 4, in: 1...9999), scanner.take(bytes, "-"),
+            let month = scanner.number(bytes, digits: 2, in: 1...12), scanner.take(bytes, "-"),
+            let day = scanner.number(bytes, digits: 2, in: 1...CivilDate.days(inMonth: month, of: year)),
+            scanner.take(bytes, "T", or: "t"), let hour = scanner.number(bytes, digits: 2, in: 0...23),
+            scanner.take(bytes, ":"),
+            let minute = scanner.number(bytes, digits: 2, in: 0...59), scanner.take(bytes, ":"),
+            let second = scanner.number(bytes, digits: 2, in: 0...60), let microseconds = scanner.fraction(bytes),
+            let offset = scanner.offsetMinutes(bytes), scanner.isAtEnd
         else { return nil }
         let days = CivilDate.dayNumber(year: year, month: month, day: day)
         let minutes = days * 1440 + hour * 60 + minute - offset
@@ -134,59 +138,61 @@ struct CivilDate {
 
 /// Reads fixed-width decimal fields.
 private struct DigitScanner {
-    private let bytes: ArraySlice<UInt8>
-    private var position: Int
+    private let count: Int
+    private var position = 0
 
-    init(bytes: ArraySlice<UInt8>) {
-        self.bytes = bytes
-        position = bytes.startIndex
+    init(count: Int) {
+        self.count = count
     }
 
-    var isAtEnd: Bool { position == bytes.endIndex }
+    var isAtEnd: Bool { position == count }
 
-    mutating func take(_ scalar: Unicode.Scalar, or other: Unicode.Scalar? = nil) -> Bool {
-        guard position < bytes.endIndex else { return false }
+    @inline(__always)
+    mutating func take(_ bytes: Span<UInt8>, _ scalar: Unicode.Scalar, or other: Unicode.Scalar? = nil) -> Bool {
+        guard position < count else { return false }
         let found = Unicode.Scalar(bytes[position])
         guard found == scalar || found == other else { return false }
         position += 1
         return true
     }
 
-    private mutating func digit() -> Int64? {
-        guard position < bytes.endIndex, bytes[position].isASCIIDigit else { return nil }
+    @inline(__always)
+    private mutating func digit(_ bytes: Span<UInt8>) -> Int64? {
+        guard position < count, bytes[position].isASCIIDigit else { return nil }
         defer { position += 1 }
         return Int64(bytes[position] - 48)
     }
 
-    mutating func number(digits: Int, in range: ClosedRange<Int64>) -> Int64? {
+    @inline(__always)
+    mutating func number(_ bytes: Span<UInt8>, digits: Int, in range: ClosedRange<Int64>) -> Int64? {
         var value: Int64 = 0
         for _ in 0..<digits {
-            guard let digit = digit() else { return nil }
+            guard let digit = digit(bytes) else { return nil }
             value = value * 10 + digit
         }
         return range.contains(value) ? value : nil
     }
 
     /// The fraction of a second in microseconds, or 0. Digits after the sixth are dropped.
-    mutating func fraction() -> Int64? {
-        guard take(".") else { return 0 }
+    mutating func fraction(_ bytes: Span<UInt8>) -> Int64? {
+        guard take(bytes, ".") else { return 0 }
         var (value, unit): (Int64, Int64) = (0, 100_000)
-        guard let first = digit() else { return nil }
+        guard let first = digit(bytes) else { return nil }
         var next: Int64? = first
         while let digit = next {
             value += digit * unit
             unit /= 10
-            next = self.digit()
+            next = self.digit(bytes)
         }
         return value
     }
 
     /// `Z` or `±HH:MM`, in minutes east of UTC.
-    mutating func offsetMinutes() -> Int64? {
-        if take("Z", or: "z") { return 0 }
-        let isEast = take("+")
-        guard isEast || take("-"), let hours = number(digits: 2, in: 0...23), take(":"),
-            let minutes = number(digits: 2, in: 0...59)
+    mutating func offsetMinutes(_ bytes: Span<UInt8>) -> Int64? {
+        if take(bytes, "Z", or: "z") { return 0 }
+        let isEast = take(bytes, "+")
+        guard isEast || take(bytes, "-"), let hours = number(bytes, digits: 2, in: 0...23), take(bytes, ":"),
+            let minutes = number(bytes, digits: 2, in: 0...59)
         else { return nil }
         return (isEast ? 1 : -1) * (hours * 60 + minutes)
     }

@@ -47,7 +47,7 @@ struct LoadPage: Sendable {
             </section>
             <details>
             <summary>The report as JSON</summary>
-            <pre>\(PrettyJSON.text(withoutSamples))</pre>
+            <pre>\(withoutSamples.pretty)</pre>
             </details>
             </main>
             </body>

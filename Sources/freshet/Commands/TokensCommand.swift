@@ -174,7 +174,7 @@ struct TokensCommand: AsyncParsableCommand {
                 return
             }
             let key = TokenIssuer.makeKey(algorithm, id: id)
-            let text = PrettyJSON.text(["keys": .array([key])]) + "\n"
+            let text = JSONValue.object(["keys": .array([key])]).pretty + "\n"
             guard let output else {
                 Terminal.print(String(text.dropLast()))
                 return

@@ -216,14 +216,16 @@ struct PlacementLines: Sendable {
         var time: Timestamp?
         var isStack = false
         do throws(JSONError) {
-            var object = try reader.beginObject()
-            while let key = try reader.nextKey(&object) {
-                guard reader.matches(key, "time") else {
-                    if reader.matches(key, "stack") { isStack = true }
+            try reader.beginObject()
+            while let key = try reader.nextKey() {
+                switch key {
+                case "time":
+                    if try !reader.takeNull() { time = try reader.timestamp() }
+                case "stack":
+                    isStack = true
                     try reader.skip()
-                    continue
+                default: try reader.skip()
                 }
-                if try !reader.takeNull() { time = try reader.timestamp() }
             }
         } catch {
             throw ModelError(message: error.message, pointer: error.pointer)

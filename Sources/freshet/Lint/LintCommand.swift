@@ -103,8 +103,8 @@ struct LintReport: Sendable {
     func text(_ format: Format) -> String {
         switch format {
         case .text: plain
-        case .json: PrettyJSON.text(json)
-        case .sarif: PrettyJSON.text(sarif)
+        case .json: json.pretty
+        case .sarif: sarif.pretty
         }
     }
 

@@ -15,13 +15,13 @@ struct PrettyJSONTests {
     @Test("Short values stay on one line, long ones are indented, and nothing is lost")
     func layout() throws {
         let short: JSONValue = ["a": [1, 2], "b": "x"]
-        #expect(PrettyJSON.text(short) == #"{"a":[1,2],"b":"x"}"#)
+        #expect(short.pretty == #"{"a":[1,2],"b":"x"}"#)
         let long: JSONValue = [
             "list": .array((0..<40).map { .number(JSONNumber($0)) }),
             "text": .string(String(repeating: "x", count: 90)),
             "empty": [:],
         ]
-        let text = PrettyJSON.text(long)
+        let text = long.pretty
         #expect(text.hasPrefix("{\n  \"list\": [\n    0,\n    1,"))
         #expect(text.hasSuffix("\"empty\": {}\n}"))
         #expect(try JSONValue.parse(text) == long)

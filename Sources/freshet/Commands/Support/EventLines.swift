@@ -17,16 +17,8 @@ struct EventLines: Sendable {
     let now: @Sendable () -> Timestamp
 
     func event(_ line: [UInt8]) throws(ModelError) -> OutgoingEvent {
-        var document: JSONValue
-        do throws(JSONError) {
-            document = try JSONValue.parse(line)
-        } catch {
-            throw ModelError(message: "not JSON: \(error)")
-        }
-        guard case .object(var object) = document else {
-            throw ModelError(message: "expected an object, found \(document.kind.name)")
-        }
-        guard let name = object["type"]?.stringValue else {
+        let (attributes, object) = try Attributes.read(line)
+        guard let name = attributes.type?.stringValue else {
             throw ModelError(
                 message: "expected the type of an event, such as freshet.push.received.v1", pointer: "/type")
         }
@@ -35,15 +27,16 @@ struct EventLines: Sendable {
             let meant = Suggestion.word(for: name, among: known)
             throw ModelError(message: "unknown event type \(Text.quoted(name))\(meant)", pointer: "/type")
         }
-        let key = object["key"]?.stringValue
         // The short form lacks attributes that have defaults.
-        if object["specversion"] == nil { object["specversion"] = "1.0" }
-        if object["id"] == nil { object["id"] = .string(RandomID.make()) }
-        if object["source"] == nil { object["source"] = .string(Self.source) }
-        document = .object(object)
-        let decoded = try decode(document.encoded, type)
+        let event = JSONWriter.object(capacity: line.count + 256) { event in
+            if !attributes.hasVersion { event.append("specversion", "1.0") }
+            if !attributes.hasID { event.append("id", RandomID.make()) }
+            if !attributes.hasSource { event.append("source", Self.source) }
+            event.appendMembers(of: line[object])
+        }
+        let decoded = try decode(event, type)
         // Ingest ignores a wrong time of a push; whoever writes one here wants to know.
-        if let time = object["time"], decoded.envelope.time == nil {
+        if let time = attributes.time, decoded.envelope.time == nil {
             let found = time.stringValue.map { Text.quoted($0) } ?? time.kind.name
             throw ModelError(message: "expected a time of RFC 3339, found \(found)", pointer: "/time")
         }
@@ -54,15 +47,59 @@ struct EventLines: Sendable {
         }
         return OutgoingEvent(
             decoded.event, id: decoded.envelope.id, source: decoded.envelope.source,
-            time: decoded.envelope.time ?? now(), key: key, traceparent: decoded.envelope.traceparent)
+            time: decoded.envelope.time ?? now(), key: attributes.key, traceparent: decoded.envelope.traceparent)
+    }
+
+    /// The attributes that a line may leave out, and those that the decoder does not read.
+    private struct Attributes {
+        var type: JSONValue?
+        var time: JSONValue?
+        var key: String?
+        var hasVersion = false
+        var hasID = false
+        var hasSource = false
+
+        /// Returns the attributes and the place of the object in the line.
+        static func read(_ line: [UInt8]) throws(ModelError) -> (Attributes, object: Range<Int>) {
+            var reader = JSONReader(line)
+            var attributes = Attributes()
+            var kind = JSONKind.null
+            var object = 0..<0
+            do throws(JSONError) {
+                kind = try reader.peek()
+                let start = reader.position
+                if kind == .object { try attributes.read(&reader) } else { try reader.skip() }
+                object = start..<reader.position
+                try reader.finish()
+            } catch {
+                throw ModelError(message: "not JSON: \(error)")
+            }
+            guard kind == .object else { throw ModelError(message: "expected an object, found \(kind.name)") }
+            return (attributes, object)
+        }
+
+        private mutating func read(_ reader: inout JSONReader) throws(JSONError) {
+            try reader.beginObject()
+            while let key = try reader.nextKey() {
+                switch key {
+                case "type": type = try reader.value()
+                case "time": time = try reader.value()
+                case "key": self.key = try reader.value().stringValue
+                default:
+                    if "specversion" ~= key { hasVersion = true }
+                    if "id" ~= key { hasID = true }
+                    if "source" ~= key { hasSource = true }
+                    try reader.skip()
+                }
+            }
+        }
     }
 
     static let source = "/freshet/publish"
 
     private func decode(_ bytes: [UInt8], _ type: EventType) throws(ModelError) -> DecodedEvent {
         do throws(EventError) {
-            return try decoder.decode(
-                bytes, headers: [("content-type", EventEncoder.structuredContentType)], topics: [type.topic])
+            return try decoder.decode(structured: bytes, in: 0..<bytes.count, topics: [type.topic])
         } catch {
             throw ModelError(error)
         }
