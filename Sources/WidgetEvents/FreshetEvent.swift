@@ -5,13 +5,14 @@ package struct FreshetEvent: Hashable, Sendable {
     package enum Change: Hashable, Sendable {
         /// Requests new timelines.
         case reload(ReloadRequest)
-        case widget(WidgetChange)
+        // Rarer and larger than a reload or a view, which are copied with every step.
+        indirect case widget(WidgetChange)
         /// A widget was seen.
         case view(widget: String)
-        case device(DeviceChange)
-        case person(PersonChange)
+        indirect case device(DeviceChange)
+        indirect case person(PersonChange)
         /// Content was seen in the app.
-        case interaction(DonatedInteraction)
+        indirect case interaction(DonatedInteraction)
     }
 
     package let app: String

@@ -74,6 +74,10 @@ struct BatchFold: Sendable {
     private(set) var events: [Int32: Int64] = [:]
     /// Number of events that were not rejected.
     private(set) var accepted = 0
+    /// The app of the latest event, and the first kinds that reloads name: a batch has few, and their ids are found
+    /// without hashing their names again.
+    private var latestApp: RegisteredApp?
+    private var kindIDs: [(appID: Int32, name: String, id: Int32)] = []
     /// Apps and kinds that were not found, by their bytes: the directory may be outdated.
     private var unknown: [[UInt8]: DirectoryName] = [:]
 
@@ -85,6 +89,9 @@ struct BatchFold: Sendable {
         self.divertedApps = divertedApps
         self.fullApps = fullApps
     }
+
+    /// Makes room for the targets of this many events.
+    mutating func reserve(_ events: Int) { targeted.reserveCapacity(events) }
 
     /// The apps and kinds that were not found.
     var unknownNames: [DirectoryName] { Array(unknown.values) }
@@ -148,6 +155,7 @@ struct BatchFold: Sendable {
         eventCount += 1
         if event.handling.keepsOutcome { kept.append(event.record) }
         let app = registeredApp(event.event.app)
+        latestApp = app
         if let app {
             events[app.id, default: 0] += 1
             if divertedApps.contains(app.id) {
@@ -257,13 +265,25 @@ extension BatchFold {
         _ request: ReloadRequest, of app: RegisteredApp, at position: EventPosition
     ) throws(RejectedEvent.Reason) {
         // One row of input per kind, or one without a kind for all kinds.
-        for kindID in try ids(of: request.kinds, app) {
-            switch request.audience {
-            case .user(let id): add(request, .user, id, app.id, kindID, at: position)
-            case .device(let id): add(request, .device, id, app.id, kindID, at: position)
-            case .widget(let id): add(request, .widget, id, app.id, kindID, at: position)
-            case .everyone: addForEveryone(request, app.id, kindID, at: position)
-            }
+        switch request.kinds {
+        case .all: add(request, app.id, nil, at: position)
+        case .kinds(let names) where names.count == 1:
+            add(request, app.id, try kindID(names[0], of: app), at: position)
+        case .kinds(let names):
+            var ids: [Int32] = []
+            for name in names { ids.append(try kindID(name, of: app)) }
+            for id in ids { add(request, app.id, id, at: position) }
+        }
+    }
+
+    private mutating func add(
+        _ request: ReloadRequest, _ appID: Int32, _ kindID: Int32?, at position: EventPosition
+    ) {
+        switch request.audience {
+        case .user(let id): add(request, .user, id, appID, kindID, at: position)
+        case .device(let id): add(request, .device, id, appID, kindID, at: position)
+        case .widget(let id): add(request, .widget, id, appID, kindID, at: position)
+        case .everyone: addForEveryone(request, appID, kindID, at: position)
         }
     }
 
@@ -318,6 +338,7 @@ extension BatchFold {
 
     /// The registered app with exactly this name.
     func registeredApp(_ name: String) -> RegisteredApp? {
+        if let latestApp, Text.equal(latestApp.name, name) { return latestApp }
         guard let app = directory.apps[name], Text.equal(app.name, name) else { return nil }
         return app
     }
@@ -338,19 +359,18 @@ extension BatchFold {
         return kind
     }
 
-    /// Ids of the kinds in scope, or a single nil for all kinds of the app.
-    private func ids(of scope: KindScope, _ app: RegisteredApp) throws(RejectedEvent.Reason) -> [Int32?] {
-        guard case .kinds(let names) = scope else { return [nil] }
-        var ids: [Int32?] = []
-        for name in names {
-            // A reload needs no definition.
-            if let unreadable = directory.unreadableKind(name, of: app) {
-                ids.append(unreadable.id)
-            } else {
-                ids.append(try kind(name, of: app, pointer: "/kinds").id)
-            }
+    /// Id of a kind that a reload names.
+    private mutating func kindID(_ name: String, of app: RegisteredApp) throws(RejectedEvent.Reason) -> Int32 {
+        for known in kindIDs where known.appID == app.id && Text.equal(known.name, name) { return known.id }
+        // A reload needs no definition.
+        let id: Int32
+        if let unreadable = directory.unreadableKind(name, of: app) {
+            id = unreadable.id
+        } else {
+            id = try kind(name, of: app, pointer: "/kinds").id
         }
-        return ids
+        if kindIDs.count < 16 { kindIDs.append((app.id, name, id)) }
+        return id
     }
 }
 

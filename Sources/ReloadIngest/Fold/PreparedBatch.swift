@@ -12,7 +12,11 @@ struct PreparedBatch: Sendable {
     init(_ batch: KafkaBatch, decoder: RecordDecoder) {
         self.batch = batch
         self.decoder = decoder
-        contents = batch.records.indices.map { decoder.content($0, of: batch) }
+        let topics = batch.topics.map(decoder.topic)
+        contents = batch.records.indices.map { index in
+            let record = batch.records[index]
+            return decoder.content(index, record, batch.bytes, topic: topics[Int(record.topicIndex)])
+        }
     }
 
     /// Indices of all messages.
@@ -46,6 +50,7 @@ struct PreparedBatch: Sendable {
         fullTopics: Set<String> = [], limit: Int = .max
     ) -> (fold: BatchFold, count: Int) {
         var fold = BatchFold(directory: directory, divertedApps: diverted, fullApps: full)
+        fold.reserve(min(items.count, limit))
         for (count, item) in items.enumerated() {
             if count > 0, fold.markCount >= limit { return (fold, count) }
             let isShared = full.isEmpty || decoder.isShared(batch.topic(item))

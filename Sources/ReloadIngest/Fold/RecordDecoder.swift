@@ -32,15 +32,18 @@ struct RecordDecoder: Sendable {
     /// Whether a topic may carry events of more than one app.
     func isShared(_ topic: String) -> Bool { topics[topic]?.apps?.count != 1 }
 
+    /// The topic of this name; nil for one that ingest does not read.
+    func topic(_ name: String) -> IngestTopics.Input? { topics[name] }
+
     func content(_ index: Int, of batch: KafkaBatch) -> RecordContent {
-        content(index, batch.records[index], batch.bytes, topic: batch.topic(index))
+        content(index, batch.records[index], batch.bytes, topic: topic(batch.topic(index)))
     }
 
     /// - Parameter index: index of the message in its batch.
     func content(
-        _ index: Int, _ record: KafkaBatch.Record, _ bytes: [UInt8], topic name: String
+        _ index: Int, _ record: KafkaBatch.Record, _ bytes: [UInt8], topic: IngestTopics.Input?
     ) -> RecordContent {
-        guard let topic = topics[name] else {
+        guard let topic else {
             return .rejected(
                 RejectedEvent(
                     record: index, app: nil, code: "wrongTopic", message: "no topic that ingest reads"))
