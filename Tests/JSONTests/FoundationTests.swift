@@ -79,9 +79,9 @@ struct FoundationTests {
         case .null: return other is NSNull
         case .bool(let flag): return (other as? NSNumber)?.boolValue == flag
         case .number(let number):
-            // Foundation reads some numbers as decimals, whose doubles may be a neighbour of the nearest one.
+            // Foundation reads some numbers as decimals, whose doubles are not the nearest ones.
             guard let other = (other as? NSNumber)?.doubleValue else { return false }
-            return abs(other - number.double) <= 4 * number.double.ulp
+            return abs(other - number.double) <= max(1e-14 * abs(number.double), number.double.ulp)
         case .string(let text): return (other as? String).map { Text.equal($0, text) } ?? false
         case .array(let elements):
             guard let others = other as? [Any], others.count == elements.count else { return false }
