@@ -14,31 +14,13 @@ struct LoadPage: Sendable {
     let command: String
     let time: Timestamp
 
-    var text: String { html.text }
-
-    private var html: HTML {
-        let title = "freshet-load \(report["scenario"]?.stringValue ?? "")"
-        return """
-            <!DOCTYPE html>
-            <html lang="en">
-            <head>
-            <meta charset="utf-8"/>
-            <meta name="viewport" content="width=device-width, initial-scale=1"/>
-            <meta name="color-scheme" content="light dark"/>
-            <title>\(title)</title>
-            <style>
-            \(raw: Self.style)
-            \(raw: Chart.style)
-            </style>
-            </head>
-            <body>
-            <main>
-            <header>
-            <h1>\(title)</h1>
+    var text: String {
+        let lead: HTML = """
             \(verdict)
             <p class="quiet">\(time.rfc3339) · Freshet \(FreshetNode.version)</p>
             <pre class="command">\(command)</pre>
-            </header>
+            """
+        let body: HTML = """
             <section class="figures" aria-label="Figures">
             \(HTML(figures.map(Self.tile)))
             </section>
@@ -49,11 +31,9 @@ struct LoadPage: Sendable {
             <summary>The report as JSON</summary>
             <pre>\(withoutSamples.pretty)</pre>
             </details>
-            </main>
-            </body>
-            </html>
-
             """
+        let scenario = report["scenario"]?.stringValue ?? ""
+        return ReportPage.html(title: "freshet-load \(scenario)", lead: lead, body: body, style: Self.style)
     }
 
     /// Writes the whole page, or nothing.
@@ -150,21 +130,8 @@ struct LoadPage: Sendable {
     }
 
     private static let style = """
-        :root { --ground: #f7f7f5; --card: #fff; --ink: #1b1d21; --quiet: #63676f; --rule: #e3e3df;
-          --good: #1a7f37; --bad: #cf222e; }
-        @media (prefers-color-scheme: dark) {
-          :root { --ground: #131518; --card: #1c1f24; --ink: #e8e9eb; --quiet: #9aa0a9; --rule: #30343b;
-            --good: #57c773; --bad: #ff7b72; }
-        }
-        * { box-sizing: border-box; }
-        body { margin: 0; background: var(--ground); color: var(--ink); font: 16px/1.45 system-ui, sans-serif; }
-        main { max-width: 68rem; margin: 0 auto; padding: 1rem; }
-        h1 { font-size: 1.5rem; margin: .5rem 0; }
         pre { background: var(--card); border: 1px solid var(--rule); border-radius: 8px; padding: .75rem; margin: .75rem 0;
           overflow-x: auto; font: .8125rem/1.5 ui-monospace, monospace; }
-        .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); gap: .75rem; }
-        figure { margin: 0; background: var(--card); border: 1px solid var(--rule); border-radius: 8px; padding: .75rem; }
-        figcaption { font-size: .875rem; font-weight: 600; margin-bottom: .5rem; }
         details { margin: 1rem 0; }
         summary { cursor: pointer; }
         header p { margin: .25rem 0; }
