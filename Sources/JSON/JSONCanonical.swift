@@ -9,8 +9,8 @@ extension JSONReader {
 
     /// Appends the RFC 8785 form of the values that a closure reads or skips.
     ///
-    /// What is canonical already is copied in runs, which end at white space, at another form of a number or a string,
-    /// and where an object ends whose members must be sorted.
+    /// Bytes that are canonical already are copied as they stand, as many at a time as possible. Such a run ends at white
+    /// space, at a number or a string that has another canonical form, and behind an object whose members need sorting.
     package mutating func canonicalize<Value>(
         into out: inout [UInt8], _ read: (inout JSONReader) throws(JSONError) -> Value
     ) throws(JSONError) -> Value {

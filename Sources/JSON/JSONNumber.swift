@@ -143,8 +143,8 @@ extension JSONReader {
         1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     ]
 
-    /// Whether a number is in the form of RFC 8785: a decimal with at most 15 digits, no exponent and no redundant
-    /// zeros. A double preserves 15 digits. False for some canonical literals, which are then converted.
+    /// Returns true for a number that is certain to be canonical as it stands: a decimal with at most 15 digits, which a
+    /// double preserves, without an exponent and redundant zeros. Other numbers may be canonical, too; they are converted.
     mutating func isCanonical(_ number: Range<Int>) -> Bool {
         var first = number.lowerBound
         if byte(first) == UInt8(ascii: "-") { first &+= 1 }

@@ -303,7 +303,7 @@ package struct JSONReader: ~Copyable {
         var place: Int
         /// Number of keys of the containers around it.
         let firstKey: Int
-        /// Whether the members so far are in the order of the canonical form, if one is written.
+        /// False once a member is out of the canonical order. Used only while the canonical form is written.
         var isSorted = true
     }
 

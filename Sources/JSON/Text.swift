@@ -18,7 +18,7 @@ package enum Text {
         }
     }
 
-    /// Whether bytes are those of a text.
+    /// Returns true if `bytes` are the UTF-8 of `text`.
     package static func equal(_ bytes: ArraySlice<UInt8>, _ text: String) -> Bool {
         guard bytes.count == text.utf8.count else { return false }
         var text = text
@@ -27,7 +27,7 @@ package enum Text {
         }
     }
 
-    /// Whether two buffers of one length have the same bytes.
+    /// Returns true if two buffers of the same length hold the same bytes.
     static func equal(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
         var index = 0
         while index &+ 8 <= left.count {

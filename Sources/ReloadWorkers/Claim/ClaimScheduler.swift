@@ -157,7 +157,7 @@ struct ClaimRoom {
         }
     }
 
-    /// Whether due work stays behind for want of slots.
+    /// Whether no slot is free for some of the due work.
     var isHeldBack: Bool { due.keys.contains { seats(for: $0, target(of: $0)) == 0 } }
 
     /// Whether due work with free slots stays behind because the claim is full.

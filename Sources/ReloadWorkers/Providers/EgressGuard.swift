@@ -124,7 +124,7 @@ package struct EgressPolicy: Sendable, Hashable {
         address.isPublic || blocks.contains { $0.contains(address) }
     }
 
-    /// Whether requests may go to a host with these addresses, all of which have to be permitted.
+    /// Returns true if requests may go to a host: its name, or each of its addresses, must be permitted.
     package func permits(_ addresses: [IPAddress], host: String, port: Int) -> Bool {
         !addresses.isEmpty && (permits(host: host, port: port) || addresses.allSatisfy { permits($0) })
     }
